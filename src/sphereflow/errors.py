@@ -1,0 +1,80 @@
+"""The one family of errors a user meets, and the small checks that raise them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class SphereflowError(ValueError):
+    """A request that cannot be served; the message is one sentence for the user.
+
+    The command line prints the sentence and leaves with exit code 2.
+    """
+
+
+class MissingExtra(SphereflowError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str):
+        super().__init__(
+            f"{purpose} needs the package '{package}': "
+            f"install it with pip install 'sphereflow[{extra}]'."
+        )
+
+
+def whole_number(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
+    """Return `value` as an int in [least, most], or say what was wrong with it."""
+    allowed = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_whole or value < least or (most is not None and value > most):
+        raise SphereflowError(f"{name} must be {allowed}, got {value!r}.")
+    return int(value)
+
+
+def real_number(
+    name: str, value: Any, *, least: float = -math.inf, above: float = -math.inf, most: float = math.inf
+) -> float:
+    """Return `value` as a finite float with least <= value <= most and value > above."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number) or number < least or number <= above or number > most:
+        bounds = []
+        if above > -math.inf:
+            bounds.append(f"above {above:g}")
+        if least > -math.inf:
+            bounds.append(f"at least {least:g}")
+        if most < math.inf:
+            bounds.append(f"at most {most:g}")
+        allowed = "a finite number" + (" " + " and ".join(bounds) if bounds else "")
+        raise SphereflowError(f"{name} must be {allowed}, got {value!r}.")
+    return number
+
+
+def one_of(name: str, value: Any, allowed: tuple[str, ...] | list[str]) -> str:
+    """Return `value` if it is one of the allowed words, or list them."""
+    if value not in allowed:
+        raise SphereflowError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+    return str(value)
+
+
+def writable_target(path: str | Path, *, overwrite: bool = False) -> Path:
+    """Check, before any work is done, that a result can be written at `path`."""
+    target = Path(path)
+    parent = target.parent
+    if not parent.is_dir():
+        raise SphereflowError(f"cannot write {target}: the folder {parent} does not exist.")
+    if target.exists() and not overwrite:
+        raise SphereflowError(f"cannot write {target}: it exists already; choose another name or ask to overwrite.")
+    try:
+        probe = parent / f".{target.name}.probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise SphereflowError(f"cannot write {target}: {error.strerror or error}.") from None
+    return target

@@ -1,0 +1,53 @@
+r"""Which keys a query may see, and with what positional weight.
+
+A mask is a function of two positions, $\log p(i, j)$: the logarithm of the weight with which the token at position i
+sees the token at position j, minus infinity where it sees nothing. Masks work on index arrays, so that an engine can
+ask for one block at a time.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+class Mask(eqx.Module):
+    """Positional weights p(i, j) >= 0 of key j for query i."""
+
+    @abc.abstractmethod
+    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
+        """log p(i, j), minus infinity where the key is hidden."""
+
+
+class Causal(Mask):
+    """p(i, j) = 1 for j <= i (for j < i if strict), else 0."""
+
+    strict: bool = eqx.field(static=True, default=False)
+
+    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
+        visible = j < i if self.strict else j <= i
+        return jnp.where(visible, 0.0, -jnp.inf)
+
+
+class Alibi(Mask):
+    r"""$p(i,j) = e^{-\lambda (i-j)}$ for j <= i (for j < i if strict): linear bias against distance."""
+
+    slope: Float[Array, ""]
+    strict: bool = eqx.field(static=True, default=False)
+
+    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
+        visible = j < i if self.strict else j <= i
+        return jnp.where(visible, -self.slope * (i - j), -jnp.inf)
+
+
+class PositionWeights(Mask):
+    """Any weights: `log_p(i, j)` is called on broadcast integer arrays and returns log p(i, j)."""
+
+    log_p: Callable[[Array, Array], Array] = eqx.field(static=True)
+
+    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
+        return self.log_p(i, j)

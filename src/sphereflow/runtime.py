@@ -1,0 +1,45 @@
+"""How the numerical back end is set up, once, when the package is imported.
+
+- float64 is on: inner products enter through exp(beta s), so a relative error eps in s costs beta * eps.
+- matrix products never fall back to TF32 or bfloat16 in silence.
+- compiled programs are kept on disk, so that a second run of the same command does not compile again.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import jax
+
+_CACHE_VARIABLE = "SPHEREFLOW_CACHE"
+
+
+def configure() -> None:
+    """Set precision and the compilation cache; respects whatever the user configured for JAX itself."""
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_default_matmul_precision", "highest")
+    if jax.config.jax_compilation_cache_dir is None and (folder := cache_folder()) is not None:
+        jax.config.update("jax_compilation_cache_dir", str(folder / "xla"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def cache_folder() -> Path | None:
+    """Where compiled programs are kept: $SPHEREFLOW_CACHE, else the user's cache folder, else nowhere.
+
+    `SPHEREFLOW_CACHE=off` switches the cache off.
+    """
+    chosen = os.environ.get(_CACHE_VARIABLE)
+    if chosen:
+        return None if chosen.lower() == "off" else Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        root = Path(base) if base else Path.home() / ".cache"
+    except RuntimeError:  # no home directory to be found
+        return None
+    return root / "sphereflow"
+
+
+def devices() -> list[str]:
+    """The accelerators or processors that computations run on, in words."""
+    return [f"{device.platform}: {device.device_kind}" for device in jax.devices()]
