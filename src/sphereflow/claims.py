@@ -99,9 +99,7 @@ def agreement(
     """Two-sided comparison with an absolute or a relative tolerance (give exactly one)."""
     if (absolute is None) == (relative is None):
         raise SphereflowError("give either an absolute or a relative tolerance.")
-    tolerance = (
-        absolute if relative is None else np.asarray(relative) * np.abs(np.asarray(predicted, dtype=float))
-    )
+    tolerance = absolute if relative is None else np.asarray(relative) * np.abs(np.asarray(predicted, dtype=float))
     assert tolerance is not None
     return Measurement(predicted, measured, tolerance, because, labels, printed, note)
 

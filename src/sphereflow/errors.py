@@ -20,10 +20,7 @@ class MissingExtra(SphereflowError):
     """An optional dependency is not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str):
-        super().__init__(
-            f"{purpose} needs the package '{package}': "
-            f"install it with pip install 'sphereflow[{extra}]'."
-        )
+        super().__init__(f"{purpose} needs the package '{package}': install it with pip install 'sphereflow[{extra}]'.")
 
 
 def whole_number(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:

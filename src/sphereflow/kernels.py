@@ -21,7 +21,7 @@ KernelScale = Literal["peak", "raw"]
 KERNEL_SCALES: tuple[str, ...] = ("peak", "raw")
 
 
-def peak(inner: Float[Array, "..."], beta: Float[Array, ""] | float) -> Float[Array, "..."]:
+def peak(inner: Float[Array, ...], beta: Float[Array, ""] | float) -> Float[Array, ...]:
     r"""$e^{\beta(s-1)}$ for inner products s."""
     return jnp.exp(beta * (inner - 1))
 

@@ -33,34 +33,32 @@ def exponential(x: Float[Array, "... d"], v: Float[Array, "... d"]) -> Float[Arr
     return normalise(jnp.cos(length) * x + jnp.sinc(length / jnp.pi) * v)
 
 
-def distance(x: Float[Array, "... d"], y: Float[Array, "... d"]) -> Float[Array, "..."]:
+def distance(x: Float[Array, "... d"], y: Float[Array, "... d"]) -> Float[Array, ...]:
     r"""Geodesic distance, $2\,\mathrm{atan2}(|x-y|, |x+y|)$: accurate for equal and for antipodal points."""
     return 2 * jnp.arctan2(jnp.linalg.norm(x - y, axis=-1), jnp.linalg.norm(x + y, axis=-1))
 
 
-def gap(x: Float[Array, "... d"], y: Float[Array, "... d"]) -> Float[Array, "..."]:
+def gap(x: Float[Array, "... d"], y: Float[Array, "... d"]) -> Float[Array, ...]:
     r"""$1-\langle x,y\rangle = |x-y|^2/2$ for unit vectors, without cancellation when x and y are close."""
     return jnp.sum((x - y) ** 2, axis=-1) / 2
 
 
-def from_angles(theta: Float[Array, "..."]) -> Float[Array, "... 2"]:
+def from_angles(theta: Float[Array, ...]) -> Float[Array, "... 2"]:
     """Points of the circle at the given angles."""
     return jnp.stack([jnp.cos(theta), jnp.sin(theta)], axis=-1)
 
 
-def to_angles(x: Float[Array, "... 2"]) -> Float[Array, "..."]:
+def to_angles(x: Float[Array, "... 2"]) -> Float[Array, ...]:
     """Angles in (-pi, pi] of points of the plane."""
     return jnp.arctan2(x[..., 1], x[..., 0])
 
 
-def uniform(key: Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
+def uniform(key: Array, shape: tuple[int, ...]) -> Float[Array, ...]:
     """Independent uniform points of S^{d-1}, d = shape[-1]: normalised Gaussian vectors."""
     return normalise(jax.random.normal(key, shape))
 
 
-def von_mises_fisher(
-    key: Array, n: int, centre: Float[Array, "d"], concentration: float
-) -> Float[Array, "n d"]:
+def von_mises_fisher(key: Array, n: int, centre: Float[Array, d], concentration: float) -> Float[Array, "n d"]:
     r"""Points with density proportional to $e^{\kappa\langle x, c\rangle}$ (Wood's rejection method).
 
     The height $\langle x,c\rangle$ is drawn from a Beta envelope; the rest is uniform on the circle of that height.
@@ -106,9 +104,7 @@ def equiangular_frame(n: int, d: int, inner: float) -> Float[Array, "n d"]:
     return normalise(jnp.asarray(np.pad(root, ((0, 0), (0, d - n)))))
 
 
-def gaussian_mixture(
-    key: Array, n: int, d: int, components: int = 3, spread: float = 0.2
-) -> Float[Array, "n d"]:
+def gaussian_mixture(key: Array, n: int, d: int, components: int = 3, spread: float = 0.2) -> Float[Array, "n d"]:
     """Normalised Gaussian clouds of standard deviation `spread` around uniform centres, equally likely."""
     centre_key, label_key, noise_key = jax.random.split(key, 3)
     centres = uniform(centre_key, (components, d))

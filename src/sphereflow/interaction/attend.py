@@ -19,7 +19,7 @@ class Attended(NamedTuple):
     """The softmax average of the values and the logarithm of its denominator (peak convention)."""
 
     average: Float[Array, "m p"]
-    log_partition: Float[Array, "m"]
+    log_partition: Float[Array, m]
 
 
 def attend(
@@ -28,7 +28,7 @@ def attend(
     values: Float[Array, "n p"],
     beta: Float[Array, ""] | float,
     *,
-    weights: Float[Array, "n"] | None = None,
+    weights: Float[Array, n] | None = None,
     mask: Mask | None = None,
 ) -> Attended:
     """Attention of every query to every key; rows that see nothing give a zero average and log Z = -inf."""

@@ -19,7 +19,7 @@ class Mask(eqx.Module):
     """Positional weights p(i, j) >= 0 of key j for query i."""
 
     @abc.abstractmethod
-    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
+    def log_weight(self, i: Int[Array, ...], j: Int[Array, ...]) -> Float[Array, ...]:
         """log p(i, j), minus infinity where the key is hidden."""
 
 
@@ -28,7 +28,7 @@ class Causal(Mask):
 
     strict: bool = eqx.field(static=True, default=False)
 
-    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
+    def log_weight(self, i: Int[Array, ...], j: Int[Array, ...]) -> Float[Array, ...]:
         visible = j < i if self.strict else j <= i
         return jnp.where(visible, 0.0, -jnp.inf)
 
@@ -39,7 +39,7 @@ class Alibi(Mask):
     slope: Float[Array, ""]
     strict: bool = eqx.field(static=True, default=False)
 
-    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
+    def log_weight(self, i: Int[Array, ...], j: Int[Array, ...]) -> Float[Array, ...]:
         visible = j < i if self.strict else j <= i
         return jnp.where(visible, -self.slope * (i - j), -jnp.inf)
 
@@ -49,5 +49,5 @@ class PositionWeights(Mask):
 
     log_p: Callable[[Array, Array], Array] = eqx.field(static=True)
 
-    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
+    def log_weight(self, i: Int[Array, ...], j: Int[Array, ...]) -> Float[Array, ...]:
         return self.log_p(i, j)
