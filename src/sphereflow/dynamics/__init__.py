@@ -1,0 +1,15 @@
+"""Vector fields on tokens, each with its energy where it has one."""
+
+from sphereflow.dynamics.activations import ACTIVATIONS as ACTIVATIONS
+from sphereflow.dynamics.attention import SA as SA
+from sphereflow.dynamics.attention import USA as USA
+from sphereflow.dynamics.attention import Attention as Attention
+from sphereflow.dynamics.base import Dynamics as Dynamics
+from sphereflow.dynamics.base import Reversed as Reversed
+from sphereflow.dynamics.base import Sum as Sum
+from sphereflow.dynamics.euclidean import EuclideanAttention as EuclideanAttention
+from sphereflow.dynamics.euclidean import RescaledAttention as RescaledAttention
+from sphereflow.dynamics.layernorm import SCHEMES as SCHEMES
+from sphereflow.dynamics.layernorm import LayerNormAttention as LayerNormAttention
+from sphereflow.dynamics.perceptron import Perceptron as Perceptron
+from sphereflow.dynamics.piecewise import PiecewiseConstant as PiecewiseConstant

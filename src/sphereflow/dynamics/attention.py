@@ -1,0 +1,198 @@
+r"""Self-attention on the sphere, softmax-normalised (SA) or not (USA).
+
+$$\dot x_i = P_{x_i} \sum_h V_h \frac{\sum_j w_j p_{ij} e^{\beta\langle Q_h x_i, K_h x_j\rangle} x_j}
+                                   {\sum_j w_j p_{ij} e^{\beta\langle Q_h x_i, K_h x_j\rangle}}\ \text{(SA)},\qquad
+  \dot x_i = P_{x_i} \sum_h V_h \frac{\sum_j w_j p_{ij} e^{\beta(\langle Q_h x_i, K_h x_j\rangle-1)} x_j}
+                                   {\sum_j w_j p_{ij}}\ \text{(USA)}.$$
+
+Sums include j = i. The weights w_j are masses (1/n by default) and p_ij positional weights (1 by default). With
+`kernel_scale="raw"` the factor e^{-beta} of USA is dropped, which multiplies its speed by e^{beta}; SA does not see
+the difference.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from sphereflow.dynamics.base import Dynamics, mean_square_speed
+from sphereflow.errors import SphereflowError, one_of
+from sphereflow.interaction import Causal, Mask, attend
+from sphereflow.kernels import KERNEL_SCALES, KernelScale, log_scale
+from sphereflow.sphere import project
+
+Normalisation = Literal["softmax", "mean"]
+
+
+class Attention(Dynamics):
+    r"""Attention as a vector field on the sphere.
+
+    **Arguments:**
+
+    - `beta`: inverse temperature, multiplies the inner product.
+    - `normalise`: "softmax" (SA) or "mean" (USA).
+    - `query`, `key`: matrices of shape (k, d), or (heads, k, d); None is the identity.
+    - `value`: matrix of shape (d, d), or (heads, d, d); None is the identity.
+    - `mask`: positional weights, for example `Causal()`; None lets every token see every token.
+    - `weights`: masses of the tokens, shape (n,), summing to one; None is 1/n each.
+    - `kernel_scale`: "peak" or "raw", matters for USA and for the energy.
+    """
+
+    beta: Float[Array, ""]
+    query: Float[Array, "h k d"] | None
+    key: Float[Array, "h k d"] | None
+    value: Float[Array, "h d d"] | None
+    mask: Mask | None
+    weights: Float[Array, n] | None
+    normalise: Normalisation = eqx.field(static=True)
+    kernel_scale: KernelScale = eqx.field(static=True)
+
+    def __init__(
+        self,
+        beta: float | Array,
+        normalise: Normalisation = "softmax",
+        *,
+        query: Array | None = None,
+        key: Array | None = None,
+        value: Array | None = None,
+        mask: Mask | None = None,
+        weights: Array | None = None,
+        kernel_scale: KernelScale = "peak",
+    ):
+        one_of("normalise", normalise, ("softmax", "mean"))
+        one_of("kernel_scale", kernel_scale, KERNEL_SCALES)
+        self.beta = jnp.asarray(beta, dtype=float)
+        self.query, self.key, self.value = (_as_heads(m) for m in (query, key, value))
+        self.mask = mask
+        self.weights = None if weights is None else jnp.asarray(weights, dtype=float)
+        self.normalise = normalise
+        self.kernel_scale = kernel_scale
+
+    @property
+    def heads(self) -> int:
+        return max((m.shape[0] for m in (self.query, self.key, self.value) if m is not None), default=1)
+
+    @property
+    def token_weights(self) -> Float[Array, n] | None:
+        return self.weights
+
+    def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        return project(x, self.pull(x))
+
+    def pull(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        """The attention output before projection, summed over heads."""
+        if self.heads == 1:
+            q, k, v = (None if m is None else m[0] for m in (self.query, self.key, self.value))
+            return self._one_head(x, q, k, v)
+        per_head = jax.vmap(self._one_head, in_axes=(None, *(None if m is None else 0 for m in self._matrices)))
+        return jnp.sum(per_head(x, *self._matrices), axis=0)
+
+    @property
+    def _matrices(self) -> tuple[Array | None, Array | None, Array | None]:
+        return self.query, self.key, self.value
+
+    def _one_head(self, x: Array, query: Array | None, key: Array | None, value: Array | None) -> Array:
+        average, log_partition = self._attend(x, query, key)
+        if self.normalise == "mean":
+            log_speed = log_partition + log_scale(self.beta, self.kernel_scale)
+            if self.mask is not None:  # an average over what is visible, not over all n
+                log_speed = log_speed - attend(x, x, x[:, :1], 0.0, weights=self.weights, mask=self.mask).log_partition
+            average = average * jnp.exp(jnp.where(jnp.isfinite(log_speed), log_speed, -jnp.inf))[:, None]
+        return average if value is None else average @ value.T
+
+    def _attend(self, x: Array, query: Array | None, key: Array | None) -> tuple[Array, Array]:
+        q = x if query is None else x @ query.T
+        k = x if key is None else x @ key.T
+        return attend(q, k, x, self.beta, weights=self.weights, mask=self.mask)
+
+    # --- energy -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_gradient_flow(self) -> bool:
+        return self.normalise == "mean" and self._gradient_sign() == 1
+
+    def energy(self, x: Float[Array, "n d"], weights: Float[Array, n] | None = None) -> Float[Array, ""]:
+        r"""$E = \frac{1}{2\beta}\sum_{ij} w_i w_j e^{\beta(\langle x_i, B x_j\rangle-1)}$, $B=Q^\top K$.
+
+        Times e^beta with the raw kernel. Increases along the flow if V = B and decreases if V = -B (B symmetric); at
+        beta = 0 it is the limit of $E - 1/(2\beta)$, that is $\frac12\sum_{ij}w_iw_j\langle x_i,Bx_j\rangle$.
+        """
+        self._require_energy()
+        masses = self._masses(x, weights)
+        q, k = self._single_query_key(x)
+        log_partition = attend(q, k, k[:, :1], self.beta, weights=masses).log_partition
+        scaled = jnp.exp(log_partition + log_scale(self.beta, self.kernel_scale))
+        at_zero = jnp.dot(masses @ q, masses @ k) / 2
+        return jnp.where(self.beta == 0, at_zero, masses @ scaled / (2 * jnp.where(self.beta == 0, 1.0, self.beta)))
+
+    def energy_rate(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
+        r"""$\dot E = \pm\sum_i w_i |\dot x_i|^2$ (USA), $\dot E = \pm\sum_i w_i Z_i|\dot x_i|^2$ (SA).
+
+        $Z_i=\sum_j w_j e^{\beta\langle x_i,Bx_j\rangle}$ in the convention of the energy; minus for V = -B.
+        """
+        self._require_energy()
+        velocity = self.field(jnp.zeros(()), x)
+        masses = self._masses(x, None)
+        if self.normalise == "softmax":
+            q, k = self._single_query_key(x)
+            log_partition = attend(q, k, k[:, :1], self.beta, weights=masses).log_partition
+            masses = masses * jnp.exp(log_partition + log_scale(self.beta, self.kernel_scale))
+        return self._gradient_sign() * mean_square_speed(velocity, masses)
+
+    def _masses(self, x: Array, weights: Array | None) -> Array:
+        chosen = self.weights if weights is None else weights
+        return jnp.full(x.shape[0], 1 / x.shape[0], x.dtype) if chosen is None else chosen
+
+    def _single_query_key(self, x: Array) -> tuple[Array, Array]:
+        return (x if self.query is None else x @ self.query[0].T, x if self.key is None else x @ self.key[0].T)
+
+    def _gradient_sign(self) -> int:
+        """+1 if V = Q^T K is symmetric (ascent), -1 if V = -Q^T K (descent), 0 if there is no energy."""
+        if self.mask is not None or self.heads != 1:
+            return 0
+        given = [np.asarray(m[0]) for m in self._matrices if m is not None]
+        if not given:
+            return 1
+        identity = np.eye(given[0].shape[-1])
+        q, k, v = (identity if m is None else np.asarray(m[0]) for m in self._matrices)
+        form = q.T @ k
+        slack = 1e-12 * max(1.0, float(np.abs(form).max()))
+        if not np.allclose(form, form.T, rtol=0, atol=slack):
+            return 0
+        return 1 if np.allclose(v, form, rtol=0, atol=slack) else -int(np.allclose(v, -form, rtol=0, atol=slack))
+
+    def _require_energy(self) -> None:
+        if self._gradient_sign() == 0:
+            raise SphereflowError(
+                "this attention has no energy: one head, no mask, and V = Q^T K or V = -Q^T K symmetric are needed."
+            )
+
+
+def SA(beta: float | Array, *, causal: bool = False, **options: object) -> Attention:
+    """Softmax-normalised self-attention; options as for `Attention`."""
+    return _named("softmax", beta, causal, options)
+
+
+def USA(beta: float | Array, *, causal: bool = False, **options: object) -> Attention:
+    """Unnormalised self-attention; options as for `Attention`."""
+    return _named("mean", beta, causal, options)
+
+
+def _named(normalise: Normalisation, beta: float | Array, causal: bool, options: dict) -> Attention:
+    if causal:
+        options = {"mask": Causal(), **options}
+    return Attention(beta, normalise, **options)
+
+
+def _as_heads(matrix: Array | None) -> Float[Array, "h r c"] | None:
+    if matrix is None:
+        return None
+    array = jnp.asarray(matrix, dtype=float)
+    if array.ndim not in (2, 3):
+        raise SphereflowError(f"query, key and value must be matrices, one or a stack; got shape {array.shape}.")
+    return array if array.ndim == 3 else array[None]

@@ -1,0 +1,123 @@
+r"""Attention without layer normalisation, tokens in R^d, and its rescaled variables.
+
+$$\dot x_i = \sum_j P_{ij} V x_j,\qquad P_{ij} = \mathrm{softmax}_j\,\langle Q x_i, K x_j\rangle .$$
+
+Tokens grow like e^{tV}. With any matrix G that commutes with V, the variables $y = e^{-tG} x$ obey
+
+$$\dot y_i = V \sum_j P_{ij} y_j - G y_i, \qquad P_{ij} = \mathrm{softmax}_j\,\langle Q e^{tG} y_i, K e^{tG} y_j\rangle .$$
+
+G = V gives the variables $z = e^{-tV}x$ of the papers, in which limits exist. Directions of V with negative eigenvalues
+expand in z; taking for G the part of V with eigenvalues of positive real part leaves those directions as they are.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+from jaxtyping import Array, Complex, Float
+
+from sphereflow.dynamics.base import Dynamics, Space
+from sphereflow.errors import SphereflowError
+from sphereflow.interaction import attend
+
+
+class EuclideanAttention(Dynamics):
+    """Tokens in R^d, no normalisation, no beta: exactly the equation above. None is the identity."""
+
+    space: ClassVar[Space] = "euclidean"
+    query: Float[Array, "k d"] | None
+    key: Float[Array, "k d"] | None
+    value: Float[Array, "d d"] | None
+
+    def __init__(self, value: Array | None = None, *, query: Array | None = None, key: Array | None = None):
+        self.query, self.key, self.value = (
+            None if m is None else jnp.asarray(m, dtype=float) for m in (query, key, value)
+        )
+
+    def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        average = self._average(x, x)
+        return average if self.value is None else average @ self.value.T
+
+    def attention_matrix(self, t: Float[Array, ""] | float, x: Float[Array, "n d"]) -> Float[Array, "n n"]:
+        """P_ij at time t for tokens x, as a dense matrix."""
+        return self._average(x, jnp.eye(x.shape[0], dtype=x.dtype))
+
+    def _average(self, x: Array, values: Array) -> Array:
+        q = x if self.query is None else x @ self.query.T
+        k = x if self.key is None else x @ self.key.T
+        return attend(q, k, values, 1.0).average
+
+
+class RescaledAttention(Dynamics):
+    """The same flow in the variables y = e^{-tG} x; `x(t, y)` and `y(t, x)` convert.
+
+    `directions="all"` takes G = V (the papers' z); `directions="growing"` takes the part of V that expands.
+    """
+
+    # Attention weights switch within times e^{-2t}, which an error estimate can step over unseen.
+    max_step: ClassVar[float | None] = 0.05
+    space: ClassVar[Space] = "euclidean"
+    original: EuclideanAttention
+    generator: Float[Array, "d d"]
+    _eigen: tuple[Complex[Array, d], Complex[Array, "d d"], Complex[Array, "d d"]] | None
+
+    def __init__(self, original: EuclideanAttention, d: int, directions: str = "all"):
+        value = np.eye(d) if original.value is None else np.asarray(original.value)
+        if value.shape != (d, d):
+            raise SphereflowError(f"the value matrix must have shape ({d}, {d}), got {value.shape}.")
+        if directions not in ("all", "growing"):
+            raise SphereflowError(f"directions must be 'all' or 'growing', got {directions!r}.")
+        self.original = original
+        generator = value if directions == "all" else _growing_part(value)
+        self.generator = jnp.asarray(generator)
+        self._eigen = _well_conditioned_eigen(generator)
+
+    def propagator(self, t: Float[Array, ""] | float) -> Float[Array, "d d"]:
+        """e^{tG}."""
+        if self._eigen is None:
+            return jax.scipy.linalg.expm(t * self.generator)
+        values, right, left = self._eigen
+        return ((right * jnp.exp(t * values)) @ left).real
+
+    def x(self, t: Float[Array, ""] | float, y: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        """Original tokens from rescaled ones."""
+        return y @ self.propagator(t).T
+
+    def y(self, t: Float[Array, ""] | float, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        """Rescaled tokens from original ones."""
+        return x @ self.propagator(-t).T
+
+    def field(self, t: Float[Array, ""], y: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        average = self.original._average(self.x(t, y), y)
+        pulled = average if self.original.value is None else average @ self.original.value.T
+        return pulled - y @ self.generator.T
+
+    def attention_matrix(self, t: Float[Array, ""] | float, y: Float[Array, "n d"]) -> Float[Array, "n n"]:
+        """P_ij at time t for rescaled tokens y."""
+        return self.original.attention_matrix(t, self.x(t, y))
+
+
+def _growing_part(value: np.ndarray) -> np.ndarray:
+    """V restricted to its invariant subspace with Re(eigenvalue) > 0, and zero on the complementary one."""
+    schur, basis, count = scipy.linalg.schur(value, sort=lambda *root: root[0] > 0, output="real")
+    upper, mixed, lower = schur[:count, :count], schur[:count, count:], schur[count:, count:]
+    if count in (0, value.shape[0]):
+        return value if count else np.zeros_like(value)
+    # The spectral projector onto the growing subspace along the other one, from a Sylvester equation.
+    tilt = scipy.linalg.solve_sylvester(upper, -lower, -mixed)
+    projector = np.zeros_like(value)
+    projector[:count, :count] = np.eye(count)
+    projector[:count, count:] = -tilt
+    return value @ (basis @ projector @ basis.T)
+
+
+def _well_conditioned_eigen(matrix: np.ndarray) -> tuple[Array, Array, Array] | None:
+    """Eigenvalues with right and left eigenvectors, or None where the matrix is (nearly) defective."""
+    values, right = np.linalg.eig(matrix)
+    if np.linalg.cond(right) > 1e6:
+        return None
+    return tuple(jnp.asarray(a, dtype=complex) for a in (values, right, np.linalg.inv(right)))  # type: ignore[return-value]

@@ -1,0 +1,60 @@
+r"""The perceptron (MLP) block with tied output weights, which is a gradient on the sphere.
+
+$$\dot x_i = P_{x_i} \sum_j \omega_j\, \sigma(\langle a_j, x_i\rangle + b_j)\, a_j, \qquad
+  E = \frac12 \sum_i w_i v(x_i), \quad
+  v(x) = \sum_j \omega_j \varphi(\langle a_j, x\rangle + b_j),\quad \varphi' = 2\sigma.$$
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from sphereflow.dynamics.activations import ACTIVATIONS, activation, primitive
+from sphereflow.dynamics.base import Dynamics, mean_square_speed
+from sphereflow.errors import SphereflowError, one_of
+from sphereflow.sphere import project
+
+
+class Perceptron(Dynamics):
+    """J neurons: outer weights (J,), inner weights (J, d), biases (J,), an activation by name."""
+
+    outer: Float[Array, J]
+    inner: Float[Array, "J d"]
+    bias: Float[Array, J]
+    activation: str = eqx.field(static=True)
+
+    def __init__(self, outer: Array, inner: Array, bias: Array | None = None, activation: str = "relu"):
+        self.activation = one_of("activation", activation, ACTIVATIONS)
+        self.outer = jnp.asarray(outer, dtype=float)
+        self.inner = jnp.asarray(inner, dtype=float)
+        if self.inner.ndim != 2 or self.outer.shape != self.inner.shape[:1]:
+            raise SphereflowError(
+                "a perceptron needs outer weights of shape (J,) and inner weights of shape (J, d), "
+                f"got {self.outer.shape} and {self.inner.shape}."
+            )
+        self.bias = jnp.zeros_like(self.outer) if bias is None else jnp.asarray(bias, dtype=float)
+        if self.bias.shape != self.outer.shape:
+            raise SphereflowError(f"the biases must have shape {self.outer.shape}, got {self.bias.shape}.")
+
+    def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        hidden = activation(self.activation, x @ self.inner.T + self.bias)
+        return project(x, (hidden * self.outer) @ self.inner)
+
+    def potential(self, x: Float[Array, "n d"]) -> Float[Array, n]:
+        r"""$v(x) = \sum_j\omega_j\varphi(\langle a_j,x\rangle+b_j)$; its spherical gradient is twice the field."""
+        return primitive(self.activation, x @ self.inner.T + self.bias) @ self.outer
+
+    @property
+    def is_gradient_flow(self) -> bool:
+        return True
+
+    def energy(self, x: Float[Array, "n d"], weights: Float[Array, n] | None = None) -> Float[Array, ""]:
+        r"""$E = \frac12\sum_i w_i v(x_i)$."""
+        potential = self.potential(x)
+        return (jnp.mean(potential) if weights is None else weights @ potential) / 2
+
+    def energy_rate(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
+        r"""$\dot E = \frac1n\sum_i|\dot x_i|^2$."""
+        return mean_square_speed(self.field(jnp.zeros(()), x), None)

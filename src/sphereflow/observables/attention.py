@@ -1,0 +1,40 @@
+r"""The attention matrix $P_{ij}$ of a model at given tokens: its rank and its leaders."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from sphereflow.dynamics import Attention
+from sphereflow.errors import SphereflowError
+from sphereflow.interaction import attend
+
+
+def attention_matrix(model: Attention, x: Float[Array, "n d"]) -> Float[Array, "h n n"]:
+    r"""$P_{ij}\propto w_j p_{ij} e^{\beta\langle Qx_i,Kx_j\rangle}$ for every head; rows sum to one."""
+    if not isinstance(model, Attention):
+        raise SphereflowError(f"{type(model).__name__} has no attention matrix of this kind.")
+    unit = jnp.eye(x.shape[0], dtype=x.dtype)
+    heads = []
+    for h in range(model.heads):
+        q = x if model.query is None else x @ model.query[h % model.query.shape[0]].T
+        k = x if model.key is None else x @ model.key[h % model.key.shape[0]].T
+        heads.append(attend(q, k, unit, model.beta, weights=model.weights, mask=model.mask).average)
+    return jnp.stack(heads)
+
+
+def numerical_rank(matrix: np.ndarray, threshold: float = 1e-3) -> int:
+    """Number of singular values above the threshold."""
+    return int(np.sum(np.linalg.svd(np.asarray(matrix), compute_uv=False) > threshold))
+
+
+def leaders(matrix: np.ndarray) -> np.ndarray:
+    """Tokens that receive more than their share: columns of mean attention above 1/n."""
+    column = np.asarray(matrix).mean(axis=0)
+    return np.nonzero(column > 1 / len(column))[0]
+
+
+def followed(matrix: np.ndarray) -> np.ndarray:
+    """For each token, the token that it attends to most."""
+    return np.argmax(np.asarray(matrix), axis=1)
