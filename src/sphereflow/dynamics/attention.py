@@ -142,7 +142,15 @@ class Attention(Dynamics):
             q, k = self._single_query_key(x)
             log_partition = attend(q, k, k[:, :1], self.beta, weights=masses).log_partition
             masses = masses * jnp.exp(log_partition + log_scale(self.beta, self.kernel_scale))
-        return self._gradient_sign() * mean_square_speed(velocity, masses)
+        return self._direction(x) * mean_square_speed(velocity, masses)
+
+    def _direction(self, x: Array) -> Array:
+        """+1 or -1: whether V = B or V = -B, in a form that can be traced."""
+        if all(m is None for m in self._matrices):
+            return jnp.ones(())
+        d = x.shape[1]
+        q, k, v = (jnp.eye(d) if m is None else m[0] for m in self._matrices)
+        return jnp.sign(jnp.vdot(v, q.T @ k))
 
     def _masses(self, x: Array, weights: Array | None) -> Array:
         chosen = self.weights if weights is None else weights
@@ -152,9 +160,14 @@ class Attention(Dynamics):
         return (x if self.query is None else x @ self.query[0].T, x if self.key is None else x @ self.key[0].T)
 
     def _gradient_sign(self) -> int:
-        """+1 if V = Q^T K is symmetric (ascent), -1 if V = -Q^T K (descent), 0 if there is no energy."""
+        """+1 if V = Q^T K is symmetric (ascent), -1 if V = -Q^T K (descent), 0 if there is no energy.
+
+        Matrices that are being traced cannot be looked at: they are taken to have been checked before.
+        """
         if self.mask is not None or self.heads != 1:
             return 0
+        if any(isinstance(m, jax.core.Tracer) for m in self._matrices):
+            return 1
         given = [np.asarray(m[0]) for m in self._matrices if m is not None]
         if not given:
             return 1

@@ -4,7 +4,8 @@ $$\dot x_i = \sum_j P_{ij} V x_j,\qquad P_{ij} = \mathrm{softmax}_j\,\langle Q x
 
 Tokens grow like e^{tV}. With any matrix G that commutes with V, the variables $y = e^{-tG} x$ obey
 
-$$\dot y_i = V \sum_j P_{ij} y_j - G y_i, \qquad P_{ij} = \mathrm{softmax}_j\,\langle Q e^{tG} y_i, K e^{tG} y_j\rangle .$$
+$$\dot y_i = V \sum_j P_{ij} y_j - G y_i, \qquad
+  P_{ij} = \mathrm{softmax}_j\,\langle Q e^{tG} y_i, K e^{tG} y_j\rangle .$$
 
 G = V gives the variables $z = e^{-tV}x$ of the papers, in which limits exist. Directions of V with negative eigenvalues
 expand in z; taking for G the part of V with eigenvalues of positive real part leaves those directions as they are.

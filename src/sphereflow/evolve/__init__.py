@@ -1,0 +1,11 @@
+"""Time stepping and trajectories."""
+
+from sphereflow.evolve.events import Aligned as Aligned
+from sphereflow.evolve.events import AllClose as AllClose
+from sphereflow.evolve.layers import run_layers as run_layers
+from sphereflow.evolve.run import evolve as evolve
+from sphereflow.evolve.run import simulate as simulate
+from sphereflow.evolve.solver import SOLVERS as SOLVERS
+from sphereflow.evolve.status import Status as Status
+from sphereflow.evolve.storage import load as load
+from sphereflow.evolve.trajectory import Trajectory as Trajectory

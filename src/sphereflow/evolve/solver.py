@@ -14,7 +14,6 @@ from typing import NamedTuple
 import diffrax
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import optimistix
 from jaxtyping import Array, Bool, Float, Int
 
@@ -40,11 +39,11 @@ class Frames(NamedTuple):
     """Saved tokens, where the solve ended, and what it took."""
 
     saved: Float[Array, "... T n d"]
-    final_time: Float[Array, "..."]
+    final_time: Float[Array, ...]
     final: Float[Array, "... n d"]
-    steps: Int[Array, "..."]
-    event_met: Bool[Array, "..."]
-    hit_limit: Bool[Array, "..."]
+    steps: Int[Array, ...]
+    event_met: Bool[Array, ...]
+    hit_limit: Bool[Array, ...]
 
 
 class Stepping(eqx.Module):
@@ -60,7 +59,7 @@ class Stepping(eqx.Module):
 def solve(
     model: Dynamics,
     x0: Float[Array, "*batch n d"],
-    times: Float[Array, "T"],
+    times: Float[Array, T],
     stepping: Stepping,
     first_step: Float[Array, ""] | None = None,
     event: Callable[[Float[Array, "n d"]], Float[Array, ""]] | None = None,
@@ -78,7 +77,7 @@ def solve(
 def _solve_one(
     model: Dynamics,
     x0: Float[Array, "n d"],
-    times: Float[Array, "T"],
+    times: Float[Array, T],
     stepping: Stepping,
     first_step: Float[Array, ""] | None,
     event: Callable[[Array], Array] | None,

@@ -1,0 +1,207 @@
+"""The two doors to a run: `evolve` composes, `simulate` is friendly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from sphereflow.dynamics import SA, USA, Dynamics
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.evolve.solver import SOLVERS, Stepping, solve
+from sphereflow.evolve.status import Status
+from sphereflow.evolve.storage import FrameWriter
+from sphereflow.evolve.trajectory import Trajectory
+from sphereflow.progress import progress_bar
+from sphereflow.provenance import versions
+from sphereflow.sphere import draw, tokens
+
+MODELS = ("sa", "usa")
+FRAMES = 101
+
+# Below this many pairs per field evaluation a whole run is one compiled call; above it the run goes frame by frame,
+# so that it can show progress, be interrupted, and keep only what fits in memory.
+_ONE_CALL_PAIRS = 300_000
+
+
+def evolve(
+    model: Dynamics,
+    x0: Any,
+    t1: float | None = None,
+    *,
+    t0: float = 0.0,
+    saveat: int | Sequence[float] | Array | np.ndarray | None = None,
+    tol: float | None = None,
+    solver: str = "dopri8",
+    dt: float | None = None,
+    event: Callable[[Array], Array] | None = None,
+    max_steps: int = 100_000,
+    out: str | Path | None = None,
+    progress: bool | None = None,
+    seed: int | None = None,
+    parameters: dict[str, Any] | None = None,
+) -> Trajectory:
+    r"""Solve $\dot x = f(t,x)$, $x(t_0)=x_0$, with error control.
+
+    **Arguments:**
+
+    - `model`: a dynamics; `x0`: tokens (n, d), or (..., n, d) for independent replicas.
+    - `t1`: final time. `saveat`: number of equally spaced saved times (101 by default), or the times themselves.
+    - `tol`: the error aimed at, absolute and relative, for every token (default 1e-8; 1e-5 for float32 tokens).
+    - `solver`: one of dopri8, tsit5, bosh3, heun, euler, or kvaerno5, kvaerno3 for stiff problems.
+    - `dt`: a fixed step instead of an adaptive one. `event`: stop where event(x) crosses zero.
+    - `out`: a zarr folder; frames go there as they come, memory stays that of one frame, a killed run can be resumed.
+    - `progress`: show a bar; by default on terminals for runs that take long.
+
+    **Returns:** a `Trajectory`; its `status` says how the run ended.
+    """
+    start = tokens(x0, "x0", on_sphere=model.space == "sphere")
+    times = _save_times(t0, t1, saveat)
+    single = start.dtype == jnp.float32
+    least = 1e-6 if single else 1e-13
+    tol = real_number("tol", (1e-5 if single else 1e-8) if tol is None else tol, least=least, most=0.1)
+    one_of("solver", solver, tuple(SOLVERS))
+    if dt is None and solver == "euler":
+        raise SphereflowError("the euler solver has no error estimate: give it a fixed step dt.")
+    step = None if dt is None else jnp.asarray(real_number("dt", dt, above=0))
+    stepping = Stepping(jnp.asarray(tol), step, solver, whole_number("max_steps", max_steps))
+
+    began = time.perf_counter()
+    common: dict[str, Any] = {"model": model, "tol": tol, "solver": solver, "seed": seed, "versions": versions()}
+    common["parameters"] = parameters or {}
+    pairs = start.shape[-2] * int(np.prod(start.shape[:-1]))
+    if out is None and (pairs <= _ONE_CALL_PAIRS or event is not None):
+        return _in_one_call(model, start, times, stepping, event, began, common)
+    if event is not None:
+        raise SphereflowError("a run that is written to disk as it goes cannot stop at an event.")
+    return _frame_by_frame(model, start, times, stepping, out, progress, began, common)
+
+
+def simulate(
+    n: int = 64,
+    d: int = 3,
+    beta: float = 1.0,
+    t1: float = 10.0,
+    *,
+    model: str = "sa",
+    causal: bool = False,
+    start: str = "uniform",
+    seed: int = 0,
+    saves: int = FRAMES,
+    tol: float = 1e-8,
+    kernel_scale: str = "peak",
+    out: str | Path | None = None,
+    progress: bool | None = None,
+) -> Trajectory:
+    """Draw n tokens on S^{d-1} and let attention move them until t1.
+
+    **Arguments:** `model` "sa" (softmax) or "usa" (unnormalised, kernel exp(beta(<x,y>-1)); `kernel_scale="raw"` for
+    exp(beta<x,y>)); `causal` lets tokens look back only; `start` one of uniform, vmf, orthogonal, mixture, fibonacci,
+    grid; `saves` the number of frames; other arguments as for `evolve`.
+
+    ```python
+    import sphereflow as sf
+    run = sf.simulate(n=64, d=3, beta=9.0, t1=30.0)
+    run.cluster_count()[-1]
+    ```
+    """
+    one_of("model", model, MODELS)
+    real_number("beta", beta, least=0, most=700 if kernel_scale == "raw" and model == "usa" else 1e6)
+    real_number("t1", t1, above=0)
+    options: dict[str, Any] = {"causal": bool(causal), "kernel_scale": kernel_scale}
+    dynamics = (SA if model == "sa" else USA)(beta, **options)
+    parameters = {"n": n, "d": d, "beta": beta, "t1": t1, "model": model, "start": start, **options}
+    x0 = draw(start, whole_number("n", n, most=10**8), whole_number("d", d, most=10**5), seed)
+    return evolve(
+        dynamics, x0, t1, saveat=saves, tol=tol, out=out, progress=progress, seed=seed, parameters=parameters
+    )  # fmt: skip
+
+
+def _save_times(t0: float, t1: float | None, saveat: Any) -> np.ndarray:
+    if saveat is None or isinstance(saveat, (int, np.integer)):
+        count = FRAMES if saveat is None else whole_number("saveat", saveat, least=2)
+        if t1 is None:
+            raise SphereflowError("give the final time t1, or the times to save at.")
+        first = real_number("t0", t0)
+        return np.linspace(first, real_number("t1", t1, above=first), count)
+    times = np.asarray(saveat, dtype=float)
+    if times.ndim != 1 or len(times) < 2 or not np.isfinite(times).all() or not (np.diff(times) > 0).all():
+        raise SphereflowError("saveat must be a number of frames, or at least two increasing finite times.")
+    return times
+
+
+def _in_one_call(
+    model: Dynamics,
+    start: Array,
+    times: np.ndarray,
+    stepping: Stepping,
+    event: Callable[[Array], Array] | None,
+    began: float,
+    common: dict[str, Any],
+) -> Trajectory:
+    frames = solve(model, start, jnp.asarray(times), stepping, None, event)
+    xs = np.moveaxis(np.asarray(frames.saved), -3, 0)  # time first, then replicas
+    good = np.isfinite(xs).all(axis=tuple(range(1, xs.ndim)))
+    stopped_at = None
+    if bool(frames.hit_limit.any()):
+        status = Status.STEP_LIMIT
+    elif event is not None and bool(frames.event_met.any()):
+        status, stopped_at = Status.EVENT, np.where(frames.event_met, frames.final_time, np.inf)
+    else:
+        status = Status.REACHED_END if good.all() else Status.NOT_FINITE
+    kept = len(times) if good.all() else int(np.argmin(good))
+    if status is Status.EVENT and xs.ndim == 3:  # one system: close the trajectory with the moment of the event
+        ts = np.append(times[:kept], np.asarray(frames.final_time))
+        xs = np.concatenate([xs[:kept], np.asarray(frames.final)[None]])
+        kept = len(ts)
+    else:
+        ts = times[:kept]
+    return Trajectory(
+        ts=ts, xs=xs[:kept], status=status, steps=int(np.max(frames.steps)), stopped_at=stopped_at,
+        seconds=time.perf_counter() - began, **common,
+    )  # fmt: skip
+
+
+def _frame_by_frame(
+    model: Dynamics,
+    start: Array,
+    times: np.ndarray,
+    stepping: Stepping,
+    out: str | Path | None,
+    progress: bool | None,
+    began: float,
+    common: dict[str, Any],
+) -> Trajectory:
+    writer = FrameWriter.open(out, times, start, common) if out is not None else None
+    kept = [] if writer is not None else [np.asarray(start)]
+    done, x, steps = (1, start, 0) if writer is None else writer.resume_point(start)
+    status, first_step = Status.REACHED_END, None
+    try:
+        with progress_bar("evolving", progress, total=len(times) - 1, completed=done - 1) as bar:
+            for index in range(done, len(times)):
+                span = jnp.asarray(times[index - 1 : index + 1])
+                frames = solve(model, x, span, stepping, first_step)
+                x = frames.final
+                taken = int(np.max(frames.steps))
+                if bool(frames.hit_limit.any()) or not bool(jnp.isfinite(x).all()):
+                    status = Status.STEP_LIMIT if bool(frames.hit_limit.any()) else Status.NOT_FINITE
+                    break
+                steps += taken
+                first_step = jnp.asarray((times[index] - times[index - 1]) / max(taken, 1))
+                if writer is None:
+                    kept.append(np.asarray(x))
+                else:
+                    writer.append(np.asarray(x), steps)
+                done = index + 1
+                bar.advance()
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    seconds = time.perf_counter() - began
+    if writer is not None:
+        return writer.finish(status, steps, seconds)
+    return Trajectory(ts=times[:done], xs=np.stack(kept), status=status, steps=steps, seconds=seconds, **common)

@@ -1,0 +1,175 @@
+"""The result of a run: tokens at saved times, with everything needed to make it again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from sphereflow.dynamics import Dynamics
+from sphereflow.evolve.status import Status
+from sphereflow.observables import cluster_count, cluster_labels, order_parameter, overlaps
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Compiled once for all trajectories: the model is an argument, not a constant.
+_energy = eqx.filter_jit(lambda model, x: model.energy(x))
+_energy_rate = eqx.filter_jit(lambda model, x: model.energy_rate(x))
+_order_parameter = jax.jit(order_parameter)
+_overlaps = jax.jit(overlaps)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Trajectory:
+    """Tokens `xs` of shape (T, ..., n, d) at times `ts`; axes between time and token are replicas.
+
+    `xs` may live on disk: index it by frame, or let the observables below go through it one frame at a time.
+    `parameters` holds the call, `seed` the seed, `versions` the software; `stopped_at` the time of the event.
+    """
+
+    ts: np.ndarray
+    xs: Any
+    model: Dynamics
+    status: Status
+    tol: float
+    solver: str
+    steps: int
+    seconds: float
+    seed: int | None = None
+    parameters: dict[str, Any] = dataclasses.field(default_factory=dict)
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    stopped_at: np.ndarray | None = None
+
+    @property
+    def n(self) -> int:
+        return self.xs.shape[-2]
+
+    @property
+    def d(self) -> int:
+        return self.xs.shape[-1]
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        return tuple(self.xs.shape[1:-2])
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def frame(self, index: int) -> np.ndarray:
+        """Tokens at one saved time."""
+        return np.asarray(self.xs[index])
+
+    def _first_system(self) -> np.ndarray:
+        return self.frame(0).reshape((-1, self.n, self.d))[0]
+
+    @property
+    def final(self) -> np.ndarray:
+        """Tokens at the last saved time."""
+        return self.frame(len(self.ts) - 1)
+
+    # --- observables, computed when first asked for -------------------------------------------------------------
+
+    def each(self, observable: Callable[[Any], Any]) -> np.ndarray:
+        """observable(x) for every frame and replica, x of shape (n, d), as an array with time first."""
+        per_frame = []
+        for index in range(len(self.ts)):
+            frame = self.frame(index)
+            flat = frame.reshape((-1, *frame.shape[-2:]))
+            values = np.stack([np.asarray(observable(x)) for x in flat])
+            per_frame.append(values.reshape(frame.shape[:-2] + values.shape[1:]))
+        return np.stack(per_frame)
+
+    @cached_property
+    def energy(self) -> np.ndarray:
+        """Energy of the model at each saved time."""
+        jax.eval_shape(self.model.energy, self._first_system())  # says clearly if this model has no energy
+        return self.each(lambda x: _energy(self.model, x))
+
+    @cached_property
+    def energy_rate(self) -> np.ndarray:
+        """dE/dt from the dissipation identity at each saved time."""
+        jax.eval_shape(self.model.energy_rate, self._first_system())
+        return self.each(lambda x: _energy_rate(self.model, x))
+
+    @cached_property
+    def order_parameter(self) -> np.ndarray:
+        """|mean of the tokens| at each saved time."""
+        return self.each(_order_parameter)
+
+    @cached_property
+    def overlaps(self) -> np.ndarray:
+        """Inner products of all pairs at each saved time."""
+        return self.each(_overlaps)
+
+    def cluster_count(self, threshold: float = 0.999) -> np.ndarray:
+        """Number of clusters at each saved time."""
+        return self.each(lambda x: cluster_count(x, threshold))
+
+    def cluster_labels(self, threshold: float = 0.999) -> np.ndarray:
+        """Cluster of each token at the last saved time (first replica)."""
+        return cluster_labels(self.final.reshape((-1, self.n, self.d))[0], threshold)
+
+    @cached_property
+    def error_estimate(self) -> float:
+        """Largest distance of a saved token from a second solve with a tolerance 1,000 times tighter."""
+        from sphereflow.evolve.run import evolve
+
+        tighter = max(self.tol * 1e-3, 1e-13)
+        again = evolve(self.model, jnp.asarray(self.frame(0)), saveat=self.ts, tol=tighter, progress=False)
+        return float(max(np.abs(again.frame(i) - self.frame(i)).max() for i in range(len(self.ts))))
+
+    # --- views ---------------------------------------------------------------------------------------------------
+
+    def to_xarray(self) -> xr.Dataset:
+        """Tokens as a labelled dataset with dimensions t, replica axes, token, component."""
+        extra = [f"replica_{i}" for i in range(len(self.replicas))] if len(self.replicas) > 1 else ["replica"]
+        dims = ["t", *extra[: len(self.replicas)], "token", "component"]
+        attributes = {"seed": -1 if self.seed is None else self.seed, "tol": self.tol, "status": self.status.value}
+        attributes |= {k: v for k, v in self.parameters.items() if isinstance(v, (int, float, str))}
+        return xr.Dataset({"tokens": (dims, np.asarray(self.xs))}, coords={"t": self.ts}, attrs=attributes)
+
+    def plot(self) -> Figure:
+        """A picture of the run: tokens, energy, inner products."""
+        from sphereflow.evolve.plots import plot_trajectory
+
+        return plot_trajectory(self)
+
+    def movie(self, path: str | Path, *, fps: int = 20, overwrite: bool = True) -> Path:
+        """A movie of the tokens (.mp4, .gif)."""
+        from sphereflow.evolve.plots import make_movie
+
+        return make_movie(self, path, fps=fps, overwrite=overwrite)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write everything to a zarr folder; `sphereflow.load` reads it back bit for bit."""
+        from sphereflow.evolve.storage import save
+
+        return save(self, path, overwrite=overwrite)
+
+    def summary(self) -> str:
+        """A few lines for the terminal."""
+        ensemble = "" if not self.replicas else f" x {' x '.join(map(str, self.replicas))} replicas"
+        lines = [
+            f"{self.n} tokens in dimension {self.d}{ensemble}, t = {self.ts[0]:g} to {self.ts[-1]:g}",
+            f"{self.steps} steps of {self.solver} at tolerance {self.tol:g} in {self.seconds:.2f} s",
+            self.status.value,
+        ]
+        small = self.model.space == "sphere" and (self.n <= 5000 or self.d == 2)
+        if small:
+            first = [self.frame(i).reshape((-1, self.n, self.d))[0] for i in (0, -1)]
+            counts = [cluster_count(x) for x in first]
+            orders = [float(order_parameter(jnp.asarray(x))) for x in first]
+            lines.append(f"clusters {counts[0]} -> {counts[1]}, order parameter {orders[0]:.4f} -> {orders[1]:.4f}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Trajectory: {'; '.join(self.summary().splitlines())}>"
