@@ -10,18 +10,17 @@ carried separately, as its logarithm, and applied last.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from scipy import special
 
-KernelScale = Literal["peak", "raw"]
+from sphereflow.shapes import AnyArray
+
 KERNEL_SCALES: tuple[str, ...] = ("peak", "raw")
 
 
-def peak(inner: Float[Array, ...], beta: Float[Array, ""] | float) -> Float[Array, ...]:
+def peak(inner: Float[AnyArray, "..."], beta: Float[Array, ""] | float) -> Float[Array, "..."]:
     r"""$e^{\beta(s-1)}$ for inner products s."""
     return jnp.exp(beta * (inner - 1))
 

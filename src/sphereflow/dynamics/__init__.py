@@ -9,6 +9,7 @@ from sphereflow.dynamics.base import Reversed as Reversed
 from sphereflow.dynamics.base import Sum as Sum
 from sphereflow.dynamics.euclidean import EuclideanAttention as EuclideanAttention
 from sphereflow.dynamics.euclidean import RescaledAttention as RescaledAttention
+from sphereflow.dynamics.euclidean import RescaledFeedForward as RescaledFeedForward
 from sphereflow.dynamics.layernorm import SCHEMES as SCHEMES
 from sphereflow.dynamics.layernorm import LayerNormAttention as LayerNormAttention
 from sphereflow.dynamics.perceptron import Perceptron as Perceptron

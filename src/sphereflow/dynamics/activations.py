@@ -71,11 +71,11 @@ _TABLE: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
 ACTIVATIONS: tuple[str, ...] = tuple(_TABLE)
 
 
-def activation(name: str, s: Float[Array, ...]) -> Float[Array, ...]:
+def activation(name: str, s: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""$\sigma(s)$ by name."""
     return _TABLE[one_of("activation", name, ACTIVATIONS)][0](s)
 
 
-def primitive(name: str, s: Float[Array, ...]) -> Float[Array, ...]:
+def primitive(name: str, s: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""$\varphi(s)$ with $\varphi' = 2\sigma$, by name."""
     return _TABLE[one_of("activation", name, ACTIVATIONS)][1](s)

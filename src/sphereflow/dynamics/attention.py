@@ -12,8 +12,6 @@ the difference.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -23,10 +21,9 @@ from jaxtyping import Array, Float
 from sphereflow.dynamics.base import Dynamics, mean_square_speed
 from sphereflow.errors import SphereflowError, one_of
 from sphereflow.interaction import Causal, Mask, attend
-from sphereflow.kernels import KERNEL_SCALES, KernelScale, log_scale
+from sphereflow.kernels import KERNEL_SCALES, log_scale
+from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import project
-
-Normalisation = Literal["softmax", "mean"]
 
 
 class Attention(Dynamics):
@@ -48,21 +45,21 @@ class Attention(Dynamics):
     key: Float[Array, "h k d"] | None
     value: Float[Array, "h d d"] | None
     mask: Mask | None
-    weights: Float[Array, n] | None
-    normalise: Normalisation = eqx.field(static=True)
-    kernel_scale: KernelScale = eqx.field(static=True)
+    weights: Float[Array, "n"] | None
+    normalise: str = eqx.field(static=True)
+    kernel_scale: str = eqx.field(static=True)
 
     def __init__(
         self,
-        beta: float | Array,
-        normalise: Normalisation = "softmax",
+        beta: ArrayLike,
+        normalise: str = "softmax",
         *,
-        query: Array | None = None,
-        key: Array | None = None,
-        value: Array | None = None,
+        query: ArrayLike | None = None,
+        key: ArrayLike | None = None,
+        value: ArrayLike | None = None,
         mask: Mask | None = None,
-        weights: Array | None = None,
-        kernel_scale: KernelScale = "peak",
+        weights: ArrayLike | None = None,
+        kernel_scale: str = "peak",
     ):
         one_of("normalise", normalise, ("softmax", "mean"))
         one_of("kernel_scale", kernel_scale, KERNEL_SCALES)
@@ -78,7 +75,7 @@ class Attention(Dynamics):
         return max((m.shape[0] for m in (self.query, self.key, self.value) if m is not None), default=1)
 
     @property
-    def token_weights(self) -> Float[Array, n] | None:
+    def token_weights(self) -> Float[Array, "n"] | None:
         return self.weights
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
@@ -116,7 +113,7 @@ class Attention(Dynamics):
     def is_gradient_flow(self) -> bool:
         return self.normalise == "mean" and self._gradient_sign() == 1
 
-    def energy(self, x: Float[Array, "n d"], weights: Float[Array, n] | None = None) -> Float[Array, ""]:
+    def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
         r"""$E = \frac{1}{2\beta}\sum_{ij} w_i w_j e^{\beta(\langle x_i, B x_j\rangle-1)}$, $B=Q^\top K$.
 
         Times e^beta with the raw kernel. Increases along the flow if V = B and decreases if V = -B (B symmetric); at
@@ -186,23 +183,23 @@ class Attention(Dynamics):
             )
 
 
-def SA(beta: float | Array, *, causal: bool = False, **options: object) -> Attention:
+def SA(beta: ArrayLike, *, causal: bool = False, **options: object) -> Attention:
     """Softmax-normalised self-attention; options as for `Attention`."""
     return _named("softmax", beta, causal, options)
 
 
-def USA(beta: float | Array, *, causal: bool = False, **options: object) -> Attention:
+def USA(beta: ArrayLike, *, causal: bool = False, **options: object) -> Attention:
     """Unnormalised self-attention; options as for `Attention`."""
     return _named("mean", beta, causal, options)
 
 
-def _named(normalise: Normalisation, beta: float | Array, causal: bool, options: dict) -> Attention:
+def _named(normalise: str, beta: ArrayLike, causal: bool, options: dict) -> Attention:
     if causal:
         options = {"mask": Causal(), **options}
     return Attention(beta, normalise, **options)
 
 
-def _as_heads(matrix: Array | None) -> Float[Array, "h r c"] | None:
+def _as_heads(matrix: ArrayLike | None) -> Float[Array, "h r c"] | None:
     if matrix is None:
         return None
     array = jnp.asarray(matrix, dtype=float)

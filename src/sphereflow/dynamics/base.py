@@ -28,7 +28,7 @@ class Dynamics(eqx.Module):
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """Velocity of every token at time t."""
 
-    def energy(self, x: Float[Array, "n d"], weights: Float[Array, n] | None = None) -> Float[Array, ""]:
+    def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
         """The energy that increases along the flow, where one is known; `weights` are masses other than the model's."""
         raise SphereflowError(f"no energy is known for {type(self).__name__}.")
 
@@ -37,7 +37,7 @@ class Dynamics(eqx.Module):
         raise SphereflowError(f"no dissipation identity is known for {type(self).__name__}.")
 
     @property
-    def token_weights(self) -> Float[Array, n] | None:
+    def token_weights(self) -> Float[Array, "n"] | None:
         """Masses of the tokens, None for equal masses."""
         return None
 
@@ -47,7 +47,7 @@ class Dynamics(eqx.Module):
         return False
 
     @property
-    def jump_times(self) -> Float[Array, k] | None:
+    def jump_times(self) -> Float[Array, "k"] | None:
         """Times at which the field is discontinuous."""
         return None
 
@@ -71,7 +71,7 @@ class Sum(Dynamics):
         return sum((term.field(t, x) for term in self.terms[1:]), self.terms[0].field(t, x))
 
     @property
-    def token_weights(self) -> Float[Array, n] | None:
+    def token_weights(self) -> Float[Array, "n"] | None:
         return next((term.token_weights for term in self.terms if term.token_weights is not None), None)
 
     @property
@@ -79,11 +79,11 @@ class Sum(Dynamics):
         return all(term.is_gradient_flow for term in self.terms)
 
     @property
-    def jump_times(self) -> Float[Array, k] | None:
+    def jump_times(self) -> Float[Array, "k"] | None:
         known = [term.jump_times for term in self.terms if term.jump_times is not None]
         return jnp.unique(jnp.concatenate(known)) if known else None
 
-    def energy(self, x: Float[Array, "n d"], weights: Float[Array, n] | None = None) -> Float[Array, ""]:
+    def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
         r"""$E = \sum_k E_k$, for gradient flows."""
         self._require_gradient_flow()
         masses = self.token_weights if weights is None else weights
@@ -112,21 +112,21 @@ class Reversed(Dynamics):
         return -self.forward.field(t, x)
 
     @property
-    def token_weights(self) -> Float[Array, n] | None:
+    def token_weights(self) -> Float[Array, "n"] | None:
         return self.forward.token_weights
 
     @property
-    def jump_times(self) -> Float[Array, k] | None:
+    def jump_times(self) -> Float[Array, "k"] | None:
         return self.forward.jump_times
 
-    def energy(self, x: Float[Array, "n d"], weights: Float[Array, n] | None = None) -> Float[Array, ""]:
+    def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
         return self.forward.energy(x, weights)
 
     def energy_rate(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
         return -self.forward.energy_rate(x)
 
 
-def mean_square_speed(velocity: Float[Array, "n d"], weights: Float[Array, n] | None) -> Float[Array, ""]:
+def mean_square_speed(velocity: Float[Array, "n d"], weights: Float[Array, "n"] | None) -> Float[Array, ""]:
     r"""$\sum_i w_i |v_i|^2$, with equal weights 1/n if none are given."""
     squares = jnp.sum(velocity**2, axis=-1)
     return jnp.mean(squares) if weights is None else jnp.sum(weights * squares)

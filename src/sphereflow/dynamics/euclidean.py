@@ -1,11 +1,11 @@
 r"""Attention without layer normalisation, tokens in R^d, and its rescaled variables.
 
-$$\dot x_i = \sum_j P_{ij} V x_j,\qquad P_{ij} = \mathrm{softmax}_j\,\langle Q x_i, K x_j\rangle .$$
+$$\dot x_i = \sum_j P_{ij} V x_j,\qquad P_{ij} \propto w_j\, e^{\langle Q x_i, K x_j\rangle},\qquad \sum_j P_{ij}=1.$$
 
 Tokens grow like e^{tV}. With any matrix G that commutes with V, the variables $y = e^{-tG} x$ obey
 
 $$\dot y_i = V \sum_j P_{ij} y_j - G y_i, \qquad
-  P_{ij} = \mathrm{softmax}_j\,\langle Q e^{tG} y_i, K e^{tG} y_j\rangle .$$
+  P_{ij} \propto w_j\, e^{\langle Q e^{tG} y_i, K e^{tG} y_j\rangle} .$$
 
 G = V gives the variables $z = e^{-tV}x$ of the papers, in which limits exist. Directions of V with negative eigenvalues
 expand in z; taking for G the part of V with eigenvalues of positive real part leaves those directions as they are.
@@ -13,31 +13,47 @@ expand in z; taking for G the part of V with eigenvalues of positive real part l
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Complex, Float
 
+from sphereflow.dynamics.activations import ACTIVATIONS, activation
 from sphereflow.dynamics.base import Dynamics, Space
-from sphereflow.errors import SphereflowError
+from sphereflow.errors import SphereflowError, one_of
 from sphereflow.interaction import attend
+from sphereflow.shapes import ArrayLike
+
+Directions = Literal["all", "growing"]
 
 
 class EuclideanAttention(Dynamics):
-    """Tokens in R^d, no normalisation, no beta: exactly the equation above. None is the identity."""
+    """Tokens in R^d, no normalisation, no beta: exactly the first equation above.
+
+    **Arguments:** `value` of shape (d, d), `query` and `key` of shape (k, d), None is the identity; `weights` are the
+    masses of the tokens, None is 1/n each. A token of mass zero sees the others and is not seen.
+    """
 
     space: ClassVar[Space] = "euclidean"
     query: Float[Array, "k d"] | None
     key: Float[Array, "k d"] | None
     value: Float[Array, "d d"] | None
+    weights: Float[Array, "n"] | None
 
-    def __init__(self, value: Array | None = None, *, query: Array | None = None, key: Array | None = None):
-        self.query, self.key, self.value = (
-            None if m is None else jnp.asarray(m, dtype=float) for m in (query, key, value)
-        )
+    def __init__(
+        self,
+        value: ArrayLike | None = None,
+        *,
+        query: ArrayLike | None = None,
+        key: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ):
+        self.query, self.key, self.value = (_matrix(*named) for named in zip(_NAMES, (query, key, value), strict=True))
+        self.weights = None if weights is None else jnp.asarray(weights, dtype=float)
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         average = self._average(x, x)
@@ -47,10 +63,14 @@ class EuclideanAttention(Dynamics):
         """P_ij at time t for tokens x, as a dense matrix."""
         return self._average(x, jnp.eye(x.shape[0], dtype=x.dtype))
 
+    @property
+    def token_weights(self) -> Float[Array, "n"] | None:
+        return self.weights
+
     def _average(self, x: Array, values: Array) -> Array:
         q = x if self.query is None else x @ self.query.T
         k = x if self.key is None else x @ self.key.T
-        return attend(q, k, values, 1.0).average
+        return attend(q, k, values, 1.0, weights=self.weights).average
 
 
 class RescaledAttention(Dynamics):
@@ -64,18 +84,21 @@ class RescaledAttention(Dynamics):
     space: ClassVar[Space] = "euclidean"
     original: EuclideanAttention
     generator: Float[Array, "d d"]
-    _eigen: tuple[Complex[Array, d], Complex[Array, "d d"], Complex[Array, "d d"]] | None
+    _eigen: tuple[Complex[Array, "d"], Complex[Array, "d d"], Complex[Array, "d d"]] | None
 
-    def __init__(self, original: EuclideanAttention, d: int, directions: str = "all"):
+    def __init__(self, original: EuclideanAttention, d: int, directions: Directions = "all"):
         value = np.eye(d) if original.value is None else np.asarray(original.value)
         if value.shape != (d, d):
             raise SphereflowError(f"the value matrix must have shape ({d}, {d}), got {value.shape}.")
-        if directions not in ("all", "growing"):
-            raise SphereflowError(f"directions must be 'all' or 'growing', got {directions!r}.")
+        one_of("directions", directions, ("all", "growing"))
         self.original = original
         generator = value if directions == "all" else _growing_part(value)
         self.generator = jnp.asarray(generator)
         self._eigen = _well_conditioned_eigen(generator)
+
+    @property
+    def token_weights(self) -> Float[Array, "n"] | None:
+        return self.original.weights
 
     def propagator(self, t: Float[Array, ""] | float) -> Float[Array, "d d"]:
         """e^{tG}."""
@@ -92,19 +115,61 @@ class RescaledAttention(Dynamics):
         """Rescaled tokens from original ones."""
         return x @ self.propagator(-t).T
 
-    def field(self, t: Float[Array, ""], y: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        average = self.original._average(self.x(t, y), y)
+    def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        average = self.original._average(self.x(t, x), x)
         pulled = average if self.original.value is None else average @ self.original.value.T
-        return pulled - y @ self.generator.T
+        return pulled - x @ self.generator.T
 
     def attention_matrix(self, t: Float[Array, ""] | float, y: Float[Array, "n d"]) -> Float[Array, "n n"]:
         """P_ij at time t for rescaled tokens y."""
         return self.original.attention_matrix(t, self.x(t, y))
 
 
+class RescaledFeedForward(Dynamics):
+    r"""Attention followed by a perceptron, in the rescaled variables, as the paper defines it:
+
+    $$\dot z_i = W \sigma\Big(V \sum_j P_{ij}(z_j - z_i)\Big),\qquad
+      P_{ij} \propto w_j\, e^{\langle Qe^{tV}z_i, Ke^{tV}z_j\rangle}.$$
+    """
+
+    max_step: ClassVar[float | None] = RescaledAttention.max_step
+    space: ClassVar[Space] = "euclidean"
+    rescaled: RescaledAttention
+    output: Float[Array, "d d"] | None
+    activation: str = eqx.field(static=True)
+
+    def __init__(
+        self, original: EuclideanAttention, d: int, activation: str = "relu", *, output: ArrayLike | None = None
+    ):
+        self.activation = one_of("activation", activation, ACTIVATIONS)
+        self.rescaled = RescaledAttention(original, d)
+        self.output = _matrix("output", output)
+
+    @property
+    def token_weights(self) -> Float[Array, "n"] | None:
+        return self.rescaled.token_weights
+
+    def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        hidden = activation(self.activation, self.rescaled.field(t, x))
+        return hidden if self.output is None else hidden @ self.output.T
+
+
+_NAMES = ("query", "key", "value")
+
+
+def _matrix(name: str, given: ArrayLike | None) -> Float[Array, "k d"] | None:
+    if given is None:
+        return None
+    matrix = jnp.asarray(given, dtype=float)
+    if matrix.ndim != 2 or (name in ("value", "output") and matrix.shape[0] != matrix.shape[1]):
+        kind = "square matrix" if name in ("value", "output") else "matrix"
+        raise SphereflowError(f"{name} must be a {kind}, got an array of shape {matrix.shape}.")
+    return matrix
+
+
 def _growing_part(value: np.ndarray) -> np.ndarray:
     """V restricted to its invariant subspace with Re(eigenvalue) > 0, and zero on the complementary one."""
-    schur, basis, count = scipy.linalg.schur(value, sort=lambda *root: root[0] > 0, output="real")
+    schur, basis, count = scipy.linalg.schur(value, sort="rhp", output="real")
     upper, mixed, lower = schur[:count, :count], schur[:count, count:], schur[count:, count:]
     if count in (0, value.shape[0]):
         return value if count else np.zeros_like(value)
@@ -118,7 +183,7 @@ def _growing_part(value: np.ndarray) -> np.ndarray:
 
 def _well_conditioned_eigen(matrix: np.ndarray) -> tuple[Array, Array, Array] | None:
     """Eigenvalues with right and left eigenvectors, or None where the matrix is (nearly) defective."""
-    values, right = np.linalg.eig(matrix)
+    values, right = np.linalg.eigh(matrix) if np.array_equal(matrix, matrix.T) else np.linalg.eig(matrix)
     if np.linalg.cond(right) > 1e6:
         return None
     return tuple(jnp.asarray(a, dtype=complex) for a in (values, right, np.linalg.inv(right)))  # type: ignore[return-value]

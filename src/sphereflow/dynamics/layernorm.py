@@ -27,6 +27,7 @@ from jaxtyping import Array, Float
 from sphereflow.dynamics.attention import Attention
 from sphereflow.dynamics.base import Dynamics, Space
 from sphereflow.errors import one_of
+from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import project
 
 SCHEMES = ("post", "pre", "mix", "peri", "ngpt", "sqrt", "ln-scaling")
@@ -43,11 +44,11 @@ class LayerNormAttention(Dynamics):
 
     def __init__(
         self,
-        beta: float | Array,
+        beta: ArrayLike,
         scheme: str = "post",
         *,
-        tau: float | Array = 1.0,
-        alpha: float | Array | Callable[[Array], Array] = 1.0,
+        tau: ArrayLike = 1.0,
+        alpha: ArrayLike | Callable[[Array], Array] = 1.0,
         **matrices: object,
     ):
         """`tau` is the switching time of "mix", `alpha` the step of "ngpt" (a number or a function of time)."""
@@ -57,7 +58,7 @@ class LayerNormAttention(Dynamics):
         self.alpha = alpha if callable(alpha) else jnp.asarray(alpha, dtype=float)
 
     @property
-    def jump_times(self) -> Float[Array, k] | None:
+    def jump_times(self) -> Float[Array, "k"] | None:
         return self.tau[None] if self.scheme == "mix" else None
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:

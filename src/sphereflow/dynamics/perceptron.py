@@ -14,18 +14,19 @@ from jaxtyping import Array, Float
 from sphereflow.dynamics.activations import ACTIVATIONS, activation, primitive
 from sphereflow.dynamics.base import Dynamics, mean_square_speed
 from sphereflow.errors import SphereflowError, one_of
+from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import project
 
 
 class Perceptron(Dynamics):
     """J neurons: outer weights (J,), inner weights (J, d), biases (J,), an activation by name."""
 
-    outer: Float[Array, J]
+    outer: Float[Array, "J"]
     inner: Float[Array, "J d"]
-    bias: Float[Array, J]
+    bias: Float[Array, "J"]
     activation: str = eqx.field(static=True)
 
-    def __init__(self, outer: Array, inner: Array, bias: Array | None = None, activation: str = "relu"):
+    def __init__(self, outer: ArrayLike, inner: ArrayLike, bias: ArrayLike | None = None, activation: str = "relu"):
         self.activation = one_of("activation", activation, ACTIVATIONS)
         self.outer = jnp.asarray(outer, dtype=float)
         self.inner = jnp.asarray(inner, dtype=float)
@@ -42,7 +43,7 @@ class Perceptron(Dynamics):
         hidden = activation(self.activation, x @ self.inner.T + self.bias)
         return project(x, (hidden * self.outer) @ self.inner)
 
-    def potential(self, x: Float[Array, "n d"]) -> Float[Array, n]:
+    def potential(self, x: Float[Array, "n d"]) -> Float[Array, "n"]:
         r"""$v(x) = \sum_j\omega_j\varphi(\langle a_j,x\rangle+b_j)$; its spherical gradient is twice the field."""
         return primitive(self.activation, x @ self.inner.T + self.bias) @ self.outer
 
@@ -50,7 +51,7 @@ class Perceptron(Dynamics):
     def is_gradient_flow(self) -> bool:
         return True
 
-    def energy(self, x: Float[Array, "n d"], weights: Float[Array, n] | None = None) -> Float[Array, ""]:
+    def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
         r"""$E = \frac12\sum_i w_i v(x_i)$."""
         potential = self.potential(x)
         return (jnp.mean(potential) if weights is None else weights @ potential) / 2

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from sphereflow.dynamics.base import Dynamics
 from sphereflow.errors import SphereflowError
+from sphereflow.shapes import ArrayLike
 
 
 class PiecewiseConstant(Dynamics):
@@ -24,10 +25,10 @@ class PiecewiseConstant(Dynamics):
     - `pieces`: m dynamics of the same type and shapes; the first holds before t_1, the last after t_{m-1}.
     """
 
-    switches: Float[Array, m_minus_1]
+    switches: Float[Array, "m_minus_1"]
     stacked: Dynamics
 
-    def __init__(self, switches: Sequence[float] | Array, pieces: Sequence[Dynamics]):
+    def __init__(self, switches: ArrayLike, pieces: Sequence[Dynamics]):
         times = jnp.asarray(switches, dtype=float)
         if len(pieces) != times.shape[0] + 1:
             raise SphereflowError(f"{len(pieces)} pieces need {len(pieces) - 1} switching times, got {times.shape[0]}.")
@@ -49,5 +50,5 @@ class PiecewiseConstant(Dynamics):
         return self.piece(t).field(t, x)
 
     @property
-    def jump_times(self) -> Float[Array, k] | None:
+    def jump_times(self) -> Float[Array, "k"] | None:
         return self.switches

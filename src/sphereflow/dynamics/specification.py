@@ -16,7 +16,7 @@ import numpy as np
 
 from sphereflow.dynamics.attention import Attention
 from sphereflow.dynamics.base import Dynamics, Reversed, Sum
-from sphereflow.dynamics.euclidean import EuclideanAttention, RescaledAttention
+from sphereflow.dynamics.euclidean import EuclideanAttention, RescaledAttention, RescaledFeedForward
 from sphereflow.dynamics.layernorm import LayerNormAttention
 from sphereflow.dynamics.perceptron import Perceptron
 from sphereflow.dynamics.piecewise import PiecewiseConstant
@@ -27,7 +27,7 @@ _KNOWN: dict[str, type[eqx.Module]] = {
     kind.__name__: kind
     for kind in (
         Alibi, Attention, Causal, EuclideanAttention, LayerNormAttention, Perceptron, PiecewiseConstant,
-        RescaledAttention, Reversed, Sum,
+        RescaledAttention, RescaledFeedForward, Reversed, Sum,
     )
 }  # fmt: skip
 

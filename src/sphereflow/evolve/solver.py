@@ -39,11 +39,11 @@ class Frames(NamedTuple):
     """Saved tokens, where the solve ended, and what it took."""
 
     saved: Float[Array, "... T n d"]
-    final_time: Float[Array, ...]
+    final_time: Float[Array, "..."]
     final: Float[Array, "... n d"]
-    steps: Int[Array, ...]
-    event_met: Bool[Array, ...]
-    hit_limit: Bool[Array, ...]
+    steps: Int[Array, "..."]
+    event_met: Bool[Array, "..."]
+    hit_limit: Bool[Array, "..."]
 
 
 class Stepping(eqx.Module):
@@ -59,7 +59,7 @@ class Stepping(eqx.Module):
 def solve(
     model: Dynamics,
     x0: Float[Array, "*batch n d"],
-    times: Float[Array, T],
+    times: Float[Array, "T"],
     stepping: Stepping,
     first_step: Float[Array, ""] | None = None,
     event: Callable[[Float[Array, "n d"]], Float[Array, ""]] | None = None,
@@ -77,11 +77,13 @@ def solve(
 def _solve_one(
     model: Dynamics,
     x0: Float[Array, "n d"],
-    times: Float[Array, T],
+    times: Float[Array, "T"],
     stepping: Stepping,
     first_step: Float[Array, ""] | None,
     event: Callable[[Array], Array] | None,
 ) -> Frames:
+    # diffrax promotes tokens to the precision of the times, so times take the precision of the tokens.
+    times, stepping, first_step = jax.tree.map(lambda a: a.astype(x0.dtype), (times, stepping, first_step))
     on_sphere = model.space == "sphere"
     unit = normalise if on_sphere else lambda y: y
 

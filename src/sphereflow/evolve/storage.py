@@ -40,9 +40,13 @@ class StoredFrames:
 
     def __getitem__(self, index: int) -> np.ndarray:
         at = range(self.shape[0])[index]
-        frame = np.asarray(self._tokens[at])
+        damaged = SphereflowError(f"frame {at} of the stored trajectory is damaged: its checksum does not match.")
+        try:
+            frame = np.asarray(self._tokens[at])
+        except RuntimeError:  # what the decompressor raises for a chunk that was cut
+            raise damaged from None
         if _checksum(frame) != self._sums[at]:
-            raise SphereflowError(f"frame {at} of the stored trajectory is damaged: its checksum does not match.")
+            raise damaged
         return frame
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

@@ -1,0 +1,153 @@
+r"""Attention at infinite sharpness, solved exactly: every token follows the one it attends to most.
+
+$$\dot z_i = V(z_{j(i)} - z_i),\qquad j(i) = \arg\max_j\, \langle e^{tV}z_i, B\,e^{tV}z_j\rangle,\qquad B = Q^\top K.$$
+
+Logits grow like $e^{2\lambda t}$, so rescaled attention becomes this flow within $e^{-2\lambda t}$. While the map j does
+not change it is linear. If B is symmetric positive semidefinite then j is a forest (each token leads, by following, to
+a leader that follows itself): with S the 0/1 matrix of j, $S^{L}=S^{L+1}$ for the depth L, and
+
+$$z(t+s) = S^L z + \sum_{m<L} (S^m - S^L)\, z\, \Big(\tfrac{(sV)^m}{m!}\, e^{-sV}\Big)^{\!\top} .$$
+
+So the only numerical work is to find the times at which j changes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+from jaxtyping import Float, Int
+
+from sphereflow.errors import SphereflowError, real_number
+
+# Candidate times for a change of the map, as fractions of the piece: fine near its beginning, where changes are.
+_SCAN = np.concatenate([np.geomspace(1e-6, 1e-2, 60)[:-1], np.linspace(1e-2, 1, 400)])
+_MOST_SWITCHES = 10_000
+# Beyond this many e-foldings of the slowest direction, an exponentially decaying difference is below rounding.
+_FOLDINGS = 40.0
+
+
+class HardmaxFlow(NamedTuple):
+    """Where the tokens are, whom each follows, and the times at which some token changed whom it follows."""
+
+    z: Float[np.ndarray, "n d"]
+    follows: Int[np.ndarray, "n"]
+    switches: Float[np.ndarray, "k"]
+
+
+def hardmax_flow(
+    z: Float[np.ndarray, "n d"],
+    t0: float,
+    t1: float = math.inf,
+    *,
+    value: Float[np.ndarray, "d d"] | None = None,
+    form: Float[np.ndarray, "d d"] | None = None,
+) -> HardmaxFlow:
+    r"""Rescaled tokens z(t1) from z(t0), exactly up to rounding; `t1=inf` gives the limits.
+
+    **Arguments:** `value` is V and `form` is $B=Q^\top K$, symmetric positive semidefinite; None is the identity. For
+    the limits all eigenvalues of V must have a positive real part: along the others z does not converge.
+    """
+    z = np.array(z, dtype=float)
+    n, d = z.shape
+    v = np.eye(d) if value is None else np.asarray(value, dtype=float)
+    b = np.eye(d) if form is None else np.asarray(form, dtype=float)
+    _check_form(b)
+    rates = np.linalg.eigvals(v).real
+    t = real_number("t0", t0)
+    end = t1 if t1 == math.inf else real_number("t1", t1, least=t)
+    if end == math.inf and rates.min() <= 0:
+        raise SphereflowError("limits need a value matrix whose eigenvalues all have a positive real part; give t1.")
+    horizon = t + _FOLDINGS / max(rates.min(), 1e-3) if end == math.inf else end
+    growth = v - rates.max() * np.eye(d)  # the map j does not see a common factor, which would overflow
+    switches: list[float] = []
+    follows = _argmax(_products(z, t, growth, b))
+    while t < horizon:
+        piece = _Piece(z, follows, v)
+        after = _first_switch(piece, t, horizon, growth, b)
+        if after is None:
+            z = piece.limit if end == math.inf else piece.at(end - t)
+            break
+        s, new = after
+        z, t, follows = piece.at(s), t + s, new
+        switches.append(t)
+        if len(switches) > _MOST_SWITCHES:
+            raise SphereflowError(f"tokens changed whom they follow {_MOST_SWITCHES} times; start from a later time.")
+    return HardmaxFlow(z, follows, np.asarray(switches))
+
+
+class _Piece:
+    """The exact linear flow while j is fixed."""
+
+    def __init__(self, z: np.ndarray, follows: np.ndarray, value: np.ndarray):
+        self._value = value
+        powers = [z]  # S^m z
+        for _ in range(len(z) + 1):
+            powers.append(powers[-1][follows])
+            if np.array_equal(powers[-1], powers[-2]):
+                break
+        else:
+            raise SphereflowError("tokens follow each other in a circle: the form must be symmetric and positive.")
+        self.limit = powers[-1]
+        self._differences = [power - self.limit for power in powers[:-2]]
+
+    def at(self, s: float) -> np.ndarray:
+        z = self.limit.copy()
+        term = scipy.linalg.expm(-s * self._value)
+        for m, difference in enumerate(self._differences):
+            if m > 0:
+                term = (s / m) * self._value @ term
+            z += difference @ term.T
+        return z
+
+
+def _first_switch(
+    piece: _Piece, t: float, horizon: float, growth: np.ndarray, form: np.ndarray
+) -> tuple[float, np.ndarray] | None:
+    """(time since t, new map) of the first change of whom somebody follows, or None before the horizon."""
+
+    def products(s: float) -> np.ndarray:
+        return _products(piece.at(s), t + s, growth, form)
+
+    start = _argmax(products(0.0))
+    before = 0.0
+    for s in _SCAN * (horizon - t):
+        later = products(float(s))
+        if _beats(later, start):
+            low, high = before, float(s)
+            while high - low > 1e-14 * max(1.0, t + high):
+                middle = (low + high) / 2
+                low, high = (low, middle) if _beats(products(middle), start) else (middle, high)
+            return high, _argmax(products(high))
+        before = float(s)
+    return None
+
+
+def _products(z: np.ndarray, t: float, growth: np.ndarray, form: np.ndarray) -> np.ndarray:
+    x = z @ scipy.linalg.expm(t * growth).T
+    return x @ form @ x.T
+
+
+def _argmax(products: np.ndarray) -> np.ndarray:
+    """Whom each token follows; a tie within rounding is settled in favour of oneself, then of the first."""
+    own = np.diag(products)
+    best = products.max(axis=1)
+    return np.where(own >= best - _rounding(products), np.arange(len(products)), products.argmax(axis=1))
+
+
+def _beats(products: np.ndarray, follows: np.ndarray) -> bool:
+    """Whether somebody is now followed better than the map says, by more than rounding."""
+    followed = products[np.arange(len(products)), follows]
+    return bool(np.any(products.max(axis=1) > followed + _rounding(products)))
+
+
+def _rounding(products: np.ndarray) -> np.ndarray:
+    return 64 * np.finfo(float).eps * np.abs(products).max(axis=1)
+
+
+def _check_form(form: np.ndarray) -> None:
+    scale = np.abs(form).max()
+    if not np.allclose(form, form.T, rtol=0, atol=1e-12 * scale) or np.linalg.eigvalsh(form).min() < -1e-12 * scale:
+        raise SphereflowError("the hardmax flow needs a form Q^T K that is symmetric and positive semidefinite.")

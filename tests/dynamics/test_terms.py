@@ -1,0 +1,106 @@
+"""Perceptrons, sums, reversals and piecewise-constant weights."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from sphereflow import SA, USA, EuclideanAttention, Perceptron, PiecewiseConstant, SphereflowError, draw, evolve
+from sphereflow.dynamics import ACTIVATIONS
+from sphereflow.dynamics.activations import activation, primitive
+from sphereflow.sphere import exponential, project
+
+NOW = jnp.zeros(())
+
+
+def neurons(d, count=4, name="relu", seed=0):
+    rng = np.random.default_rng(seed)
+    return Perceptron(rng.normal(size=count), rng.normal(size=(count, d)), rng.normal(size=count) / 3, name)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_primitive_is_twice_the_integral_of_the_activation(name):
+    for a, b in ((-3.0, -0.5), (-1.0, 2.0), (0.3, 6.0)):
+        area = integrate.quad(
+            lambda s: float(activation(name, jnp.asarray(s))), a, b, points=[0.0] if a < 0 < b else None
+        )
+        rise = float(primitive(name, jnp.asarray(b)) - primitive(name, jnp.asarray(a)))
+        assert rise == pytest.approx(2 * area[0], abs=1e-9)
+
+
+def test_softplus_primitive_is_the_dilogarithm_and_differentiates():
+    s = np.linspace(-30, 30, 61)
+    np.testing.assert_allclose(primitive("softplus", jnp.asarray(s)), -2 * special.spence(1 + np.exp(s)), rtol=1e-12)
+    slope = jax.vmap(jax.grad(lambda u: primitive("softplus", u)))(jnp.asarray(s))
+    np.testing.assert_allclose(slope, 2 * np.logaddexp(0, s), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("d", [2, 3, 8])
+def test_perceptron_and_attention_together_are_a_gradient_flow(name, d):
+    model = USA(1.3, kernel_scale="raw") + neurons(d, name=name)
+    x = draw("uniform", 7, d, 1)
+    tangent = project(x, jax.random.normal(jax.random.key(2), x.shape))
+    h = 1e-5
+    along = (model.energy(exponential(x, h * tangent)) - model.energy(exponential(x, -h * tangent))) / (2 * h)
+    assert float(along) == pytest.approx(float(jnp.sum(model.field(NOW, x) * tangent)) / 7, rel=1e-6)
+    assert float(model.energy_rate(x)) == pytest.approx(float(jnp.sum(model.field(NOW, x) ** 2)) / 7, rel=1e-12)
+
+
+def test_the_gelu_primitive_without_its_phi_term_is_not_the_energy():
+    s = jnp.linspace(-3, 3, 7)
+    wrong = s**2 * stats.norm.cdf(s) + s * stats.norm.pdf(s)
+    right = primitive("gelu", s)
+    np.testing.assert_allclose(
+        wrong - right, stats.norm.cdf(s), atol=1e-12
+    )  # derivative off by the density, up to 0.399
+
+
+def test_sum_and_reversal():
+    x = draw("uniform", 5, 3, 1)
+    attention, mlp = USA(2.0), neurons(3)
+    np.testing.assert_allclose((attention + mlp).field(NOW, x), attention.field(NOW, x) + mlp.field(NOW, x), atol=1e-15)
+    np.testing.assert_array_equal((-attention).field(NOW, x), -attention.field(NOW, x))
+    assert float((-attention).energy_rate(x)) == -float(attention.energy_rate(x))
+    with pytest.raises(SphereflowError, match="not a gradient flow"):
+        (SA(2.0) + mlp).energy(x)
+    with pytest.raises(SphereflowError, match="same space"):
+        attention + EuclideanAttention()
+
+
+def test_weighted_sum_uses_the_same_masses_in_both_terms():
+    x = draw("uniform", 3, 3, 1)
+    doubled = jnp.concatenate([x, x[:1]])
+    weighted = USA(1.0, weights=jnp.array([0.5, 0.25, 0.25])) + neurons(3)
+    assert float(weighted.energy(x)) == pytest.approx(float((USA(1.0) + neurons(3)).energy(doubled)), rel=1e-13)
+    assert float(weighted.energy_rate(x)) == pytest.approx(
+        float((USA(1.0) + neurons(3)).energy_rate(doubled)), rel=1e-12
+    )
+
+
+def test_piecewise_weights_equal_running_the_pieces_one_after_the_other():
+    rng = np.random.default_rng(0)
+    pieces = [SA(2.0, value=rng.normal(size=(3, 3))) for _ in range(3)]
+    x = draw("uniform", 6, 3, 2)
+    whole = evolve(PiecewiseConstant([0.7, 1.1], pieces), x, 2.0, saveat=[0.0, 2.0], tol=1e-10).final
+    step = x
+    for piece, (a, b) in zip(pieces, [(0.0, 0.7), (0.7, 1.1), (1.1, 2.0)], strict=True):
+        step = evolve(piece, step, b, t0=a, saveat=2, tol=1e-11).final
+    np.testing.assert_allclose(whole, step, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (lambda: PiecewiseConstant([1.0], [SA(1.0)]), "1 pieces need 0 switching times"),
+        (lambda: PiecewiseConstant([1.0, 0.5], [SA(1.0)] * 3), "must increase"),
+        (lambda: PiecewiseConstant([1.0], [SA(1.0), USA(1.0)]), "same kind"),
+        (lambda: Perceptron(np.ones(2), np.ones((3, 2))), "outer weights of shape"),
+        (lambda: Perceptron(np.ones(2), np.ones((2, 2)), np.ones(3)), "biases must have shape"),
+        (lambda: Perceptron(np.ones(2), np.ones((2, 2)), activation="swish"), "activation must be one of"),
+    ],
+)
+def test_bad_terms_get_one_sentence(build, sentence):
+    with pytest.raises(SphereflowError, match=sentence):
+        build()

@@ -1,0 +1,194 @@
+"""Accuracy of the time stepping: orders, tolerances, events, invariants, replicas."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from sphereflow import SA, USA, Aligned, AllClose, SphereflowError, Trajectory, draw, evolve, run_layers, simulate
+from sphereflow.evolve import SOLVERS, Status
+from sphereflow.evolve.solver import Stepping, solve
+from sphereflow.sphere import equiangular_frame
+
+
+def scipy_reference(beta, x0, t1):
+    """The same flow by an independent right-hand side and an independent integrator."""
+    n, d = x0.shape
+
+    def rate(_, flat):
+        x = flat.reshape(n, d)
+        x = x / np.linalg.norm(x, axis=1, keepdims=True)
+        k = np.exp(beta * (x @ x.T - 1))
+        pull = k @ x / k.sum(axis=1, keepdims=True)
+        return (pull - np.sum(x * pull, axis=1, keepdims=True) * x).ravel()
+
+    y = solve_ivp(rate, (0, t1), np.asarray(x0).ravel(), method="DOP853", rtol=1e-12, atol=1e-13).y[:, -1].reshape(n, d)
+    return y / np.linalg.norm(y, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(("name", "steps"), [("euler", 128), ("heun", 64), ("bosh3", 32), ("tsit5", 16), ("dopri8", 6)])
+def test_measured_order_on_the_sphere_is_the_theoretical_one(name, steps):
+    x0, t1 = draw("uniform", 8, 3, 1), 6.0
+    exact = evolve(SA(4.0), x0, t1, saveat=2, tol=1e-13).final
+    errors = []
+    for count in (steps, 2 * steps, 4 * steps):
+        errors.append(np.abs(evolve(SA(4.0), x0, t1, saveat=2, solver=name, dt=t1 / count).final - exact).max())
+    order = np.polyfit([0, -1, -2], np.log2(errors), 1)[0]
+    assert order == pytest.approx(SOLVERS[name][1], abs=0.2), errors
+
+
+@pytest.mark.parametrize("tol", [1e-6, 1e-8, 1e-10])
+def test_the_stated_tolerance_is_kept_at_the_default_problem(tol):
+    run = simulate(n=64, d=3, beta=9.0, t1=30.0, tol=tol)
+    exact = simulate(n=64, d=3, beta=9.0, t1=30.0, tol=1e-13)
+    assert np.abs(run.xs - exact.xs).max() < tol
+    assert run.error_estimate < tol
+
+
+def test_agreement_with_an_independent_integrator():
+    x0 = draw("uniform", 20, 3, 4)
+    run = evolve(SA(4.0), x0, 6.0, saveat=2, tol=1e-10)
+    np.testing.assert_allclose(run.final, scipy_reference(4.0, x0, 6.0), atol=1e-9)
+
+
+@pytest.mark.parametrize("model", [SA(4.0), USA(4.0)])
+def test_tokens_stay_on_the_sphere_and_energy_never_falls(model):
+    run = evolve(model, draw("uniform", 20, 4, 2), 20.0)
+    np.testing.assert_allclose(np.linalg.norm(run.xs, axis=-1), 1, atol=1e-15)
+    assert (np.diff(run.energy) >= -1e-12 * run.energy[:-1]).all()
+    assert run.energy.max() <= 1 / (2 * 4.0)
+    slope = np.gradient(run.energy, run.ts)[5:-5]
+    np.testing.assert_allclose(run.energy_rate[5:-5], slope, atol=2e-2 * np.abs(slope).max())
+
+
+def test_replicas_are_independent_and_equal_single_runs():
+    x0 = jnp.stack([draw("uniform", 7, 3, seed) for seed in range(4)])
+    together = evolve(SA(3.0), x0, 5.0, saveat=6)
+    assert together.replicas == (4,)
+    for r in range(4):
+        np.testing.assert_allclose(together.xs[:, r], evolve(SA(3.0), x0[r], 5.0, saveat=6).xs, atol=1e-12)
+
+
+def test_frame_by_frame_and_one_call_agree(monkeypatch):
+    x0 = draw("uniform", 12, 3, 0)
+    whole = evolve(SA(5.0), x0, 4.0, saveat=9)
+    monkeypatch.setattr(sys.modules["sphereflow.evolve.run"], "_ONE_CALL_PAIRS", 0)
+    pieces = evolve(SA(5.0), x0, 4.0, saveat=9, progress=False)
+    np.testing.assert_allclose(whole.xs, pieces.xs, atol=1e-9)
+    assert pieces.status is Status.REACHED_END
+
+
+def test_event_stops_at_the_exact_moment():
+    n, delta = 8, 1e-3
+    run = evolve(SA(0.0), equiangular_frame(n, n, 0.0), 50.0, event=AllClose(delta), tol=1e-11)
+    exact = np.log((1 + (n - 1) * (1 - delta)) / delta) / 2  # beta = 0 has a closed form
+    assert run.status is Status.EVENT
+    assert float(run.stopped_at) == pytest.approx(exact, abs=1e-8)
+    assert run.ts[-1] == pytest.approx(exact, abs=1e-8)
+    assert float(1 - run.final[0] @ run.final[1]) == pytest.approx(delta, rel=1e-6)
+
+
+def test_events_of_replicas_are_their_own():
+    x0 = jnp.stack([draw("uniform", 6, 6, seed) for seed in range(3)])
+    run = evolve(SA(1.0), x0, 60.0, event=AllClose(1e-2))
+    singles = [float(evolve(SA(1.0), x, 60.0, event=AllClose(1e-2)).stopped_at) for x in x0]
+    np.testing.assert_allclose(run.stopped_at, singles, rtol=1e-9)
+    never = evolve(SA(1.0), x0, 0.5, event=Aligned(0.999999))
+    assert never.status is Status.REACHED_END
+
+
+def test_single_precision_tokens_stay_single_and_are_accurate():
+    x0 = np.asarray(draw("uniform", 16, 3, 1), dtype=np.float32)
+    run = evolve(SA(4.0), x0, 5.0, saveat=3)
+    assert run.xs.dtype == np.float32
+    double = evolve(
+        SA(4.0), x0.astype(np.float64) / np.linalg.norm(x0.astype(np.float64), axis=1, keepdims=True), 5.0, saveat=3
+    )
+    assert np.abs(run.xs - double.xs).max() < 1e-4
+
+
+def test_solve_is_differentiable():
+    stepping = Stepping(jnp.asarray(1e-9), None, "tsit5", 1000)
+    x0, times = draw("uniform", 4, 3, 0), jnp.array([0.0, 1.0])
+
+    def spread(beta):
+        return jnp.sum(solve(SA(beta), x0, times, stepping).final.mean(axis=0) ** 2)
+
+    h = 1e-4
+    difference = (spread(jnp.asarray(2.0 + h)) - spread(jnp.asarray(2.0 - h))) / (2 * h)
+    assert float(jax.grad(spread)(jnp.asarray(2.0))) == pytest.approx(float(difference), rel=1e-5)
+
+
+def test_causal_tokens_never_see_later_ones():
+    x0 = draw("uniform", 9, 3, 3)
+    other = x0.at[6:].set(draw("uniform", 3, 3, 99))
+    a, b = (evolve(SA(3.0, causal=True), x, 2.0, saveat=2, solver="tsit5", dt=0.1).final for x in (x0, other))
+    np.testing.assert_array_equal(a[:6], b[:6])
+    assert not np.allclose(a[6:], b[6:])
+
+
+def test_layers_are_euler_steps_and_late():
+    n = 32
+    frames = run_layers(SA(1.0), equiangular_frame(n, n, 0.0), 60, 0.1)
+    gap = np.array([1 - float(f[0] @ f[1]) for f in frames])
+    assert 0.1 * np.argmax(gap < 1e-3) == pytest.approx(5.6)  # the flow itself passes at 5.270
+
+
+@pytest.mark.parametrize("beta", [0.0, 1e6])
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (1, 5), (2, 1), (5, 1), (3, 4096)])
+def test_extreme_sizes_run(beta, n, d):
+    run = simulate(n=n, d=d, beta=beta, t1=1.0, saves=2)
+    assert run.status is Status.REACHED_END
+    assert np.isfinite(run.xs).all()
+
+
+def test_step_limit_is_told_and_the_frames_before_it_kept():
+    run = evolve(SA(5.0), draw("uniform", 10, 3), 20.0, max_steps=12)
+    assert run.status is Status.STEP_LIMIT
+    assert 1 <= len(run) < 101
+    assert np.isfinite(run.xs).all()
+    assert "raise max_steps" in repr(run)
+
+
+def test_trajectory_views():
+    run = simulate(n=12, d=3, beta=2.0, t1=3.0, saves=4)
+    assert isinstance(run, Trajectory)
+    data = run.to_xarray()
+    assert dict(data.sizes) == {"t": 4, "token": 12, "component": 3}
+    assert data.attrs["beta"] == 2.0
+    np.testing.assert_allclose(run.overlaps[0], (run.xs[0] @ run.xs[0].T)[np.triu_indices(12, 1)], atol=1e-14)
+    np.testing.assert_allclose(run.order_parameter, np.linalg.norm(run.xs.mean(axis=1), axis=1), atol=1e-14)
+    assert run.cluster_count().shape == (4,)
+    assert run.seed == 0
+    assert "jax" in run.versions
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: simulate(n=0), "n must be a whole number of at least 1"),
+        (lambda: simulate(n=-3), "n must be a whole number"),
+        (lambda: simulate(d=0), "d must be"),
+        (lambda: simulate(beta=-1.0), "beta must be a finite number at least 0"),
+        (lambda: simulate(beta=float("nan")), "beta must be a finite number"),
+        (lambda: simulate(beta=2e6), "at most 1e\\+06"),
+        (lambda: simulate(beta=800.0, model="usa", kernel_scale="raw"), "at most 700"),
+        (lambda: simulate(t1=0.0), "t1 must be"),
+        (lambda: simulate(model="gpt"), "model must be one of sa, usa"),
+        (lambda: simulate(start="cube"), "start must be one of"),
+        (lambda: simulate(tol=0.5), "tol must be"),
+        (lambda: simulate(saves=1), "saveat must be a whole number of at least 2"),
+        (lambda: evolve(SA(1.0), np.ones((3, 3)), 1.0), "x0 must be unit vectors"),
+        (lambda: evolve(SA(1.0), draw("uniform", 3, 3)), "give the final time"),
+        (lambda: evolve(SA(1.0), draw("uniform", 3, 3), 1.0, solver="rk4"), "solver must be one of"),
+        (lambda: evolve(SA(1.0), draw("uniform", 3, 3), 1.0, solver="euler"), "give it a fixed step"),
+        (lambda: evolve(SA(1.0), draw("uniform", 3, 3), saveat=[0.0, 2.0, 1.0]), "increasing finite times"),
+        (lambda: evolve(SA(1.0), draw("uniform", 3, 3), 1.0, dt=-0.1), "dt must be"),
+    ],
+)
+def test_bad_requests_get_one_sentence(call, sentence):
+    with pytest.raises(SphereflowError, match=sentence):
+        call()
