@@ -29,15 +29,19 @@ def scipy_reference(beta, x0, t1):
     return y / np.linalg.norm(y, axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize(("name", "steps"), [("euler", 128), ("heun", 64), ("bosh3", 32), ("tsit5", 16), ("dopri8", 6)])
-def test_measured_order_on_the_sphere_is_the_theoretical_one(name, steps):
-    x0, t1 = draw("uniform", 8, 3, 1), 6.0
-    exact = evolve(SA(4.0), x0, t1, saveat=2, tol=1e-13).final
-    errors = []
-    for count in (steps, 2 * steps, 4 * steps):
-        errors.append(np.abs(evolve(SA(4.0), x0, t1, saveat=2, solver=name, dt=t1 / count).final - exact).max())
-    order = np.polyfit([0, -1, -2], np.log2(errors), 1)[0]
-    assert order == pytest.approx(SOLVERS[name][1], abs=0.2), errors
+# The number of steps at which a method is in its asymptotic regime and still far above rounding.
+STEPS = {"euler": 128, "heun": 64, "bosh3": 32, "tsit5": 32, "dopri8": 8}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_measured_order_on_the_sphere_is_the_theoretical_one(name):
+    x0, t1 = draw("uniform", 8, 3, 1), 3.0
+    exact = evolve(SA(2.0), x0, t1, saveat=2, tol=1e-13).final
+    coarse, fine = (
+        np.abs(evolve(SA(2.0), x0, t1, saveat=2, solver=name, dt=t1 / count).final - exact).max()
+        for count in (STEPS[name], 2 * STEPS[name])
+    )
+    assert np.log2(coarse / fine) == pytest.approx(SOLVERS[name][1], abs=0.2), (coarse, fine)
 
 
 @pytest.mark.parametrize("tol", [1e-6, 1e-8, 1e-10])

@@ -1,0 +1,59 @@
+"""Inner products, attention matrices and Wasserstein distances against direct computation."""
+
+import jax.numpy as jnp
+import numpy as np
+import ot
+import pytest
+
+import sphereflow as sf
+from sphereflow import observables as ob
+from sphereflow.sphere import from_angles
+
+
+def test_overlaps_and_gaps_agree_and_gaps_keep_their_digits():
+    x = sf.draw("uniform", 9, 4, 1)
+    np.testing.assert_allclose(1 - ob.gaps(x), ob.gram(x), atol=1e-14)
+    close = from_angles(jnp.array([0.3, 0.3 + 1e-9]))
+    assert float(ob.gaps(close)[0, 1]) == pytest.approx(5e-19, rel=1e-6)
+    assert float(ob.diameter(close)) == pytest.approx(1e-9, rel=1e-6)
+
+
+def test_order_parameter_and_close_fraction():
+    x = jnp.array([[1.0, 0], [1.0, 0], [0, 1.0]])
+    assert float(ob.order_parameter(x)) == pytest.approx(np.sqrt(5) / 3)
+    assert float(ob.order_parameter(x, jnp.array([0.0, 0.0, 1.0]))) == 1.0
+    assert float(ob.close_fraction(x)) == pytest.approx(1 / 3)
+
+
+def test_attention_matrix_is_the_softmax():
+    rng = np.random.default_rng(0)
+    x = sf.draw("uniform", 6, 3, 1)
+    query, key = rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3, 3))
+    matrix = ob.attention_matrix(sf.SA(1.5, query=query, key=key, causal=True), x)
+    for h in range(2):
+        logits = 1.5 * (x @ query[h].T) @ (x @ key[h].T).T
+        logits = np.where(np.tril(np.ones((6, 6))) > 0, logits, -np.inf)
+        expected = np.exp(logits - logits.max(axis=1, keepdims=True))
+        np.testing.assert_allclose(matrix[h], expected / expected.sum(axis=1, keepdims=True), atol=1e-13)
+
+
+def test_rank_leaders_and_followers():
+    matrix = np.array([[1.0, 0, 0], [1, 0, 0], [0, 0, 1]])
+    assert ob.numerical_rank(matrix) == 2
+    np.testing.assert_array_equal(ob.leaders(matrix), [0])
+    np.testing.assert_array_equal(ob.followed(matrix), [0, 0, 2])
+
+
+def test_wasserstein_against_known_answers_and_pot():
+    x, y = (np.asarray(sf.draw("uniform", 12, 3, s)) for s in (1, 2))
+    angles = np.arccos(np.clip(x @ y.T, -1, 1))
+    uniform = np.full(12, 1 / 12)
+    for p in (1, 2):
+        assert ob.wasserstein(x, y, p) == pytest.approx(ot.emd2(uniform, uniform, angles**p) ** (1 / p), rel=1e-9)
+    point = np.array([[0.0, 0.0, 1.0]])
+    to_point = np.sqrt(np.mean(np.arccos(x[:, 2]) ** 2))
+    assert ob.wasserstein(x, point) == pytest.approx(to_point, rel=1e-9)
+    weights = np.random.default_rng(0).dirichlet(np.ones(12))
+    weighted = np.sqrt(weights @ np.sum((x - point) ** 2, axis=1))
+    assert ob.wasserstein(x, point, metric="euclidean", x_weights=weights) == pytest.approx(weighted, rel=1e-9)
+    assert ob.wasserstein(x, x[::-1]) == pytest.approx(0, abs=1e-7)
