@@ -14,7 +14,7 @@ A tolerance comes from the mathematics (rounding, truncation, a bound) or from e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -54,6 +54,7 @@ class Measurement:
 
     For a one-sided statement, `measured` is a violation (zero when the statement is obeyed), `predicted` is zero.
     `printed` is what the paper prints, given only where the mathematics contradicts it.
+    `parameters` are the sizes and constants the measurement used (n, d, beta, ...), shown beside it.
     """
 
     predicted: ArrayLike
@@ -63,6 +64,7 @@ class Measurement:
     labels: tuple[str, ...] = ()
     printed: ArrayLike | None = None
     note: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def excess(self, reference: ArrayLike | None = None) -> float:
         """Largest |measured - reference| / tolerance over the entries; above 1 means disagreement, NaN disagrees."""
@@ -71,10 +73,15 @@ class Measurement:
         tolerance = np.asarray(self.tolerance, dtype=float)
         if not np.all(tolerance >= 0) or not np.all(np.isfinite(tolerance)):
             raise SphereflowError("a claim's tolerance must be finite and not negative.")
-        deviation = np.abs(measured - target)
+        with np.errstate(invalid="ignore"):
+            deviation = np.abs(measured - target)
+        if deviation.size == 0 or deviation.shape not in (measured.shape, target.shape):
+            raise SphereflowError(
+                f"a claim compares numbers one by one: {measured.shape} measured against {target.shape} predicted."
+            )
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(deviation == 0, 0.0, deviation / tolerance)
-        return math.inf if np.isnan(deviation).any() else float(np.max(ratio, initial=0.0))
+        return math.inf if np.isnan(deviation).any() else float(np.max(ratio))
 
     @property
     def verdict(self) -> Verdict:
@@ -95,13 +102,14 @@ def agreement(
     labels: tuple[str, ...] = (),
     printed: ArrayLike | None = None,
     note: str = "",
+    parameters: Mapping[str, Any] | None = None,
 ) -> Measurement:
     """Two-sided comparison with an absolute or a relative tolerance (give exactly one)."""
     if (absolute is None) == (relative is None):
         raise SphereflowError("give either an absolute or a relative tolerance.")
     tolerance = absolute if relative is None else np.asarray(relative) * np.abs(np.asarray(predicted, dtype=float))
     assert tolerance is not None
-    return Measurement(predicted, measured, tolerance, because, labels, printed, note)
+    return Measurement(predicted, measured, tolerance, because, labels, printed, note, parameters or {})
 
 
 def at_most(
@@ -112,6 +120,7 @@ def at_most(
     because: str,
     labels: tuple[str, ...] = (),
     note: str = "",
+    parameters: Mapping[str, Any] | None = None,
 ) -> Measurement:
     """value <= bound: the measured number is the violation max(value - bound, 0), to be compared with zero."""
     gap = np.asarray(value, dtype=float) - np.asarray(bound, dtype=float)
@@ -119,7 +128,7 @@ def at_most(
     violation = np.where(np.isnan(gap), np.nan, np.maximum(gap, 0.0))
     return Measurement(
         np.zeros_like(gap), violation, np.broadcast_to(slack, gap.shape), because, labels,
-        note=f"{told}. {note}".strip(),
+        note=f"{told}. {note}".strip(), parameters=parameters or {},
     )  # fmt: skip
 
 
@@ -131,6 +140,7 @@ def at_least(
     because: str,
     labels: tuple[str, ...] = (),
     note: str = "",
+    parameters: Mapping[str, Any] | None = None,
 ) -> Measurement:
     """value >= bound, as the mirror image of `at_most`."""
     mirrored = at_most(
@@ -144,6 +154,7 @@ def at_least(
         because,
         labels,
         note=f"{told}. {note}".strip(),
+        parameters=parameters or {},
     )
 
 
@@ -218,5 +229,6 @@ class Paper:
         return register
 
     def _refuse_repeated(self, id: str) -> None:
-        if any(id == known.id for known in [*self.claims, *self.figures]):
+        known: list[Claim | Figure] = [*self.claims, *self.figures]
+        if any(id == entry.id for entry in known):
             raise SphereflowError(f"the paper {self.slug} has two entries named '{id}'.")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -64,14 +66,17 @@ def writable_target(path: str | Path, *, overwrite: bool = False) -> Path:
     """Check, before any work is done, that a result can be written at `path`."""
     target = Path(path)
     parent = target.parent
-    if not parent.is_dir():
-        raise SphereflowError(f"cannot write {target}: the folder {parent} does not exist.")
-    if target.exists() and not overwrite:
-        raise SphereflowError(f"cannot write {target}: it exists already; choose another name or ask to overwrite.")
     try:
-        probe = parent / f".{target.name}.probe"
-        probe.touch()
-        probe.unlink()
+        if not parent.is_dir():
+            trouble = "is not a folder" if parent.exists() else "does not exist"
+            raise SphereflowError(f"cannot write {target}: the folder {parent} {trouble}.")
+        if target.exists() and not (target.is_file() or target.is_dir()):
+            raise SphereflowError(f"cannot write {target}: it is neither a file nor a folder.")
+        if target.exists() and not overwrite:
+            raise SphereflowError(f"cannot write {target}: it exists already; choose another name or ask to overwrite.")
+        handle, probe = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".probe", dir=parent)
+        os.close(handle)
+        os.unlink(probe)
     except OSError as error:
         raise SphereflowError(f"cannot write {target}: {error.strerror or error}.") from None
     return target

@@ -9,44 +9,78 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 # A bar that flashes by is noise: it appears only once the work has lasted this long.
 _PATIENCE_SECONDS = 1.0
 
+# The estimate of the time left averages over this much of the past: pieces of work differ in length.
+_MEMORY_SECONDS = 600.0
+
+_bars: list[Bar] = []
+
 
 class Bar:
-    """Counts finished pieces of work; draws itself once the work has lasted a while."""
+    """Counts finished pieces of work; draws itself on the error stream once the work has lasted a while."""
 
-    def __init__(self, title: str, total: int, completed: int, shown: bool):
+    def __init__(self, title: str, total: int, completed: int, shown: bool, patience: float):
         self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
             console=Console(stderr=True),
             transient=True,
+            expand=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            speed_estimate_period=_MEMORY_SECONDS,
         )
         self._task = self._progress.add_task(title, total=total, completed=completed)
-        self._shown, self._drawing, self._began = shown, False, time.monotonic()
+        self._shown, self._drawing = shown, False
+        self._due = time.monotonic() + patience
 
     def advance(self, by: int = 1) -> None:
         self._progress.advance(self._task, by)
-        if self._shown and not self._drawing and time.monotonic() - self._began > _PATIENCE_SECONDS:
-            self._progress.start()
-            self._drawing = True
+        self._draw_if_due()
+
+    def move_to(self, completed: float, title: str) -> None:
+        """Say how many pieces are done, parts of one included, and what is being done now."""
+        self._progress.update(self._task, completed=completed, description=title)
+        self._draw_if_due()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Take the bar away while something else is printed; it comes back with the next piece of work."""
+        self.close()
+        yield
 
     def close(self) -> None:
         if self._drawing:
             self._progress.stop()
+            self._drawing = False
+
+    def _draw_if_due(self) -> None:
+        if self._shown and not self._drawing and time.monotonic() >= self._due:
+            self._progress.start()
+            self._drawing = True
 
 
 @contextmanager
-def progress_bar(title: str, shown: bool | None, *, total: int, completed: int = 0) -> Iterator[Bar]:
-    """A bar for `total` pieces of work; `shown=None` means on terminals only."""
-    bar = Bar(title, total, completed, sys.stderr.isatty() if shown is None else shown)
+def progress_bar(
+    title: str, shown: bool | None, *, total: int, completed: int = 0, patience: float = _PATIENCE_SECONDS
+) -> Iterator[Bar]:
+    """A bar for `total` pieces of work; `shown=None` means on terminals only.
+
+    There is one bar at a time: work that is a piece of other work stays silent.
+    """
+    visible = (sys.stderr.isatty() if shown is None else shown) and not _bars
+    bar = Bar(title, total, completed, visible, patience)
+    _bars.append(bar)
     try:
         yield bar
     finally:
+        _bars.pop()
         bar.close()

@@ -1,4 +1,8 @@
-"""Writing that is whole or not at all: under a temporary name first, then renamed into place."""
+"""Writing that is whole or not at all: under a temporary name first, flushed to the disk, then renamed into place.
+
+A process that dies at any moment leaves the older file as it was. The temporary name starts with a dot and lies beside
+the target, because only a rename within one file system is atomic.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +18,23 @@ from sphereflow.errors import SphereflowError
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
-    """A temporary path in the same folder; what is written there replaces `path` if no error occurs."""
-    target = Path(path)
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=target.suffix, dir=target.parent)
-    except OSError as error:
-        raise SphereflowError(f"cannot write {target}: {error.strerror or error}.") from None
-    os.close(handle)
+    """A temporary path in the same folder; what is written there replaces `path` if no error occurs.
+
+    The temporary name keeps the suffix, by which some writers choose their format. A link is followed: the file it
+    points to is the one that is replaced.
+    """
+    target = Path(os.path.realpath(path))
+    with _spoken(path):
+        handle, name = tempfile.mkstemp(prefix=f".{target.stem[:100]}.", suffix=target.suffix, dir=target.parent)
+        os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
-        temporary.chmod(0o644)
-        os.replace(temporary, target)
-    except OSError as error:
-        raise SphereflowError(f"cannot write {target}: {error.strerror or error}.") from None
+        with _spoken(path):
+            yield temporary
+            temporary.chmod(_permissions(target))
+            _flush(temporary)
+            os.replace(temporary, target)
+            _flush(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -41,12 +46,74 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 
 
 def promote_folder(finished: Path, target: Path) -> None:
-    """Give a finished folder its final name; an older folder of that name is removed only afterwards."""
+    """Give a finished folder its final name; an older folder of that name is removed only afterwards.
+
+    Two folders cannot be exchanged in one step everywhere, so an older one is first set aside as `.NAME.retired`. If
+    the process dies between the two renames, both folders are still there, whole.
+    """
     retired = target.with_name(f".{target.name}.retired")
-    try:
+    with _spoken(target):
+        for folder, _, names in os.walk(finished):
+            for name in [*names, "."]:
+                _flush(Path(folder) / name)
         if target.exists():
+            if retired.exists():
+                shutil.rmtree(retired)
             os.replace(target, retired)
         os.replace(finished, target)
-    except OSError as error:
-        raise SphereflowError(f"cannot write {target}: {error.strerror or error}.") from None
+        _flush(target.parent)
     shutil.rmtree(retired, ignore_errors=True)
+
+
+def writable_folder(path: str | Path, names: tuple[str, ...] = ()) -> Path:
+    """Check, before any work is done, that files with these names can be written into the folder `path`.
+
+    The folder need not exist yet and is not made here: `write_into` does that once there is something to write.
+    """
+    folder = Path(path)
+    with _spoken(folder):
+        existing = next(place for place in [folder, *folder.absolute().parents] if place.exists())
+        if not existing.is_dir():
+            raise SphereflowError(f"cannot write to the folder {folder}: {existing} is not a folder.")
+        for name in names:
+            if (folder / name).is_dir():
+                raise SphereflowError(f"cannot write the file {folder / name}: there is a folder of that name.")
+        os.rmdir(tempfile.mkdtemp(prefix=".probe.", dir=existing))
+    return folder
+
+
+def write_into(folder: str | Path, files: dict[str, bytes]) -> None:
+    """Write several files into a folder, which is made if needed; each file is replaced as a whole."""
+    with _spoken(folder):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        write_bytes(Path(folder) / name, content)
+
+
+@contextmanager
+def _spoken(path: str | Path) -> Iterator[None]:
+    """Turn what the operating system objects to (a full disk, a missing right) into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise SphereflowError(f"cannot write {path}: {error.strerror or error}.") from None
+
+
+def _permissions(target: Path) -> int:
+    """The rights of the file that is replaced, or those any new file would get."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _flush(path: Path) -> None:
+    """Ask the operating system to put a file, or the names in a folder, on the disk."""
+    if os.name == "nt":  # folders cannot be opened there, and files only for writing
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -103,6 +103,10 @@ class Attention(Dynamics):
         return average if value is None else average @ value.T
 
     def _attend(self, x: Array, query: Array | None, key: Array | None) -> tuple[Array, Array]:
+        if query is None and key is None:
+            # Unit tokens of equal mass that see themselves: no row can have a small denominator.
+            plain = self.weights is None
+            return attend(x, x, x, self.beta, weights=self.weights, mask=self.mask, self_attention=plain)
         q = x if query is None else x @ query.T
         k = x if key is None else x @ key.T
         return attend(q, k, x, self.beta, weights=self.weights, mask=self.mask)
@@ -122,8 +126,7 @@ class Attention(Dynamics):
         self._require_energy()
         masses = self._masses(x, weights)
         q, k = self._single_query_key(x)
-        log_partition = attend(q, k, k[:, :1], self.beta, weights=masses).log_partition
-        scaled = jnp.exp(log_partition + log_scale(self.beta, self.kernel_scale))
+        scaled = jnp.exp(self._log_partition(x, masses) + log_scale(self.beta, self.kernel_scale))
         at_zero = jnp.dot(masses @ q, masses @ k) / 2
         return jnp.where(self.beta == 0, at_zero, masses @ scaled / (2 * jnp.where(self.beta == 0, 1.0, self.beta)))
 
@@ -136,9 +139,7 @@ class Attention(Dynamics):
         velocity = self.field(jnp.zeros(()), x)
         masses = self._masses(x, None)
         if self.normalise == "softmax":
-            q, k = self._single_query_key(x)
-            log_partition = attend(q, k, k[:, :1], self.beta, weights=masses).log_partition
-            masses = masses * jnp.exp(log_partition + log_scale(self.beta, self.kernel_scale))
+            masses = masses * jnp.exp(self._log_partition(x, masses) + log_scale(self.beta, self.kernel_scale))
         return self._direction(x) * mean_square_speed(velocity, masses)
 
     def _direction(self, x: Array) -> Array:
@@ -148,6 +149,11 @@ class Attention(Dynamics):
         d = x.shape[1]
         q, k, v = (jnp.eye(d) if m is None else m[0] for m in self._matrices)
         return jnp.sign(jnp.vdot(v, q.T @ k))
+
+    def _log_partition(self, x: Array, masses: Array) -> Array:
+        r"""$\log\sum_j w_j e^{\beta(\langle x_i,Bx_j\rangle-1)}$."""
+        q, k = self._single_query_key(x)
+        return attend(q, k, k[:, :1], self.beta, weights=masses).log_partition
 
     def _masses(self, x: Array, weights: Array | None) -> Array:
         chosen = self.weights if weights is None else weights

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Float, Inexact
 
 from sphereflow.dynamics.activations import ACTIVATIONS, activation
 from sphereflow.dynamics.base import Dynamics, Space
@@ -84,7 +84,7 @@ class RescaledAttention(Dynamics):
     space: ClassVar[Space] = "euclidean"
     original: EuclideanAttention
     generator: Float[Array, "d d"]
-    _eigen: tuple[Complex[Array, "d"], Complex[Array, "d d"], Complex[Array, "d d"]] | None
+    _eigen: tuple[Inexact[Array, "d"], Inexact[Array, "d d"], Inexact[Array, "d d"]] | None
 
     def __init__(self, original: EuclideanAttention, d: int, directions: Directions = "all"):
         value = np.eye(d) if original.value is None else np.asarray(original.value)
@@ -182,8 +182,11 @@ def _growing_part(value: np.ndarray) -> np.ndarray:
 
 
 def _well_conditioned_eigen(matrix: np.ndarray) -> tuple[Array, Array, Array] | None:
-    """Eigenvalues with right and left eigenvectors, or None where the matrix is (nearly) defective."""
-    values, right = np.linalg.eigh(matrix) if np.array_equal(matrix, matrix.T) else np.linalg.eig(matrix)
+    """Eigenvalues with right and left eigenvectors, real where they can be, or None if (nearly) defective."""
+    if np.array_equal(matrix, matrix.T):
+        values, right = np.linalg.eigh(matrix)
+        return jnp.asarray(values), jnp.asarray(right), jnp.asarray(right.T)
+    values, right = np.linalg.eig(matrix)
     if np.linalg.cond(right) > 1e6:
         return None
-    return tuple(jnp.asarray(a, dtype=complex) for a in (values, right, np.linalg.inv(right)))  # type: ignore[return-value]
+    return jnp.asarray(values), jnp.asarray(right), jnp.asarray(np.linalg.inv(right))

@@ -22,8 +22,9 @@ from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError, real_number
 
-# Candidate times for a change of the map, as fractions of the piece: fine near its beginning, where changes are.
-_SCAN = np.concatenate([np.geomspace(1e-6, 1e-2, 60)[:-1], np.linspace(1e-2, 1, 400)])
+# Candidate times for a change of the map: dense just after the last change, then a fraction of 1/|V| apart.
+_NEAR = np.geomspace(1e-6, 3e-2, 20)
+_FRACTION = 0.1
 _MOST_SWITCHES = 10_000
 # Beyond this many e-foldings of the slowest direction, an exponentially decaying difference is below rounding.
 _FOLDINGS = 40.0
@@ -61,12 +62,15 @@ def hardmax_flow(
     if end == math.inf and rates.min() <= 0:
         raise SphereflowError("limits need a value matrix whose eigenvalues all have a positive real part; give t1.")
     horizon = t + _FOLDINGS / max(rates.min(), 1e-3) if end == math.inf else end
-    growth = v - rates.max() * np.eye(d)  # the map j does not see a common factor, which would overflow
+    flow = _Exponential(v)
+    # The map j does not see a common factor of the tokens, which would overflow.
+    score = _Score(_Exponential(v - rates.max() * np.eye(d)), b)
+    spacing = _FRACTION / max(np.linalg.norm(v, 2), 1e-12)
     switches: list[float] = []
-    follows = _argmax(_products(z, t, growth, b))
+    follows = _argmax(score(z, t))
     while t < horizon:
-        piece = _Piece(z, follows, v)
-        after = _first_switch(piece, t, horizon, growth, b)
+        piece = _Piece(z, follows, flow)
+        after = _first_switch(piece, t, horizon, score, spacing)
         if after is None:
             z = piece.limit if end == math.inf else piece.at(end - t)
             break
@@ -78,11 +82,36 @@ def hardmax_flow(
     return HardmaxFlow(z, follows, np.asarray(switches))
 
 
+class _Exponential:
+    """s -> e^{sV}, from the eigenvectors where V is symmetric."""
+
+    def __init__(self, matrix: np.ndarray):
+        self.matrix = matrix
+        self._eigen = np.linalg.eigh(matrix) if np.array_equal(matrix, matrix.T) else None
+
+    def __call__(self, s: float) -> np.ndarray:
+        if self._eigen is None:
+            return scipy.linalg.expm(s * self.matrix)
+        values, basis = self._eigen
+        return (basis * np.exp(s * values)) @ basis.T
+
+
+class _Score:
+    """The inner products that attention compares, up to a common factor."""
+
+    def __init__(self, growth: _Exponential, form: np.ndarray):
+        self._growth, self._form = growth, form
+
+    def __call__(self, z: np.ndarray, t: float) -> np.ndarray:
+        x = z @ self._growth(t).T
+        return x @ self._form @ x.T
+
+
 class _Piece:
     """The exact linear flow while j is fixed."""
 
-    def __init__(self, z: np.ndarray, follows: np.ndarray, value: np.ndarray):
-        self._value = value
+    def __init__(self, z: np.ndarray, follows: np.ndarray, flow: _Exponential):
+        self._flow = flow
         powers = [z]  # S^m z
         for _ in range(len(z) + 1):
             powers.append(powers[-1][follows])
@@ -95,27 +124,27 @@ class _Piece:
 
     def at(self, s: float) -> np.ndarray:
         z = self.limit.copy()
-        term = scipy.linalg.expm(-s * self._value)
+        term = self._flow(-s)
         for m, difference in enumerate(self._differences):
             if m > 0:
-                term = (s / m) * self._value @ term
+                term = (s / m) * self._flow.matrix @ term
             z += difference @ term.T
         return z
 
 
 def _first_switch(
-    piece: _Piece, t: float, horizon: float, growth: np.ndarray, form: np.ndarray
+    piece: _Piece, t: float, horizon: float, score: _Score, spacing: float
 ) -> tuple[float, np.ndarray] | None:
     """(time since t, new map) of the first change of whom somebody follows, or None before the horizon."""
 
     def products(s: float) -> np.ndarray:
-        return _products(piece.at(s), t + s, growth, form)
+        return score(piece.at(s), t + s)
 
     start = _argmax(products(0.0))
-    before = 0.0
-    for s in _SCAN * (horizon - t):
-        later = products(float(s))
-        if _beats(later, start):
+    before, length = 0.0, horizon - t
+    regular = np.linspace(0, length, 1 + math.ceil(length / spacing))[1:]
+    for s in np.union1d(_NEAR[_NEAR < length], regular):
+        if _beats(products(float(s)), start):
             low, high = before, float(s)
             while high - low > 1e-14 * max(1.0, t + high):
                 middle = (low + high) / 2
@@ -123,11 +152,6 @@ def _first_switch(
             return high, _argmax(products(high))
         before = float(s)
     return None
-
-
-def _products(z: np.ndarray, t: float, growth: np.ndarray, form: np.ndarray) -> np.ndarray:
-    x = z @ scipy.linalg.expm(t * growth).T
-    return x @ form @ x.T
 
 
 def _argmax(products: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Sums over all tokens: who attends to whom, and how much."""
 
-from sphereflow.interaction.attend import Attended as Attended
 from sphereflow.interaction.attend import attend as attend
+from sphereflow.interaction.direct import Attended as Attended
 from sphereflow.interaction.masks import Alibi as Alibi
 from sphereflow.interaction.masks import Causal as Causal
 from sphereflow.interaction.masks import Mask as Mask

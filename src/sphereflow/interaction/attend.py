@@ -7,19 +7,12 @@ $$\mathrm{average}_i = \frac{\sum_j w_j\,p_{ij}\,e^{\beta(\langle q_i,k_j\rangle
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from sphereflow.errors import SphereflowError
+from sphereflow.interaction.direct import Attended, default_block, direct_attention
 from sphereflow.interaction.masks import Mask
-
-
-class Attended(NamedTuple):
-    """The softmax average of the values and the logarithm of its denominator (peak convention)."""
-
-    average: Float[Array, "m p"]
-    log_partition: Float[Array, m]
 
 
 def attend(
@@ -28,20 +21,48 @@ def attend(
     values: Float[Array, "n p"],
     beta: Float[Array, ""] | float,
     *,
-    weights: Float[Array, n] | None = None,
+    weights: Float[Array, "n"] | None = None,
     mask: Mask | None = None,
+    self_attention: bool = False,
 ) -> Attended:
-    """Attention of every query to every key; rows that see nothing give a zero average and log Z = -inf."""
+    r"""$\sum_j A_{ij} v_j$ with $A_{ij} \propto w_j\,p_{ij}\,e^{\beta\langle q_i,k_j\rangle}$, for every query.
+
+    **Arguments:**
+
+    - `queries`, `keys`, `values`: m queries, n keys with their values. Any vectors; unit vectors are the usual case.
+    - `beta`: the inverse temperature, at least 0.
+    - `weights`: mass $w_j \ge 0$ of each key, 1/n by default.
+    - `mask`: positional weights $p_{ij}$, 1 by default.
+    - `self_attention`: a promise that makes the sum faster: the query at position i is the key at position i, all are
+      unit vectors up to rounding, and $w_i > 0$. Each row then holds a term of size $w_i$ and no shift of the
+      exponent is needed (unless the mask hides a token from itself, which is noticed). If `queries` and `keys` are
+      the very same array and there is no mask, each pair is moreover computed once for both its rows.
+
+    **Returns:** the average, and log Z. Rows that see nothing give a zero average and log Z = -inf.
+
+    Time grows as m n, memory as m + n. Both results can be differentiated in all arguments, forwards and backwards,
+    and no m x n array appears there either.
+    """
+    _check_shapes(queries, keys, values, weights)
+    symmetric = self_attention and queries is keys
+    bounded = self_attention and (mask is None or mask.sees_itself)
+    dtype = jnp.result_type(queries, keys, values)
+    queries, keys, values, beta = (jnp.asarray(x, dtype) for x in (queries, keys, values, beta))
     n = keys.shape[0]
-    logits = beta * (queries @ keys.T - 1)
-    if mask is not None:
-        logits = logits + mask.log_weight(jnp.arange(queries.shape[0])[:, None], jnp.arange(n)[None, :])
-    w = jnp.full(n, 1 / n, logits.dtype) if weights is None else weights
-    top = jnp.max(logits, axis=1, keepdims=True)
-    top = jnp.where(jnp.isfinite(top), top, 0)
-    scores = jnp.exp(logits - top)
-    folded = scores @ jnp.concatenate([w[:, None] * values, w[:, None]], axis=1)
-    total = folded[:, -1]
-    seen = total > 0
-    safe = jnp.where(seen, total, 1)
-    return Attended(folded[:, :-1] / safe[:, None], jnp.where(seen, jnp.log(safe) + top[:, 0], -jnp.inf))
+    w = jnp.full(n, 1 / n, dtype) if weights is None else jnp.asarray(weights, dtype)
+    return direct_attention(
+        queries, keys, values, beta, w, mask, bounded=bounded, symmetric=symmetric, block=default_block()
+    )
+
+
+def _check_shapes(queries: Array, keys: Array, values: Array, weights: Array | None) -> None:
+    if 0 in (*queries.shape, *keys.shape):
+        raise SphereflowError(f"attention needs queries and keys, got shapes {queries.shape} and {keys.shape}.")
+    if keys.shape[1] != queries.shape[1]:
+        raise SphereflowError(
+            f"queries and keys must have the same dimension d, got shapes {queries.shape} and {keys.shape}."
+        )
+    if values.shape[0] != keys.shape[0]:
+        raise SphereflowError(f"there must be one value per key, got {values.shape[0]} for {keys.shape[0]} keys.")
+    if weights is not None and weights.shape != keys.shape[:1]:
+        raise SphereflowError(f"weights must have shape ({keys.shape[0]},), one per key, got {weights.shape}.")

@@ -19,8 +19,18 @@ class Mask(eqx.Module):
     """Positional weights p(i, j) >= 0 of key j for query i."""
 
     @abc.abstractmethod
-    def log_weight(self, i: Int[Array, ...], j: Int[Array, ...]) -> Float[Array, ...]:
+    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
         """log p(i, j), minus infinity where the key is hidden."""
+
+    @property
+    def causal(self) -> bool:
+        """Is p(i, j) = 0 for every j > i? Engines then skip half of the pairs."""
+        return False
+
+    @property
+    def sees_itself(self) -> bool:
+        """Is p(i, j) <= p(i, i) = 1? Engines then know the largest weight of a row of self-attention."""
+        return False
 
 
 class Causal(Mask):
@@ -28,26 +38,47 @@ class Causal(Mask):
 
     strict: bool = eqx.field(static=True, default=False)
 
-    def log_weight(self, i: Int[Array, ...], j: Int[Array, ...]) -> Float[Array, ...]:
+    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
         visible = j < i if self.strict else j <= i
         return jnp.where(visible, 0.0, -jnp.inf)
 
+    @property
+    def causal(self) -> bool:
+        return True
+
+    @property
+    def sees_itself(self) -> bool:
+        return not self.strict
+
 
 class Alibi(Mask):
-    r"""$p(i,j) = e^{-\lambda (i-j)}$ for j <= i (for j < i if strict): linear bias against distance."""
+    r"""$p(i,j) = e^{-\lambda (i-j)}$ for j <= i (for j < i if strict): linear bias against distance, slope >= 0."""
 
     slope: Float[Array, ""]
     strict: bool = eqx.field(static=True, default=False)
 
-    def log_weight(self, i: Int[Array, ...], j: Int[Array, ...]) -> Float[Array, ...]:
+    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
         visible = j < i if self.strict else j <= i
         return jnp.where(visible, -self.slope * (i - j), -jnp.inf)
 
+    @property
+    def causal(self) -> bool:
+        return True
+
+    @property
+    def sees_itself(self) -> bool:
+        return not self.strict
+
 
 class PositionWeights(Mask):
-    """Any weights: `log_p(i, j)` is called on broadcast integer arrays and returns log p(i, j)."""
+    """Any weights: `log_p(i, j)` is called on broadcast integer arrays and returns log p(i, j).
+
+    `causal` and `sees_itself` may be set where they hold (see `Mask`): they make the sums faster.
+    """
 
     log_p: Callable[[Array, Array], Array] = eqx.field(static=True)
+    causal: bool = eqx.field(static=True, default=False)
+    sees_itself: bool = eqx.field(static=True, default=False)
 
-    def log_weight(self, i: Int[Array, ...], j: Int[Array, ...]) -> Float[Array, ...]:
+    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
         return self.log_p(i, j)

@@ -1,0 +1,47 @@
+"""The command line: every verb of the library as a command that parses, calls and prints.
+
+Nothing heavy is imported here; a command imports what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sphereflow.cli import info, papers, reproduce, simulate
+from sphereflow.cli.leaving import exit_code
+from sphereflow.provenance import version
+
+app = typer.Typer(
+    name="sphereflow",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("reproduce")(reproduce.command)
+app.command("papers")(papers.command)
+app.command("simulate")(simulate.command)
+app.command("info")(info.command)
+
+
+def main() -> None:
+    """What the console script calls; without arguments it shows the help."""
+    sys.exit(exit_code(app, sys.argv[1:] or ["--help"]))
+
+
+def _show_version(wanted: bool | None) -> None:
+    if wanted:
+        print(f"sphereflow {version('sphereflow')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _front(
+    show_version: Annotated[
+        bool | None,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave."),
+    ] = None,
+) -> None:
+    """Transformers seen as interacting particle systems: simulate them, and check what the papers claim."""

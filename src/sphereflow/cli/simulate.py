@@ -1,0 +1,99 @@
+"""`sphereflow simulate`: let tokens move, and keep, draw or film them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sphereflow.cli.leaving import Stopped
+
+_PICTURES = (".png", ".svg", ".pdf")
+_MOVIES = (".mp4", ".gif")
+
+# Runs with more tokens go to the disk frame by frame; smaller ones take seconds and are written at the end.
+_STREAM_ABOVE = 500
+
+
+def command(
+    n: Annotated[int, typer.Option("--n", help="Number of tokens.")] = 64,
+    d: Annotated[int, typer.Option("--d", help="Dimension; tokens are unit vectors in R^d.")] = 3,
+    beta: Annotated[float, typer.Option(help="Inverse temperature.")] = 1.0,
+    t1: Annotated[float, typer.Option(help="Final time.")] = 10.0,
+    model: Annotated[str, typer.Option(metavar="sa|usa", help="Softmax or unnormalised attention.")] = "sa",
+    causal: Annotated[bool, typer.Option("--causal", help="Tokens look back only.")] = False,
+    start: Annotated[
+        str, typer.Option(help="First tokens: uniform, vmf, orthogonal, mixture, fibonacci or grid.")
+    ] = "uniform",
+    seed: Annotated[int, typer.Option(help="Seed of the first tokens.")] = 0,
+    saves: Annotated[int, typer.Option(help="Number of saved times.")] = 101,
+    tol: Annotated[float, typer.Option(help="Error aimed at, for every token.")] = 1e-8,
+    out: Annotated[
+        Path | None, typer.Option(metavar="RUN.zarr", help="Keep the trajectory; a run cut short continues from there.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FIG.png", help="Draw it (.png, .svg, .pdf).")] = None,
+    movie: Annotated[Path | None, typer.Option(metavar="OUT.mp4", help="Film it (.mp4, .gif).")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist already.")] = False,
+) -> None:
+    """Draw tokens on the sphere and let attention move them.
+
+    The exit code is 1 if the run stops before the final time.
+    """
+    _refuse_before_work(out, plot, movie, overwrite)
+
+    from sphereflow.evolve import simulate
+    from sphereflow.evolve.status import Status
+    from sphereflow.pictures import rendered
+    from sphereflow.saving import write_bytes
+
+    options: dict[str, Any] = {"model": model, "causal": causal, "start": start, "seed": seed, "saves": saves}
+    place = _workplace(out, n)
+    run = simulate(n, d, beta, t1, **options, tol=tol, out=place)
+    if run.status is Status.INTERRUPTED:
+        advice = "" if place is None else "; the same command continues from there"
+        raise Stopped(f"stopped by Ctrl-C at t = {run.ts[-1]:g} of {t1:g}{advice}.")
+    if out is not None and run.status.complete:
+        run = _kept(run, place, out)
+    print(run.summary())
+    if plot is not None:
+        write_bytes(plot, rendered(run.plot(), plot.suffix[1:].lower()))
+    if movie is not None:
+        run.movie(movie, overwrite=True)
+    for target in (out, plot, movie):
+        if target is not None and target.exists():
+            print(f"written: {target}")
+    if not run.status.complete:
+        raise typer.Exit(1)
+
+
+def _refuse_before_work(out: Path | None, plot: Path | None, movie: Path | None, overwrite: bool) -> None:
+    """All outputs are checked first: a run of an hour must not end at a folder that does not exist."""
+    from sphereflow.errors import SphereflowError, writable_target
+
+    for name, target, kinds in (("plot", plot, _PICTURES), ("movie", movie, _MOVIES)):
+        if target is not None and target.suffix.lower() not in kinds:
+            raise SphereflowError(f"--{name} must end in {' or '.join(kinds)}, got {str(target)!r}.")
+    for target in (out, plot, movie):
+        if target is not None:
+            writable_target(target, overwrite=overwrite)
+
+
+def _workplace(out: Path | None, n: int) -> Path | None:
+    """Where a long run is written as it goes: beside an older one, which stays until the new one is whole."""
+    if out is None or n <= _STREAM_ABOVE:
+        return None
+    return out.with_name(f"{out.name}.new") if out.exists() else out
+
+
+def _kept(run: Any, place: Path | None, out: Path) -> Any:
+    """The run under the name that was asked for."""
+    from sphereflow.evolve import load
+    from sphereflow.saving import promote_folder
+
+    if place is None:
+        run.save(out, overwrite=True)
+    elif place != out:
+        promote_folder(place, out)
+        return load(out)
+    return run

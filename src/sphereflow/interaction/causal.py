@@ -1,0 +1,67 @@
+r"""Causal attention in linear time: moments of the past, carried along the sequence.
+
+$$\sum_{j\le i}e^{-\lambda(i-j)}e^{\beta(\langle q_i,k_j\rangle-1)}c_j
+  = \underbrace{\sum_{j\ge s}\cdots}_{\text{own chunk, pair by pair}}
+  + e^{-\lambda(i-s)}\sum_a\phi_a(q_i)\,g_a\,A_a(s),\qquad
+  A(s+C)=e^{-\lambda C}A(s)+\sum_{s\le j<s+C}e^{-\lambda(s+C-j)}\phi(k_j)\,c_j .$$
+
+The chunk that holds token i starts at s. Tokens of the same chunk meet directly, so each of them sees exactly those
+before it; the past enters through a first-order recursion of moments (lambda = 0 without positional weights).
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from sphereflow.interaction.modes import Expansion, direction, split
+
+# Tokens that meet pair by pair; the work per token is this many pairs and one evaluation of the expansion.
+CAUSAL_CHUNK = 128
+
+
+def causal_sums(
+    expansion: Expansion,
+    queries: Float[Array, "n d"],
+    keys: Float[Array, "n d"],
+    columns: Float[Array, "n c"],
+    beta: Float[Array, ""],
+    slope: Float[Array, ""] | None,
+    strict: bool,
+) -> Float[Array, "n c"]:
+    r"""$\sum_{j\le i}p_{ij}e^{\beta(\langle q_i,k_j\rangle-|q_i|)}c_j$ for every i (j < i if strict)."""
+    n = keys.shape[0]
+    size = min(CAUSAL_CHUNK, n)
+    step = jnp.arange(size, dtype=keys.dtype)
+    rate = jnp.zeros((), keys.dtype) if slope is None else slope
+    distance = step[:, None] - step[None, :]
+    visible = distance > 0 if strict else distance >= 0
+    log_weight = jnp.where(visible, -rate * distance, -jnp.inf)
+    to_here, to_end, over = jnp.exp(-rate * step), jnp.exp(-rate * (size - step)), jnp.exp(-rate * size)
+
+    @jax.checkpoint
+    def one_chunk(past: Array, part: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        q, k, c = part
+        length = direction(q)[1] if expansion.any_query else jnp.ones(size, q.dtype)
+        scores = beta * (q @ k.T - length[:, None]) + log_weight
+        here = jnp.exp(scores) @ c
+        before = to_here[:, None] * expansion.evaluate(q, expansion.weigh(past, beta), beta)
+        return over * past + expansion.project(k, to_end[:, None] * c), here + before
+
+    start = jnp.zeros_like(expansion.project(keys[:1], columns[:1]))
+    parts = tuple(split(x, size) for x in (queries, keys, columns))
+    return jax.lax.scan(one_chunk, start, parts)[1].reshape(-1, columns.shape[1])[:n]
+
+
+def prefix_mass(
+    weights: Float[Array, "n"], slope: Float[Array, ""] | None, strict: bool
+) -> Float[Array, "n"]:
+    r"""$\sum_{j\le i}p_{ij}w_j$, the mass that token i sees (j < i if strict)."""
+    decay = jnp.ones_like(weights) if slope is None else jnp.full_like(weights, jnp.exp(-slope))
+
+    def join(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
+        return a[0] * b[0], a[1] * b[0] + b[1]
+
+    mass = jax.lax.associative_scan(join, (decay, weights))[1]
+    return decay * jnp.concatenate([jnp.zeros_like(mass[:1]), mass[:-1]]) if strict else mass

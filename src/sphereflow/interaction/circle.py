@@ -1,0 +1,118 @@
+r"""The circle: Fourier modes with scaled Bessel coefficients.
+
+$$\sum_j e^{\beta(\langle q,k_j\rangle-|q|)} c_j = \sum_{k=0}^{K} g_k\,\big(P_k\cos k\theta + Q_k\sin k\theta\big),\qquad
+  P_k=\sum_j c_j\cos k\theta_j,\quad Q_k=\sum_j c_j\sin k\theta_j,$$
+
+with $g_0=\hat I_0(\beta|q|)$ and $g_k=2\hat I_k(\beta|q|)$. Modes are split as $k=aB+b$: the sums over tokens become
+products of a matrix of about sqrt(K) rows with another one, so that few features per token are formed and nearly all
+work is matrix multiplication.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from sphereflow.interaction.expansion import bessel_ratios, circle_coefficients, circle_tail
+from sphereflow.interaction.modes import CHUNK, Expansion, direction, long_product, powers, project_all, unit_roundoff
+
+
+@dataclass(frozen=True)
+class CircleModes(Expansion):
+    """Modes up to K for keys on the unit circle and queries on it; `any_query` allows queries of any length."""
+
+    modes: int
+    any_query: bool = False
+
+    def _split(self, columns: int) -> tuple[int, int]:
+        """A and B with A B > K, near the sizes that form the fewest features."""
+        low = 2 ** max(0, round(np.log2(np.sqrt((self.modes + 1) * columns))))
+        low = min(low, 2 ** int(np.ceil(np.log2(self.modes + 1))))
+        return -(-(self.modes + 1) // low), low
+
+    def chunk(self, columns: int) -> int:
+        a, b = self._split(columns)
+        return int(np.clip(2**17 // (2 * b + 2 * a * columns), 256, CHUNK))
+
+    def project(self, keys: Float[Array, "n 2"], columns: Float[Array, "n c"]) -> Float[Array, "2 k c"]:
+        c = columns.shape[1]
+        a, b = self._split(c)
+        unit, _ = direction(keys)
+        low, high = _two_scales(unit, a, b)
+        charged = (high[:, :, None, :] * columns.T[None, None]).reshape(2 * a * c, -1)
+        product = long_product(charged, low.reshape(2 * b, -1)).reshape(2, a, c, 2, b)
+        cosine = product[0, :, :, 0] - product[1, :, :, 1]
+        sine = product[1, :, :, 0] + product[0, :, :, 1]
+        return jnp.stack([cosine, sine]).swapaxes(2, 3).reshape(2, a * b, c)[:, : self.modes + 1]
+
+    def weigh(self, moments: Float[Array, "2 k c"], beta: Float[Array, ""]) -> Float[Array, "2 k c"]:
+        if self.any_query:
+            return moments
+        return moments * double_all_but_first(circle_coefficients(self.modes, beta))[:, None]
+
+    def evaluate(
+        self, queries: Float[Array, "m 2"], weighed: Float[Array, "2 k c"], beta: Float[Array, ""]
+    ) -> Float[Array, "m c"]:
+        unit, length = direction(queries)
+        if self.any_query:
+            return _horner(unit, beta * length, weighed)
+        c = weighed.shape[2]
+        a, b = self._split(c)
+        low, high = _two_scales(unit, a, b)
+        filled = jnp.pad(weighed, ((0, 0), (0, a * b - weighed.shape[1]), (0, 0)))
+        p, q = filled.reshape(2, a, b, c).swapaxes(2, 3)
+        matrix = jnp.stack([jnp.concatenate([p, q], axis=2), jnp.concatenate([q, -p], axis=2)])
+        partial = (matrix.reshape(2 * a * c, 2 * b) @ low.reshape(2 * b, -1)).reshape(2, a, c, -1)
+        return jnp.sum(partial * high[:, :, None], axis=(0, 1)).T
+
+    def tail(self, beta: Float[Array, "..."]) -> Float[Array, "..."]:
+        return circle_tail(self.modes, beta)
+
+    def rounding(self, beta: Float[Array, "..."]) -> Float[Array, "..."]:
+        return unit_roundoff(beta) * (32 + jnp.sqrt(beta))
+
+
+def double_all_but_first(x: Float[Array, "k"]) -> Float[Array, "k"]:
+    """Modes k and -k together."""
+    return jnp.where(jnp.arange(x.shape[0]) > 0, 2 * x, x)
+
+
+def _two_scales(unit: Float[Array, "n 2"], a: int, b: int) -> tuple[Float[Array, "2 b n"], Float[Array, "2 a n"]]:
+    """cos and sin of (0, ..., b-1) t and of (0, b, ..., (a-1) b) t."""
+    low = powers(unit[:, 0], unit[:, 1], b + 1)
+    high = powers(low[0][b], low[1][b], a)
+    return jnp.stack(low)[:, :b], jnp.stack(high)
+
+
+def _horner(
+    unit: Float[Array, "m 2"], beta: Float[Array, "m"], moments: Float[Array, "2 k c"]
+) -> Float[Array, "m c"]:
+    r"""$\hat I_0\,\mathrm{Re}\,(g_0+2 r_0z(g_1+r_1z(g_2+\cdots)))$, $r_k=I_{k+1}/I_k$ at the beta of each query, $g=P-iQ$."""
+    modes = moments.shape[1] - 1
+    if modes == 0:
+        return jax.scipy.special.i0e(beta)[:, None] * moments[0]
+    x, y = unit[:, :1], unit[:, 1:]
+
+    def down(state: tuple[Array, Array], term: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], None]:
+        re, im = state
+        p, q, ratio = term
+        re, im = p + re, im - q
+        return (ratio[:, None] * (re * x - im * y), ratio[:, None] * (re * y + im * x)), None
+
+    zero = jnp.zeros((unit.shape[0], moments.shape[2]), unit.dtype)
+    terms = (moments[0, 1:], moments[1, 1:], bessel_ratios(0, modes, beta))
+    (re, _), _ = jax.lax.scan(down, (zero, zero), terms, reverse=True)
+    return jax.scipy.special.i0e(beta)[:, None] * (moments[0, 0] + 2 * re)
+
+
+def circle_energy(
+    tokens: Float[Array, "n 2"], weights: Float[Array, "n"], beta: Float[Array, ""], modes: int
+) -> Float[Array, ""]:
+    r"""$\frac1{2\beta}\sum_{ij}w_iw_je^{\beta(\langle x_i,x_j\rangle-1)}=\frac1{2\beta}\sum_{|k|\le K}\hat I_k|c_k|^2$, beta > 0."""
+    moments = project_all(CircleModes(modes), tokens, weights[:, None])
+    squares = jnp.sum(moments**2, axis=(0, 2))
+    return double_all_but_first(circle_coefficients(modes, beta)) @ squares / (2 * beta)

@@ -1,0 +1,220 @@
+r"""The direct engine: every pair of tokens once, one block of pairs at a time.
+
+$$s_{ij} = \beta(\langle q_i,k_j\rangle - 1) + \log p_{ij}, \qquad
+  S_i = \sum_j e^{s_{ij}-t_i}\, c_j, \qquad t_i = \max_{j:\,w_j > 0} s_{ij} \ \text{ or } 0.$$
+
+The columns $c_j = (w_j v_j, w_j)$ carry numerator and denominator of the softmax through one matrix product. Blocks
+are stored with keys as rows and queries as columns: both products of a block are then of the plain kind that the
+CPU does fastest, and the shift $t$ runs along the contiguous axis.
+
+- General rows keep a running maximum t, so a denominator of 1e-300 is as precise as any other.
+- Rows known to hold a score of 0 and none above (`bounded`) need no shift: t = 0.
+- If queries and keys are the same tokens and nothing is masked, the block of pairs (I, J) is the transpose of the
+  block (J, I): each is computed once and serves both rows.
+
+Nothing larger than one block is held at a time. Reverse differentiation computes each block again; besides the
+arguments it keeps two numbers per query and block of keys.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from sphereflow.interaction.masks import Mask
+
+
+class Attended(NamedTuple):
+    """The softmax average of the values and the logarithm of its denominator (peak convention)."""
+
+    average: Float[Array, "m p"]
+    log_partition: Float[Array, "m"]
+
+
+class _Block(NamedTuple):
+    """Some of the queries (as columns) or of the keys (as rows), and their positions."""
+
+    tokens: Float[Array, "..."]
+    positions: Int[Array, "..."]
+
+
+def default_block() -> int:
+    """Side of a block of pairs: it fits the processor's cache (4 MB in float32), or fills an accelerator."""
+    return 1024 if jax.default_backend() == "cpu" else 8192
+
+
+@partial(jax.jit, static_argnames=("bounded", "symmetric", "block"))
+def direct_attention(
+    queries: Float[Array, "m d"],
+    keys: Float[Array, "n d"],
+    values: Float[Array, "n p"],
+    beta: Float[Array, ""],
+    weights: Float[Array, "n"],
+    mask: Mask | None = None,
+    *,
+    bounded: bool = False,
+    symmetric: bool = False,
+    block: int,
+) -> Attended:
+    r"""$S_i / S_i^{(w)}$ and $t_i + \log S_i^{(w)}$, where $S_i^{(w)}$ is the last column of `kernel_sums`."""
+    columns = jnp.concatenate([weights[:, None] * values, weights[:, None]], axis=1)
+    sums, shift = kernel_sums(queries, keys, columns, beta, mask, bounded=bounded, symmetric=symmetric, block=block)
+    total = sums[:, -1]
+    seen = total > 0
+    safe = jnp.where(seen, total, 1)
+    return Attended(sums[:, :-1] / safe[:, None], jnp.where(seen, shift + jnp.log(safe), -jnp.inf))
+
+
+def kernel_sums(
+    queries: Float[Array, "m d"],
+    keys: Float[Array, "n d"],
+    columns: Float[Array, "n c"],
+    beta: Float[Array, ""],
+    mask: Mask | None = None,
+    *,
+    bounded: bool = False,
+    symmetric: bool = False,
+    block: int,
+) -> tuple[Float[Array, "m c"], Float[Array, "m"]]:
+    r"""$S_i = \sum_j p_{ij}\, e^{\beta(\langle q_i,k_j\rangle-1)-t_i}\, c_j$ and $t_i$, in blocks of block^2 pairs.
+
+    The last of the `columns` is the weight of the key, at least 0. `bounded` promises that no score is above 0 and
+    that every row holds a score of 0 with positive weight; `symmetric` promises that `queries` are `keys`, and is
+    made use of if they are bounded and there is no mask.
+    """
+    if symmetric and bounded and mask is None and keys.shape[0] > block:
+        return _symmetric_sums(keys, columns, beta, block), jnp.zeros_like(keys[:, 0])
+    return _row_sums(queries, keys, columns, beta, mask, bounded, block)
+
+
+def _row_sums(
+    queries: Float[Array, "m d"],
+    keys: Float[Array, "n d"],
+    columns: Float[Array, "n c"],
+    beta: Float[Array, ""],
+    mask: Mask | None,
+    bounded: bool,
+    block: int,
+) -> tuple[Float[Array, "m c"], Float[Array, "m"]]:
+    """S and t for all rows: an outer loop over blocks of queries, an inner one over blocks of keys."""
+    m, n, c = queries.shape[0], keys.shape[0], columns.shape[1]
+    # Blocks are oblong if there are few queries or few keys. A small problem is one block, and its loops vanish.
+    wide = min(n, block)
+    tall = min(m, block**2 // wide)
+    wide = min(n, block**2 // tall)
+    key_blocks = (_Block(_split(keys, wide), _positions(n, wide)), _split(columns, wide).swapaxes(1, 2))
+    query_blocks = _Block(_split(queries, tall).swapaxes(1, 2), _positions(m, tall))
+
+    skips = mask is not None and mask.causal  # blocks in the hidden half cost nothing
+
+    def row(query: _Block) -> tuple[Array, Array]:
+        def visit(state: tuple[Array, Array], key: _Block, columns_t: Array) -> tuple[Array, Array]:
+            total, top = state
+            part, decay, top = _block_sums(query, key, columns_t, top, beta, mask, bounded)
+            return total * decay + part, top
+
+        def step(state: tuple[Array, Array], these: tuple[_Block, Array]) -> tuple[tuple[Array, Array], None]:
+            if not skips:
+                return visit(state, *these), None
+            some_visible = these[0].positions[0] <= query.positions[-1]
+            return jax.lax.cond(some_visible, visit, lambda same, *_: same, state, *these), None
+
+        size = query.positions.shape[0]
+        start = (jnp.zeros((c, size), keys.dtype), jnp.full(size, 0 if bounded else -jnp.inf, keys.dtype))
+        return jax.lax.scan(step, start, key_blocks)[0]
+
+    total, top = jax.lax.map(row, query_blocks)
+    return total.swapaxes(1, 2).reshape(-1, c)[:m], top.reshape(-1)[:m]
+
+
+@partial(jax.checkpoint, static_argnums=(6,), prevent_cse=False)
+def _block_sums(
+    query: _Block,
+    key: _Block,
+    columns_t: Float[Array, "c k"],
+    top: Float[Array, "q"],
+    beta: Float[Array, ""],
+    mask: Mask | None,
+    bounded: bool,
+) -> tuple[Float[Array, "c q"], Float[Array, "q"] | Float[Array, ""], Float[Array, "q"]]:
+    """What one block of keys adds to the rows, the factor on what was there before, and the new shift."""
+    scores = beta * (_product(key.tokens, query.tokens) - 1)
+    if mask is not None:
+        log_p = mask.log_weight(query.positions[None, :], key.positions[:, None])
+        scores = scores + log_p.astype(scores.dtype)
+    if bounded:
+        return _product(columns_t, jnp.exp(scores)), jnp.ones((), scores.dtype), top
+    # The shift drops out of the result, so no derivative passes through it. Keys of zero weight (padding is one of
+    # them) must not set it; their own terms, times zero, could then overflow, hence the ceiling.
+    counted = jnp.where(columns_t[-1][:, None] > 0, jax.lax.stop_gradient(scores), -jnp.inf)
+    new_top = jnp.maximum(top, jnp.max(counted, axis=0))
+    shift = jnp.where(jnp.isneginf(new_top), 0, new_top)
+    ceiling = np.log(jnp.finfo(scores.dtype).max) / 2
+    terms = jnp.exp(jnp.minimum(scores - shift, ceiling.astype(scores.dtype)))
+    return _product(columns_t, terms), jnp.exp(top - shift), new_top
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(3,))
+def _symmetric_sums(
+    tokens: Float[Array, "n d"], columns: Float[Array, "n c"], beta: Float[Array, ""], block: int
+) -> Float[Array, "n c"]:
+    """Unshifted sums of the tokens with themselves; the block (I, J), I > J, also serves as the block (J, I)."""
+    n, c = columns.shape
+    keys = _split(tokens, block)
+    queries_t = keys.swapaxes(1, 2)
+    columns_t = _split(columns, block).swapaxes(1, 2)
+
+    def kernel(i: Array, j: Array) -> Array:
+        return jnp.exp(beta * (_product(keys[j], queries_t[i]) - 1))
+
+    def diagonal(i: Array) -> Array:
+        return _product(columns_t[i], kernel(i, i))
+
+    def pair(total: Array, ij: tuple[Array, Array]) -> tuple[Array, None]:
+        i, j = ij
+        terms = kernel(i, j)
+        total = total.at[i].add(_product(columns_t[j], terms))
+        return total.at[j].add(_product(columns_t[i], terms.T)), None
+
+    blocks = keys.shape[0]
+    i, j = np.tril_indices(blocks, -1)
+    total, _ = jax.lax.scan(pair, jax.lax.map(diagonal, jnp.arange(blocks)), (jnp.asarray(i), jnp.asarray(j)))
+    return total.swapaxes(1, 2).reshape(-1, c)[:n]
+
+
+@_symmetric_sums.defjvp
+def _symmetric_jvp(
+    block: int, primals: tuple[Array, Array, Array], tangents: tuple[Array, Array, Array]
+) -> tuple[Array, Array]:
+    # Derivatives go row by row: there the transpose of the loop needs no more memory than the loop itself.
+    def by_rows(tokens: Array, columns: Array, beta: Array) -> Array:
+        return _row_sums(tokens, tokens, columns, beta, None, True, block)[0]
+
+    return jax.jvp(by_rows, primals, tangents)
+
+
+def _product(a: Float[Array, "x y"], b: Float[Array, "y z"]) -> Float[Array, "x z"]:
+    """Matrix product in the full precision of the type, on every device (no TF32 or bfloat16 passes)."""
+    return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
+
+
+def _size(n: int, most: int) -> int:
+    """Rows in each of the fewest equal blocks of at most `most` rows that hold n rows: little is padded."""
+    return -(-n // -(-n // most))
+
+
+def _split(x: Float[Array, "n d"], most: int) -> Float[Array, "b k d"]:
+    """Rows in blocks, the last one filled up with zeros (keys of weight zero)."""
+    size = _size(x.shape[0], most)
+    return jnp.pad(x, ((0, -x.shape[0] % size), (0, 0))).reshape(-1, size, x.shape[1])
+
+
+def _positions(n: int, most: int) -> Int[Array, "b k"]:
+    """Positions of the rows in their blocks; fillers repeat the last one, so that masks meet valid positions only."""
+    size = _size(n, most)
+    return jnp.minimum(jnp.arange(n + -n % size), n - 1).reshape(-1, size)

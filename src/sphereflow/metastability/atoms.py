@@ -1,0 +1,137 @@
+r"""Weighted atoms: tokens that have collapsed, as points $x_k$ with masses $\alpha_k$, $\sum_k\alpha_k=1$.
+
+$$\dot x_i = P_{x_i}\frac{\sum_{j\ne i}\alpha_j e^{L_{ij}}x_j}{\alpha_i+\sum_{j\ne i}\alpha_j e^{L_{ij}}}\ \text{(SA)},
+  \qquad \dot x_i = P_{x_i}\sum_{j\ne i}\alpha_j e^{L_{ij}}x_j\ \text{(USA)},
+  \qquad L_{ij}=\beta(\langle x_i,x_j\rangle-1).$$
+
+The factors $e^{L}$ fall below the smallest double once $\beta(1-\cos)>745$. So the common factor $e^{C}$,
+$C=\max_{i\ne j}L_{ij}$, is carried apart: the true velocity is $e^C$ times the one returned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.spatial import cKDTree
+
+KINDS = ("sa", "usa")
+
+# A velocity this much smaller than the pulls it is the sum of is rounding: the atoms balance on a saddle.
+_BALANCED = 1e-12
+
+
+class ScaledField(NamedTuple):
+    """Velocities divided by $e^{C}$, the scale C, and the size of the pulls that were added up."""
+
+    velocity: Float[np.ndarray, "k d"]
+    scale: float
+    pull: float
+
+    @property
+    def log_speed(self) -> float:
+        r"""$\log\sqrt{\sum_i|\dot x_i|^2}$, also where the speed itself underflows."""
+        size = float(np.linalg.norm(self.velocity))
+        return self.scale + float(np.log(size)) if size > 0 else -np.inf
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the pulls cancel to rounding, as in a symmetric configuration."""
+        return bool(np.linalg.norm(self.velocity) <= _BALANCED * self.pull)
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """Positions (k, d), masses (k,), and the name (a number) that each atom has in the merge tree."""
+
+    positions: Float[np.ndarray, "k d"]
+    masses: Float[np.ndarray, "k"]
+    names: Int[np.ndarray, "k"]
+
+    def __len__(self) -> int:
+        return len(self.masses)
+
+    @property
+    def d(self) -> int:
+        return self.positions.shape[1]
+
+
+def exponents(x: Float[np.ndarray, "k d"], beta: float) -> Float[np.ndarray, "k k"]:
+    r"""$L_{ij}=\beta(\langle x_i,x_j\rangle-1)$ with $-\infty$ on the diagonal."""
+    table = beta * (x @ x.T - 1)
+    np.fill_diagonal(table, -np.inf)
+    return table
+
+
+def scaled_field(
+    x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, "k"], beta: float, kind: str
+) -> ScaledField:  # fmt: skip
+    """Velocity of unit atoms without its common exponential factor."""
+    table = exponents(x, beta)
+    scale = float(table.max())
+    weights = np.exp(table - scale) * masses
+    pull = weights @ x
+    # Removing the radial part of each pull leaves the tangent one; |pull - <pull, x> x| has no large cancellation
+    # because a pull and its radial part differ at first order in the angle.
+    velocity = pull - np.sum(pull * x, axis=1, keepdims=True) * x
+    if kind == "sa":
+        denominators = masses + np.exp(scale) * weights.sum(axis=1)
+        velocity = velocity / denominators[:, None]
+        size = float(np.linalg.norm(weights.sum(axis=1) / denominators))
+    else:
+        size = float(np.linalg.norm(weights.sum(axis=1)))
+    return ScaledField(velocity, scale, size)
+
+
+def normalised_energy(x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, "k"], beta: float) -> float:
+    r"""$2\beta E_\beta=\sum_{kl}\alpha_k\alpha_l e^{\beta(\langle x_k,x_l\rangle-1)}\in(0,1]$; 1 for one cluster."""
+    total = 0.0
+    for start in range(0, len(x), 2048):  # never an array of more than 2048 rows
+        rows = slice(start, start + 2048)
+        gaps = np.minimum(x[rows] @ x.T - 1, 0)
+        total += float(masses[rows] @ np.exp(beta * gaps) @ masses)
+    return total
+
+
+def angles(x: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "k k"]:
+    """Geodesic distances of all pairs, infinite on the diagonal; accurate for near pairs."""
+    chords = np.linalg.norm(x[:, None, :] - x[None, :, :], axis=-1)
+    table = 2 * np.arcsin(np.minimum(chords / 2, 1))
+    np.fill_diagonal(table, np.inf)
+    return table
+
+
+def close_pairs(x: Float[np.ndarray, "k d"], radius: float) -> list[tuple[float, int, int]]:
+    """(distance, i, j), i < j, for pairs nearer than `radius`, nearest first.
+
+    All of them while there are at most as many as atoms; beyond that a spanning forest, which connects the same atoms.
+    """
+    pairs = cKDTree(x).query_pairs(radius, output_type="ndarray")
+    lengths = np.linalg.norm(x[pairs[:, 0]] - x[pairs[:, 1]], axis=1)
+    if len(pairs) > len(x):
+        stored = lengths + 1e-200  # a stored zero would mean "no edge"
+        forest = minimum_spanning_tree(coo_matrix((stored, pairs.T), shape=(len(x), len(x)))).tocoo()
+        pairs, lengths = np.stack([forest.row, forest.col], axis=1), forest.data
+    order = np.argsort(lengths, kind="stable")
+    return [(float(lengths[k]), int(min(pairs[k])), int(max(pairs[k]))) for k in order]
+
+
+def glued(atoms: Atoms, i: int, j: int, name: int) -> Atoms:
+    """Atoms i and j replaced by one atom of their total mass at their mass-weighted mean direction.
+
+    The first of the two keeps its row, so that the order of the others does not change.
+    """
+    first, second = min(i, j), max(i, j)
+    masses = atoms.masses.copy()
+    positions = atoms.positions.copy()
+    names = atoms.names.copy()
+    mean = masses[first] * positions[first] + masses[second] * positions[second]
+    positions[first] = mean / np.linalg.norm(mean)
+    masses[first] += masses[second]
+    names[first] = name
+    keep = np.arange(len(masses)) != second
+    return Atoms(positions[keep], masses[keep], names[keep])

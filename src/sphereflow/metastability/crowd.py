@@ -1,0 +1,75 @@
+r"""The fast first phase of a crowd, and everything under a perceptron: steps in time itself.
+
+Thousands of tokens are evolved by the general solver, a stretch of time after another; between stretches, tokens that
+have come within the gluing radius become one atom. Stretches grow with time, so there are few of them. The number of
+atoms is padded to a power of two with atoms of mass 1e-300, which follow the others without being felt, so that the
+compiled solver is used again.
+
+With a perceptron the velocity is not exponentially small between clusters, and the run may end at several clusters
+held by its potential; it is followed in time until the field vanishes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from sphereflow.dynamics import SA, USA, Perceptron
+from sphereflow.dynamics.base import Dynamics
+from sphereflow.errors import SphereflowError
+from sphereflow.evolve import evolve
+from sphereflow.metastability.atoms import Atoms, close_pairs
+from sphereflow.metastability.slow import Collision, Leg
+
+# Above this many atoms a crowd is stepped in time, with compiled sums, until it rests.
+FEW = 64
+# The largest speed at which a crowd counts as resting: what remains is slower than any collapse inside a cluster.
+RESTING = 1e-3
+STATIONARY = 1e-10
+_GHOST = 1e-300
+
+_energy = eqx.filter_jit(lambda model, x: 2 * model.beta * model.energy(x))
+_speed = eqx.filter_jit(lambda model, x: jnp.max(jnp.linalg.norm(model.field(jnp.zeros(()), x), axis=1)))
+
+
+def stretch(
+    atoms: Atoms, beta: float, kind: str, perceptron: Perceptron | None, elapsed: float, radius: float, tol: float
+) -> tuple[Leg, float]:
+    """Evolve for a stretch of time; returns the leg and the largest speed at its end."""
+    positions, attention = _padded(atoms, beta, kind)
+    model: Dynamics = attention if perceptron is None else attention + perceptron
+    duration = max(1.0, 0.2 * elapsed)
+    run = evolve(model, positions, saveat=[0.0, duration], tol=tol, progress=False)
+    if not run.status.complete:
+        raise SphereflowError(f"the crowd could not be followed: {run.status.value}")
+    k = len(atoms)
+    ends = run.final
+    energy = float(_energy(attention, jnp.asarray(ends))) if beta > 0 else 1.0
+    speed = float(_speed(model, jnp.asarray(ends)))
+    log_elapsed = math.log(duration)
+    curve = np.array([[log_elapsed, energy, 0.0, 0.0]])
+    collisions = _collisions(atoms.positions, ends[:k], radius, duration)
+    return Leg(np.asarray(ends[:k]), log_elapsed, 0.0, 0.0, collisions, curve, "time"), speed
+
+
+def _padded(atoms: Atoms, beta: float, kind: str) -> tuple[np.ndarray, Any]:
+    size = max(16, 1 << (len(atoms) - 1).bit_length())
+    ghosts = size - len(atoms)
+    positions = np.concatenate([atoms.positions, np.repeat(atoms.positions[:1], ghosts, axis=0)])
+    weights = jnp.asarray(np.concatenate([atoms.masses, np.full(ghosts, _GHOST)]))
+    return positions, (SA if kind == "sa" else USA)(beta, weights=weights)
+
+
+def _collisions(before: np.ndarray, after: np.ndarray, radius: float, duration: float) -> tuple[Collision, ...]:
+    """Who met, at moments interpolated in log distance, which falls about linearly in time."""
+    found = []
+    for length, i, j in close_pairs(after, radius):
+        earlier = max(float(np.linalg.norm(before[i] - before[j])), radius)
+        share = math.log(earlier / radius) / max(math.log(earlier / max(length, 1e-300)), 1e-300)
+        moment = max(min(share, 1.0), 1e-3) * duration
+        found.append(Collision(i, j, math.log(moment), duration / moment))
+    return tuple(sorted(found, key=lambda c: c.log_elapsed))

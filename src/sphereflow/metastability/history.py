@@ -1,0 +1,259 @@
+r"""The history of a run to the single cluster: who merged with whom, when, and the energy in between.
+
+Times are logarithms, because they pass $e^{700}$, the largest double. The energy is the normalised one,
+$2\beta E_\beta=\sum_{kl}\alpha_k\alpha_le^{\beta(\langle x_k,x_l\rangle-1)}$, which rests on plateaus
+$\sum_q\alpha_q^2$ (up to what clusters feel of each other) and ends at 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import enum
+import io
+import json
+import math
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from sphereflow.errors import SphereflowError, writable_target
+from sphereflow.saving import write_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FORMAT = "sphereflow merge history 1"
+CURVE = ("log_t", "energy", "clock", "length", "count")
+
+
+class Outcome(enum.Enum):
+    """How a run to the single cluster ended; the value is the sentence shown to the user."""
+
+    ONE_CLUSTER = "All tokens are in one cluster."
+    SADDLE = "The clusters balance each other exactly and stay for ever: give perturb=1e-6 to leave the symmetry."
+    STATIONARY = "The perceptron holds the clusters where they are: the field vanishes with more than one cluster."
+    TIME_LIMIT = "The time limit was reached before the field vanished."
+    INTERRUPTED = "The run was interrupted; the merges up to then are kept."
+
+    @property
+    def complete(self) -> bool:
+        return self is not Outcome.INTERRUPTED
+
+
+@dataclasses.dataclass(frozen=True)
+class Merge:
+    """One merger.
+
+    `left` and `right` are nodes of the merge tree (tokens are 0..n-1, later clusters n, n+1, ...), `node` the new one;
+    `gap` the angle between the two when the plateau before began; `energy_before` the energy then, `energy_after` the
+    one after gluing; `clock` and `length` the rescaled time and the path length so far; `error` an estimate of the
+    error of `log_time` (NaN if none was made); `resolved` whether the looser run met in the same order; `way` how the
+    leg was followed: "time", "arclength" or "pair".
+    """
+
+    log_time: float
+    left: int
+    right: int
+    node: int
+    mass_left: float
+    mass_right: float
+    gap: float
+    position: tuple[float, ...]
+    energy_before: float
+    energy_after: float
+    clock: float
+    length: float
+    error: float
+    resolved: bool
+    way: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Plateau:
+    """Between two mergers: from `log_start` to `log_end` the energy rests at `level`, the sum of squared masses."""
+
+    log_start: float
+    log_end: float
+    level: float
+    count: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class MergeHistory:
+    """All mergers in order, the energy curve, and everything needed to make the run again.
+
+    `curve` has the columns log_t, energy, clock, length, count, a row per step of the solver.
+    """
+
+    kind: str
+    beta: float
+    n: int
+    d: int
+    merges: tuple[Merge, ...]
+    curve: np.ndarray
+    masses: np.ndarray
+    final: np.ndarray
+    outcome: Outcome
+    tol: float
+    radius: float
+    seconds: float
+    seed: int | None = None
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.merges)
+
+    @property
+    def log_times(self) -> np.ndarray:
+        """log t of every merger, increasing."""
+        return np.array([m.log_time for m in self.merges])
+
+    @property
+    def count(self) -> int:
+        """Clusters left at the end."""
+        return len(self.final)
+
+    def energy(self, log_t: Any) -> np.ndarray:
+        """Normalised energy at the given log times, interpolated between the steps of the solver."""
+        return np.interp(np.asarray(log_t, dtype=float), self.curve[:, 0], self.curve[:, 1])
+
+    @cached_property
+    def tree(self) -> dict[int, tuple[int, ...]]:
+        """Tokens of every node of the merge tree."""
+        inside: dict[int, tuple[int, ...]] = {i: (i,) for i in range(self.n)}
+        for m in self.merges:
+            inside[m.node] = tuple(sorted(inside[m.left] + inside[m.right]))
+        return inside
+
+    @cached_property
+    def plateaus(self) -> tuple[Plateau, ...]:
+        """One between any two mergers, and the open ends."""
+        mass = dict(enumerate(self.masses))
+        level, found, start = float(np.sum(self.masses**2)), [], -math.inf
+        for k, m in enumerate(self.merges):
+            found.append(Plateau(start, m.log_time, level, self.n - k))
+            mass[m.node] = mass.pop(m.left) + mass.pop(m.right)
+            level = float(np.sum(np.square(list(mass.values()))))
+            start = m.log_time
+        found.append(Plateau(start, math.inf, level, self.n - len(self.merges)))
+        return tuple(found)
+
+    def sequence(self) -> tuple[frozenset[frozenset[int]], ...]:
+        """The pairs of token sets that met, in order: two runs that agree have equal sequences."""
+        return tuple(
+            frozenset((frozenset(self.tree[m.left]), frozenset(self.tree[m.right]))) for m in self.merges
+        )  # fmt: skip
+
+    # --- views ---------------------------------------------------------------------------------------------------
+
+    def to_xarray(self) -> xr.Dataset:
+        """The table of mergers and the energy curve as a labelled dataset."""
+        columns = [f.name for f in dataclasses.fields(Merge) if f.name != "position"]
+        table = {name: ("merge", np.array([getattr(m, name) for m in self.merges])) for name in columns}
+        places = np.array([m.position for m in self.merges]).reshape(len(self.merges), self.d)
+        curve = {f"curve_{name}": ("step", self.curve[:, k]) for k, name in enumerate(CURVE)}
+        attributes = {"kind": self.kind, "beta": self.beta, "n": self.n, "d": self.d, "outcome": self.outcome.value}
+        return xr.Dataset({**table, "position": (("merge", "component"), places), **curve}, attrs=attributes)
+
+    def to_csv(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """The table of mergers as a CSV file."""
+        target = writable_target(path, overwrite=overwrite)
+        text = io.StringIO()
+        names = [f.name for f in dataclasses.fields(Merge)]
+        writer = csv.writer(text)
+        writer.writerow([*names, "tokens"])
+        for m in self.merges:
+            row = dataclasses.asdict(m)
+            row["position"] = " ".join(map(repr, m.position))
+            writer.writerow([*(row[name] for name in names), " ".join(map(str, self.tree[m.node]))])
+        write_bytes(target, text.getvalue().encode())
+        return target
+
+    def plot(self) -> Figure:
+        """Energy against log log t, with the plateaus and the mergers."""
+        from sphereflow.metastability.pictures import plot_history
+
+        return plot_history(self)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write everything to a JSON file; `load_history` reads it back exactly."""
+        target = writable_target(path, overwrite=overwrite)
+        write_bytes(target, dumps({"format": _FORMAT, **as_plain(self)}))
+        return target
+
+    def summary(self, rows: int = 12) -> str:
+        """A few lines for the terminal: the last mergers are the slow ones."""
+        lines = [
+            f"{self.n} tokens in dimension {self.d}, {self.kind.upper()} at beta = {self.beta:g}: "
+            f"{len(self.merges)} mergers in {self.seconds:.2f} s",
+            self.outcome.value,
+        ]
+        shown = self.merges[-rows:]
+        if len(shown) < len(self.merges):
+            lines.append(f"({len(self.merges) - len(shown)} earlier mergers not shown)")
+        for m in shown:
+            lines.append(
+                f"log t = {m.log_time:12.6g} +- {m.error:.0e}   {len(self.tree[m.left])} + {len(self.tree[m.right])} "
+                f"tokens   energy {m.energy_before:.6f} -> {m.energy_after:.6f}"
+            )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        last = f", the last at log t = {self.merges[-1].log_time:.6g}" if self.merges else ""
+        return (
+            f"<MergeHistory: {self.n} tokens, d = {self.d}, {self.kind.upper()}, beta = {self.beta:g}; "
+            f"{len(self.merges)} mergers{last}; {self.outcome.value}>"
+        )
+
+
+def load_history(path: str | Path) -> MergeHistory:
+    """Read a history written by `MergeHistory.save`."""
+    plain = loads(path, _FORMAT)
+    return from_plain(plain, path)
+
+
+def as_plain(history: MergeHistory) -> dict[str, Any]:
+    """A history as JSON-able data."""
+    plain = {f.name: getattr(history, f.name) for f in dataclasses.fields(history)}
+    plain["merges"] = [dataclasses.asdict(m) for m in history.merges]
+    plain["outcome"] = history.outcome.name
+    return plain
+
+
+def from_plain(plain: dict[str, Any], path: str | Path) -> MergeHistory:
+    try:
+        merges = tuple(merge_from_plain(m) for m in plain["merges"])
+        arrays = {name: np.asarray(plain[name], dtype=float) for name in ("masses", "final")}
+        curve = np.asarray(plain["curve"], dtype=float).reshape(-1, len(CURVE))
+        known = {f.name for f in dataclasses.fields(MergeHistory)}
+        rest = {k: v for k, v in plain.items() if k in known}
+        rest |= {"merges": merges, "curve": curve, "outcome": Outcome[plain["outcome"]], **arrays}
+        return MergeHistory(**rest)
+    except (KeyError, TypeError, ValueError) as error:
+        raise SphereflowError(f"cannot read {path}: the file is damaged ({error}).") from None
+
+
+def merge_from_plain(plain: dict[str, Any]) -> Merge:
+    return Merge(**{**plain, "position": tuple(plain["position"])})
+
+
+def dumps(plain: dict[str, Any]) -> bytes:
+    """JSON with full precision; infinities and NaN as the words JavaScript and Python use."""
+    return json.dumps(plain, default=lambda a: np.asarray(a).tolist(), allow_nan=True).encode()
+
+
+def loads(path: str | Path, expected: str) -> dict[str, Any]:
+    """Read JSON written by `dumps`, checking that it is what it should be."""
+    try:
+        plain = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise SphereflowError(f"cannot read {path}: {error.strerror or error}.") from None
+    except ValueError:
+        raise SphereflowError(f"cannot read {path}: it is not a JSON file, or it is cut off.") from None
+    if not isinstance(plain, dict) or plain.get("format") != expected:
+        raise SphereflowError(f"cannot read {path}: it is not a file of the kind '{expected}'.")
+    return {k: v for k, v in plain.items() if k != "format"}

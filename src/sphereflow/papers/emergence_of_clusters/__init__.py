@@ -1,0 +1,40 @@
+"""Attention without layer normalisation: limits decided by the spectrum of the value matrix."""
+
+from __future__ import annotations
+
+from sphereflow.claims import Paper
+
+PAPER = Paper(
+    slug="emergence-of-clusters",
+    title="The emergence of clusters in self-attention dynamics",
+    authors=("Borjan Geshkovski", "Cyril Letrouit", "Yury Polyanskiy", "Philippe Rigollet"),
+    year=2023,
+    arxiv="2305.05465",
+    summary=(
+        "Tokens in R^d under attention with weights frozen in depth and no layer normalisation. Seen in the variables "
+        "z = exp(-tV) x, they converge to objects that the spectrum of V decides: a polytope if V is the identity, at "
+        "most three parallel hyperplanes if the leading eigenvalue is simple and positive, products of the two in "
+        "between, the origin if V is minus the identity. In one dimension the attention matrix itself becomes Boolean."
+    ),
+    bibtex="""@inproceedings{geshkovski2023emergence,
+  title     = {The emergence of clusters in self-attention dynamics},
+  author    = {Geshkovski, Borjan and Letrouit, Cyril and Polyanskiy, Yury and Rigollet, Philippe},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {36},
+  year      = {2023},
+  eprint    = {2305.05465},
+  archiveprefix = {arXiv}
+}""",
+)
+
+# The parts register their claims and figures on PAPER, in the order of the paper.
+from sphereflow.papers.emergence_of_clusters import (  # noqa: E402
+    boolean as boolean,
+    polytope as polytope,
+    mixed as mixed,
+    hyperplanes as hyperplanes,
+    decay as decay,
+    consistency as consistency,
+    figures as figures,
+    high_dimension as high_dimension,
+)  # fmt: skip  # isort: skip

@@ -1,0 +1,20 @@
+"""A mathematical perspective on Transformers: clustering of tokens under attention, with its later extensions.
+
+Each part states an independent calculation (a scalar equation, a quadrature, a Bessel formula) as small public
+functions, and the claims that compare it with particles.
+"""
+
+from sphereflow.papers.mathematical_perspective import (  # noqa: F401  (importing a part registers its claims)
+    atoms,
+    circle,
+    collapse,
+    energy,
+    figures,
+    harmonics,
+    high_dimension,
+    long_context,
+    normalisation,
+    orthogonal_start,
+    phase,
+)
+from sphereflow.papers.mathematical_perspective.paper import PAPER as PAPER

@@ -1,0 +1,99 @@
+r"""Tokens with equal inner products: the whole evolution is one scalar equation.
+
+If $\langle x_i,x_j\rangle=\gamma$ for all $i\ne j$ at the start, it stays so, and
+
+$$\dot\gamma = \frac{2(1-\gamma)((n-1)\gamma+1)}{e^{\beta(1-\gamma)}+n-1}\ \text{(SA)},\qquad
+  \dot\gamma = \frac{2}{n}\,e^{\beta\gamma}(1-\gamma)((n-1)\gamma+1)\ \text{(USA, raw kernel)}.$$
+
+With $u=-\log(1-\gamma)$ the right-hand sides become smooth up to collapse, and the time to reach $1-\delta$ is an
+integral over $0\le u\le\log(1/\delta)$.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+from scipy.integrate import solve_ivp
+
+from sphereflow.papers.mathematical_perspective.particles import Model
+
+
+def log_gap_speed(u: np.ndarray | float, n: int, beta: float, model: Model) -> np.ndarray:
+    r"""$\dot u$ for $u=-\log(1-\gamma)$: $2((n-1)\gamma+1)/(e^{\beta(1-\gamma)}+n-1)$, or with $e^{\beta\gamma}/n$."""
+    gap = np.exp(-np.asarray(u, dtype=float))
+    linear = 2 * (n - (n - 1) * gap)
+    return linear / (np.exp(beta * gap) + n - 1) if model == "sa" else linear * np.exp(beta * (1 - gap)) / n
+
+
+def log_gap(times: np.ndarray, n: int, beta: float, model: Model, gamma0: float = 0.0) -> np.ndarray:
+    r"""$-\log(1-\gamma(t))$ at increasing times, from $\gamma(0)=\gamma_0$."""
+    times = np.asarray(times, dtype=float)
+    solution = solve_ivp(
+        lambda t, u: log_gap_speed(u, n, beta, model),
+        (0.0, float(times[-1])),
+        [-np.log1p(-gamma0)],
+        method="DOP853",
+        t_eval=times,
+        rtol=1e-13,
+        atol=1e-13,
+    )
+    return solution.y[0]
+
+
+def gamma(times: np.ndarray, n: int, beta: float, model: Model, gamma0: float = 0.0) -> np.ndarray:
+    r"""$\gamma_\beta(t)$: the common inner product."""
+    return -np.expm1(-log_gap(times, n, beta, model, gamma0))
+
+
+def kuramoto_gamma(times: np.ndarray, n: int) -> np.ndarray:
+    r"""The closed form at $\beta=0$: $\gamma(t)=(e^{2t}-1)/(e^{2t}+n-1)$."""
+    grown = np.expm1(2 * np.asarray(times, dtype=float))
+    return grown / (grown + n)
+
+
+def log_collapse_time(n: int, beta: float, delta: float = 1e-3, model: Model = "sa") -> float:
+    r"""$\log t^*$, $t^*=\int_0^{\log 1/\delta} du/\dot u$: the time from orthogonality to $1-\delta$.
+
+    For SA the factor $e^\beta$ is taken out of the integrand, so that any beta works.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    last = -np.log(delta)
+    edges = np.concatenate([[0.0], np.geomspace(1e-4 / (1 + beta + n), last, 60)])
+    middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+    u = middle[:, None] + half[:, None] * nodes
+    gap = np.exp(-u)
+    if model == "sa":
+        numerator, log_factor = np.exp(beta * (gap - 1)) + (n - 1) * np.exp(-beta), beta
+    else:
+        numerator, log_factor = n * np.exp(beta * (gap - 1)), 0.0
+    integrand = numerator / (2 * (n - (n - 1) * gap))
+    return float(log_factor + np.log(np.sum(half * (integrand @ weights))))
+
+
+def collapse_time(n: int, beta: float, delta: float = 1e-3, model: Model = "sa") -> float:
+    """t* itself; beyond beta of about 700 use its logarithm."""
+    return float(np.exp(log_collapse_time(n, beta, delta, model)))
+
+
+def leading_log_time(n: int, beta: float) -> float:
+    r"""Logarithm of the leading term of $t^*$ in the metastable regime: $e^\beta\,e^xE_1(x)/(2(n-1))$, $x=\beta/(n-1)$."""
+    x = beta / (n - 1)
+    return float(beta + np.log(special.hyperu(1, 1, x) / (2 * (n - 1))))
+
+
+def layer_gamma(n: int, beta: float, step: float, layers: int) -> np.ndarray:
+    r"""The common inner product after 0, 1, ... layers of the discrete network, by a scalar recursion.
+
+    With softmax weights $w_1$ (self) and $w_2$ (each other token), $y_i=(1+hw_1)x_i+hw_2\sum_{j\ne i}x_j$ and
+    $\gamma\mapsto\langle y_i,y_j\rangle/|y_i|^2$.
+    """
+    values = np.zeros(layers + 1)
+    for k in range(layers):
+        g = values[k]
+        other = 1 / (np.exp(beta * (1 - g)) + n - 1)
+        own = 1 - (n - 1) * other
+        a, b = 1 + step * own, step * other
+        square = a**2 + 2 * a * b * (n - 1) * g + b**2 * (n - 1) * (1 + (n - 2) * g)
+        inner = a**2 * g + 2 * a * b * (1 + (n - 2) * g) + b**2 * ((n - 2) + ((n - 1) ** 2 - (n - 2)) * g)
+        values[k + 1] = inner / square
+    return values

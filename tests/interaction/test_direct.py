@@ -1,0 +1,357 @@
+"""The direct engine against extended-precision sums, closed forms and the symmetries of attention."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import BLOCK, MASKS, attention, log_p, make_mask, tolerance, unit
+from sphereflow.errors import SphereflowError
+from sphereflow.interaction import Attended, Causal, Mask, PositionWeights, attend
+from sphereflow.interaction.attend import _check_shapes
+from sphereflow.interaction.direct import default_block, direct_attention
+
+seeds = st.integers(0, 2**32 - 1)
+betas = st.sampled_from([0.0, 0.1, 1.0, 9.0, 200.0, 1e4, 1e6])
+
+
+def direct(q, k, v, beta, w, mask=None, block=BLOCK, **options) -> Attended:
+    beta = jnp.asarray(beta, q.dtype)
+    return direct_attention(*(jnp.asarray(x) for x in (q, k, v)), beta, jnp.asarray(w), mask, block=block, **options)
+
+
+def assert_close(given_: Attended, average: np.ndarray, log_z: np.ndarray, slack: float) -> None:
+    np.testing.assert_allclose(given_.average, average, rtol=0, atol=slack)
+    np.testing.assert_allclose(given_.log_partition, log_z, rtol=1e-15, atol=slack)
+
+
+def draw_weights(rng: np.random.Generator, n: int, kind: str, dtype=np.float64) -> np.ndarray:
+    if kind == "uniform":
+        return np.full(n, 1 / n, dtype)
+    w = rng.random(n) * 10.0 ** rng.integers(-20, 1, n)
+    if kind == "zeros":
+        w[rng.random(n) < 0.5] = 0
+    return w.astype(dtype)
+
+
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (3, 3), (4, 4), (5, 5), (4, 9), (9, 3), (2, 50), (13, 17)])
+@given(seed=seeds, beta=betas, w_kind=st.sampled_from(["uniform", "uneven", "zeros"]))
+def test_agrees_with_the_oracle(m, n, kind, seed, beta, w_kind):
+    # The sizes go through block - 1, block and block + 1, and through oblong and several blocks.
+    rng = np.random.default_rng(seed)
+    q, k, v = unit(rng, m, 3), unit(rng, n, 3), rng.normal(size=(n, 2))
+    w = draw_weights(rng, n, w_kind)
+    result = direct(q, k, v, beta, w, make_mask(kind))
+    assert_close(result, *attention(q, k, v, beta, w, log_p(kind, m, n)), 4 * tolerance(beta, np.float64))
+
+
+@pytest.mark.parametrize("kind", ["none", "causal", "alibi"])
+@pytest.mark.parametrize("n", [3, 4, 5, 8, 13])
+@given(seed=seeds, beta=betas, w_kind=st.sampled_from(["uniform", "uneven"]))
+def test_fast_paths_agree_with_the_oracle(n, kind, seed, beta, w_kind):
+    rng = np.random.default_rng(seed)
+    x, v, w = unit(rng, n, 3), rng.normal(size=(n, 2)), draw_weights(rng, n, w_kind)
+    expected = attention(x, x, v, beta, w, log_p(kind, n, n))
+    for symmetric in (False, True):
+        result = direct(x, x, v, beta, w, make_mask(kind), bounded=True, symmetric=symmetric)
+        assert_close(result, *expected, 4 * tolerance(beta, np.float64))
+
+
+@given(
+    m=st.integers(1, 40),
+    n=st.integers(1, 40),
+    d=st.sampled_from([1, 2, 7, 64]),
+    block=st.sampled_from([1, 3, 8]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    beta=st.sampled_from([0.0, 3.0, 300.0]),
+    kind=st.sampled_from(MASKS),
+    seed=seeds,
+)
+def test_agrees_for_any_shape_and_type(m, n, d, block, dtype, beta, kind, seed):
+    rng = np.random.default_rng(seed)
+    q, k, v = unit(rng, m, d, dtype), unit(rng, n, d, dtype), rng.normal(size=(n, 3)).astype(dtype)
+    w = draw_weights(rng, n, "zeros", dtype)
+    result = direct(q, k, v, beta, w, make_mask(kind), block)
+    assert result.average.dtype == dtype
+    assert result.log_partition.dtype == dtype
+    assert_close(result, *attention(q, k, v, beta, w, log_p(kind, m, n)), 4 * tolerance(beta, dtype))
+
+
+@given(seed=seeds, beta=st.sampled_from([0.5, 20.0, 1e4]))
+def test_order_and_orientation_do_not_matter(seed, beta):
+    rng = np.random.default_rng(seed)
+    q, k, v, w = unit(rng, 7, 3), unit(rng, 10, 3), rng.normal(size=(10, 2)), rng.random(10)
+    plain = direct(q, k, v, beta, w)
+    rows, order = rng.permutation(7), rng.permutation(10)
+    permuted = direct(q[rows], k[order], v[order], beta, w[order])
+    assert_close(permuted, plain.average[rows], plain.log_partition[rows], 4 * tolerance(beta, np.float64))
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    assert_close(direct(q @ turn, k @ turn, v, beta, w), *plain, 4 * tolerance(beta, np.float64))
+
+
+@pytest.mark.parametrize("kind", ["causal", "strict", "alibi"])
+@pytest.mark.parametrize("bounded", [False, True])
+@given(seed=seeds, position=st.integers(1, 12), beta=st.sampled_from([1.0, 1e3]))
+def test_a_token_never_sees_later_ones(kind, bounded, seed, position, beta):
+    rng = np.random.default_rng(seed)
+    x, v, w = unit(rng, 13, 3), rng.normal(size=(13, 2)), rng.random(13) + 0.1
+    later, v2, w2 = x.copy(), v.copy(), w.copy()
+    later[position:], v2[position:], w2[position:] = unit(rng, 13 - position, 3), 1e9, 1e-9
+    one = direct(x, x, v, beta, w, make_mask(kind), bounded=bounded)
+    two = direct(x, later, v2, beta, w2, make_mask(kind), bounded=bounded)
+    np.testing.assert_array_equal(one.average[:position], two.average[:position])  # to the last bit
+    np.testing.assert_array_equal(one.log_partition[:position], two.log_partition[:position])
+    if kind != "strict":
+        assert np.abs(one.average[position] - two.average[position]).max() > 0
+
+
+def test_denominators_far_below_the_smallest_number():
+    # Exact scores: beta (<q, k_j> - 1) = -2^21 + j, so Z = e^(-2^21) sum_j w_j e^j, about 10^(-910783).
+    n, beta = 11, 2.0**20
+    j = np.arange(n)
+    k = np.stack([-1 + j / beta, np.sqrt(1 - (1 - j / beta) ** 2)], axis=1)
+    terms = np.exp(j.astype(float)) / n
+    order = np.random.default_rng(0).permutation(n)
+    result = direct(np.array([[1.0, 0.0]]), k[order], j[order, None].astype(float), beta, np.full(n, 1 / n))
+    np.testing.assert_allclose(result.average[0, 0], (terms * j).sum() / terms.sum(), rtol=1e-14)
+    np.testing.assert_allclose(result.log_partition[0] + 2.0**21, np.log(terms.sum()), atol=2.0**21 * 2e-16)
+
+
+def test_keys_of_zero_weight_do_not_exist():
+    # The best key weighs nothing; all the others are antipodal, e^(-2000000) smaller.
+    q, k = np.array([[1.0, 0.0]]), np.array([[1.0, 0.0]] * 3 + [[-1.0, 0.0]] * 4)
+    v = np.array([1e300] * 3 + [1.0, 2.0, 3.0, 6.0])[:, None]
+    result = direct(q, k, v, 1e6, np.array([0, 0, 0, 0.25, 0.25, 0.25, 0.25]))
+    np.testing.assert_allclose(result.average, [[3.0]], rtol=1e-14)
+    np.testing.assert_allclose(result.log_partition, [-2e6], rtol=1e-14)
+
+
+def test_rows_that_see_nothing():
+    x, v = jnp.eye(9), jnp.arange(18.0).reshape(9, 2)
+    average, log_z = direct(x, x, v, 50.0, np.full(9, 1 / 9), Causal(strict=True))
+    assert np.all(np.asarray(average[0]) == 0)
+    assert log_z[0] == -np.inf
+    np.testing.assert_allclose(average[1], v[0], rtol=1e-15)  # the second token sees the first alone
+    np.testing.assert_allclose(log_z[1], -50 - np.log(9), rtol=1e-15)
+    slopes = jax.grad(lambda x: direct(x, x, v, 50.0, np.full(9, 1 / 9), Causal(strict=True)).average.sum())(x)
+    assert np.isfinite(slopes).all()
+
+
+def test_infinite_temperature_is_the_plain_mean():
+    rng = np.random.default_rng(0)
+    w, v = rng.random(30), rng.normal(size=(30, 2))
+    result = direct(unit(rng, 6, 4096), unit(rng, 30, 4096), v, 0.0, w)
+    np.testing.assert_allclose(result.average, np.tile(w @ v / w.sum(), (6, 1)), rtol=1e-13)
+    np.testing.assert_allclose(result.log_partition, np.log(w.sum()), rtol=1e-13)
+
+
+class TestDerivatives:
+    """Forward and reverse derivatives against central differences of the extended-precision oracle."""
+
+    m, n, beta, h = 6, 9, 4.0, 1e-6
+
+    def arguments(self) -> list[np.ndarray]:
+        rng = np.random.default_rng(3)
+        w = rng.random(self.n)
+        w[4] = 0  # the derivative with respect to a zero weight is not zero
+        q, k, v = unit(rng, self.m, 3), unit(rng, self.n, 3), rng.normal(size=(self.n, 2))
+        return [q, k, v, np.asarray(self.beta), w]
+
+    def numerical(self, function, arguments, directions) -> float:
+        forward, back = (
+            function(*(a + sign * self.h * e for a, e in zip(arguments, directions, strict=True))) for sign in (1, -1)
+        )
+        return (forward - back) / (2 * self.h)
+
+    @pytest.mark.parametrize("kind", ["none", "causal", "alibi"])
+    def test_general(self, kind):
+        rng = np.random.default_rng(8)
+        a, b = rng.normal(size=(self.m, 2)), rng.normal(size=self.m)
+        bias = log_p(kind, self.m, self.n)
+        arguments = self.arguments()
+        directions = [rng.normal(size=x.shape) for x in arguments]
+        directions[4] = np.abs(directions[4])
+
+        def engine(*arguments):
+            average, log_z = direct(*arguments, make_mask(kind))
+            return jnp.sum(a * average) + jnp.sum(b * log_z)
+
+        def plain(q, k, v, beta, w):
+            # Linear in w around zero: the oracle takes logarithms, so the signed weight enters as two keys.
+            kernel = np.exp(np.asarray(beta * (q @ k.T - 1) + bias, np.longdouble)) * w
+            total = kernel.sum(1)
+            return float(np.sum(a * (kernel @ v) / total[:, None]) + np.sum(b * np.log(total)))
+
+        expected = self.numerical(plain, arguments, directions)
+        arguments, directions = (tuple(map(jnp.asarray, x)) for x in (arguments, directions))
+        _, forward = jax.jvp(engine, arguments, directions)
+        reverse = jax.grad(engine, argnums=range(5))(*arguments)
+        np.testing.assert_allclose(forward, expected, rtol=1e-7)
+        inner = sum(float(jnp.sum(g * e)) for g, e in zip(reverse, directions, strict=True))
+        np.testing.assert_allclose(inner, expected, rtol=1e-7)
+
+    @pytest.mark.parametrize("symmetric", [False, True])
+    def test_self_attention(self, symmetric):
+        rng = np.random.default_rng(9)
+        x, v, w = unit(rng, self.n, 3), rng.normal(size=(self.n, 2)), rng.random(self.n) + 0.1
+        a, b = rng.normal(size=(self.n, 2)), rng.normal(size=self.n)
+
+        def engine(x):
+            average, log_z = direct(x, x, v, self.beta, w, bounded=True, symmetric=symmetric)
+            return jnp.sum(a * average) + jnp.sum(b * log_z)
+
+        def plain(x):
+            average, log_z = attention(x, x, v, self.beta, w)
+            return np.sum(a * average) + np.sum(b * log_z)
+
+        e = rng.normal(size=x.shape)
+        expected = self.numerical(plain, [x], [e])
+        np.testing.assert_allclose(jnp.sum(jax.grad(engine)(jnp.asarray(x)) * e), expected, rtol=1e-7)
+        np.testing.assert_allclose(jax.jvp(engine, (jnp.asarray(x),), (jnp.asarray(e),))[1], expected, rtol=1e-7)
+
+    def test_slope_of_a_mask(self):
+        rng = np.random.default_rng(2)
+        q, k, v, _, _ = self.arguments()
+        a, w = rng.normal(size=(self.m, 2)), np.full(self.n, 1 / self.n)
+        mask = make_mask("alibi")
+        slope = jax.grad(lambda mask: jnp.sum(a * direct(q, k, v, self.beta, w, mask).average))(mask).slope
+        expected = self.numerical(
+            lambda s: np.sum(a * attention(q, k, v, self.beta, w, log_p("alibi", self.m, self.n, s))[0]), [0.3], [1.0]
+        )
+        np.testing.assert_allclose(slope, expected, rtol=1e-7)
+
+
+def largest_array(function, *arguments) -> int:
+    """Number of entries of the largest array that a traced function ever forms."""
+
+    def visit(jaxpr) -> int:
+        largest = max((v.aval.size for e in jaxpr.eqns for v in e.outvars if hasattr(v.aval, "size")), default=0)
+        inner = [visit(sub) for e in jaxpr.eqns for sub in jax.core.jaxprs_in_params(e.params)]
+        return max([largest, *inner])
+
+    return visit(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+@pytest.mark.parametrize("kind", ["none", "causal"])
+@pytest.mark.parametrize("options", [{}, {"bounded": True}, {"bounded": True, "symmetric": True}])
+def test_no_array_of_all_pairs_is_formed(kind, options):
+    n, d, block = 512, 3, 32
+    x, w = jnp.asarray(unit(np.random.default_rng(0), n, d)), np.full(n, 1 / n)
+
+    def loss(x):
+        average, log_z = direct(x, x, x, 4.0, w, make_mask(kind), block, **options)
+        return jnp.sum(average**2) + jnp.sum(log_z)
+
+    assert largest_array(lambda x: jnp.exp(x @ x.T), x) == n * n  # the yardstick sees such an array
+    assert largest_array(loss, x) <= n * (d + 1)
+    assert largest_array(jax.grad(loss), x) <= n * n // block
+
+
+def test_hidden_blocks_are_not_visited():
+    # This mask hides nothing, but says that it is causal: what is left out shows which blocks were skipped.
+    rng = np.random.default_rng(0)
+    x, v, w = unit(rng, 16, 3), rng.normal(size=(16, 2)), np.full(16, 1 / 16)
+    liar = PositionWeights(lambda i, j: jnp.zeros(jnp.broadcast_shapes(i.shape, j.shape)), causal=True)
+    block_of = np.arange(16) // BLOCK
+    visited = np.where(block_of[None, :] <= block_of[:, None], 0, -np.inf)
+    assert_close(direct(x, x, v, 2.0, w, liar), *attention(x, x, v, 2.0, w, visited), 1e-14)
+
+
+def primitives(function, *arguments) -> str:
+    return str(jax.make_jaxpr(function)(*arguments))
+
+
+def test_the_front_door_chooses_the_path():
+    n = default_block() + 100
+    x = jnp.asarray(unit(np.random.default_rng(0), n, 3))
+    general = primitives(lambda x: attend(x, x, x, 3.0), x)
+    bounded = primitives(lambda x: attend(x, +x, x, 3.0, self_attention=True), x)
+    symmetric = primitives(lambda x: attend(x, x, x, 3.0, self_attention=True), x)
+    strict = primitives(lambda x: attend(x, x, x, 3.0, self_attention=True, mask=Causal(strict=True)), x)
+    assert "reduce_max" in general
+    assert "reduce_max" in strict  # the promise does not hold where a token does not see itself
+    assert "reduce_max" not in bounded
+    assert "custom_jvp" not in bounded
+    assert "custom_jvp" in symmetric
+
+
+@pytest.mark.parametrize("kind", ["none", "causal"])
+def test_real_blocks_in_both_precisions(kind):
+    n, d, beta = default_block() + 477, 16, 9.0
+    rng = np.random.default_rng(1)
+    x, w = unit(rng, n, d), rng.random(n) + 0.01
+    expected = attention(x, x, x, beta, w, log_p(kind, n, n) if kind != "none" else 0.0)
+    for dtype in (jnp.float64, jnp.float32):
+        y, masses = jnp.asarray(x, dtype), jnp.asarray(w, dtype)
+        for promise in (False, True):
+            result = attend(y, y, y, beta, weights=masses, mask=make_mask(kind), self_attention=promise)
+            assert result.average.dtype == dtype
+            assert_close(result, *expected, tolerance(beta, dtype))
+
+
+def test_default_weights_are_one_over_n():
+    rng = np.random.default_rng(4)
+    q, k, v = (jnp.asarray(x) for x in (unit(rng, 5, 3), unit(rng, 8, 3), rng.normal(size=(8, 2))))
+    assert_close(attend(q, k, v, 2.0), *attention(q, k, v, 2.0, np.full(8, 1 / 8)), 1e-14)
+    assert_close(attend(3 * q, k, v, 2.0), *attention(3 * q, k, v, 2.0, np.full(8, 1 / 8)), 1e-14)
+
+
+def test_replicas_and_temperatures_by_vmap():
+    rng = np.random.default_rng(6)
+    x, v, w = unit(rng, 3 * 13, 3).reshape(3, 13, 3), rng.normal(size=(3, 13, 2)), np.full(13, 1 / 13)
+    betas = np.array([0.0, 5.0, 1e5])
+    for kind in ("none", "causal"):
+        for options in ({}, {"bounded": True, "symmetric": True}):
+            batched = jax.jit(jax.vmap(lambda x, v, b: direct(x, x, v, b, w, make_mask(kind), **options)))(x, v, betas)
+            for r, beta in enumerate(betas):
+                expected = attention(x[r], x[r], v[r], beta, w, log_p(kind, 13, 13))
+                assert_close(Attended(*(y[r] for y in batched)), *expected, tolerance(beta, np.float64))
+
+
+def test_second_derivatives():
+    rng = np.random.default_rng(7)
+    x, w = jnp.asarray(unit(rng, 9, 3)), np.full(9, 1 / 9)
+    e = jnp.asarray(rng.normal(size=x.shape))
+    blocked, whole = (
+        jax.jvp(
+            jax.grad(
+                lambda x, b=b: jnp.sum(direct(x, x, x, 2.0, w, block=b, bounded=True, symmetric=True).average ** 2)
+            ),
+            (x,),
+            (e,),
+        )[1]
+        for b in (BLOCK, 16)
+    )
+    np.testing.assert_allclose(blocked, whole, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "word"),
+    [
+        (((3, 2), (3, 3), (3, 1), None), "dimension"),
+        (((3, 2), (4, 2), (3, 1), None), "value per key"),
+        (((3, 2), (4, 2), (4, 1), (3,)), "weights"),
+        (((0, 2), (4, 2), (4, 1), None), "needs queries"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_named(shapes, word):
+    arrays = [None if shape is None else jnp.zeros(shape) for shape in shapes]
+    with pytest.raises(SphereflowError, match=word):
+        _check_shapes(*arrays)
+
+
+def test_a_new_mask_promises_nothing():
+    class Window(Mask):
+        def log_weight(self, i, j):
+            return jnp.where(abs(i - j) < 2, 0.0, -jnp.inf)
+
+    assert not Window().causal
+    assert not Window().sees_itself
+    rng = np.random.default_rng(0)
+    x, w = unit(rng, 9, 3), np.full(9, 1 / 9)
+    near = np.where(abs(np.subtract.outer(np.arange(9), np.arange(9))) < 2, 0, -np.inf)
+    assert_close(direct(x, x, x, 5.0, w, Window()), *attention(x, x, x, 5.0, w, near), 1e-14)

@@ -1,0 +1,132 @@
+"""The paper's claims come out as expected, and the known mistakes are caught by them."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from sphereflow.claims import Run
+from sphereflow.dynamics import EuclideanAttention, RescaledAttention
+from sphereflow.evolve import evolve
+from sphereflow.papers import load
+from sphereflow.papers.emergence_of_clusters import flow, hyperplanes, mixed
+
+PAPER = load("emergence-of-clusters")
+REFUTED = {"codimension-multiple", "mixed-metric-projected"}
+
+
+@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
+def test_claim(claim):
+    measurement = claim.measure(Run())
+    assert measurement.verdict == ("refuted" if claim.id in REFUTED else "holds"), measurement
+
+
+@pytest.mark.parametrize("figure", [f for f in PAPER.figures if "quick" in f.presets], ids=lambda figure: figure.id)
+def test_figure_is_drawn(figure):
+    drawn = figure.draw(Run())
+    drawn.canvas.draw()
+    assert drawn.axes
+
+
+def test_filling_up_changes_nothing():
+    x0, value = flow.start(5, 2, 1.0), flow.PLANAR
+    filled = flow.rescaled(x0, (0.0, 0.5, 2.0), value=value)
+    plain = evolve(RescaledAttention(EuclideanAttention(value), 2), x0, saveat=(0.0, 0.5, 2.0), tol=1e-11)
+    np.testing.assert_allclose(filled, plain.xs, atol=1e-10)
+    np.testing.assert_allclose(flow.attention(x0), softmax(x0 @ x0.T, axis=1), rtol=1e-12)
+
+
+def test_all_asked_times_are_among_the_refined_ones():
+    times = (0.0, 0.1, 3.0, 3.5)
+    refined = flow._refined(times)
+    assert len(refined) == 65
+    assert set(times) <= set(refined)
+    assert (np.diff(refined) > 0).all()
+
+
+def attention_in_z(z, t):
+    return softmax(np.exp(2 * t) * z @ z.T, axis=1)
+
+
+def final_by_rk4(steps, frozen):
+    """z(1) from S(12,2,1), V = I; `frozen` keeps the attention of the first stage, as in the original script."""
+    z, h = flow.start(12, 2, 1.0), 1 / steps
+    for step in range(steps):
+        t, kept = step * h, attention_in_z(z, step * h)
+
+        def rate(z, t, kept=kept):
+            matrix = kept if frozen else attention_in_z(z, t)
+            return matrix @ z - z
+
+        k1 = rate(z, t)
+        k2 = rate(z + h / 2 * k1, t + h / 2)
+        k3 = rate(z + h / 2 * k2, t + h / 2)
+        k4 = rate(z + h * k3, t + h)
+        z = z + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+    return z
+
+
+@pytest.mark.parametrize(("frozen", "expected"), [(False, 16.0), (True, 2.0)])
+def test_frozen_attention_is_of_order_one_and_true_rk4_of_order_four(frozen, expected):
+    exact = flow.rescaled(flow.start(12, 2, 1.0), (0.0, 1.0), tol=1e-13)[-1]
+    errors = [np.abs(final_by_rk4(steps, frozen) - exact).max() for steps in (20, 40, 80)]
+    ratios = np.array(errors[:-1]) / errors[1:]
+    np.testing.assert_allclose(ratios, expected, rtol=0.05)
+    if frozen:
+        np.testing.assert_allclose(ratios, [1.96, 1.98], atol=0.015)
+
+
+@pytest.mark.parametrize("solver", ["heun", "tsit5"])
+def test_other_solvers_have_their_order(solver):
+    from sphereflow.evolve import SOLVERS
+
+    x0, model = flow.start(12, 2, 1.0), RescaledAttention(EuclideanAttention(), 2)
+    exact = flow.rescaled(x0, (0.0, 1.0), tol=1e-13)[-1]
+    errors = [
+        np.abs(evolve(model, x0, saveat=(0.0, 1.0), solver=solver, dt=dt).final - exact).max()
+        for dt in (1 / 40, 1 / 80)
+    ]
+    assert errors[0] / errors[1] == pytest.approx(2.0 ** SOLVERS[solver][1], rel=0.15)
+
+
+def test_softmax_without_its_maximum_overflows_at_the_predicted_time():
+    x0 = flow.start(12, 2, 5.0)
+    z = flow.rescaled(x0, (0.0, 1.3, 1.5))
+    assert np.isfinite(z).all()
+
+    def naive(frame, t):
+        with np.errstate(over="ignore", invalid="ignore"):
+            kernel = np.exp(np.exp(2 * t) * frame @ frame.T)
+            return kernel / kernel.sum(axis=1, keepdims=True)
+
+    largest = [np.exp(2 * t) * (frame**2).sum(axis=1).max() for t, frame in ((1.3, z[1]), (1.5, z[2]))]
+    assert largest[0] < 709 < largest[1]
+    assert np.isfinite(naive(z[1], 1.3)).all()
+    assert np.isnan(naive(z[2], 1.5)).any()
+    assert np.isfinite(flow.attention(np.exp(1.5) * z[2])).all()
+
+
+def test_the_right_eigenvector_sees_twenty_values():
+    z = flow.rescaled(flow.start(20, 2, 1.0), (0.0, 12.0), value=flow.PLANAR)[-1]
+    rates, right = np.linalg.eig(flow.PLANAR)
+    assert len(hyperplanes.distinct_values(z @ right[:, np.argmax(rates)])) == 20
+    rate, left = hyperplanes.left_eigenvector(flow.PLANAR)
+    np.testing.assert_allclose(left, [0.65778844, 0.75320274], atol=1e-8)
+    np.testing.assert_allclose(left @ flow.PLANAR, rate * left, atol=1e-12)
+
+
+def test_logits_of_z_without_growth_stay_diffuse():
+    z = flow.rescaled(flow.start(12, 2, 1.0), (0.0, 14.0))[-1]
+    assert flow.attention(z).max() < 0.5
+
+
+def test_the_form_in_place_of_its_root_misses_the_identity():
+    z = flow.rescaled(mixed.mixing_start(), (0.0, 12.0), value=mixed.VALUE, query=mixed.MIXING, key=mixed.MIXING)[-1]
+    form = mixed.MIXING @ mixed.MIXING
+    assert mixed.residual_in_plane(z, form[:2, :2]) < 1e-5
+    assert mixed.residual_in_plane(z, (form @ form)[:2, :2]) > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("figure", [f for f in PAPER.figures], ids=lambda figure: figure.id)
+def test_figure_at_full_size(figure):
+    assert figure.draw(Run("paper")).axes
