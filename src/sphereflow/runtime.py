@@ -19,7 +19,8 @@ def configure() -> None:
     """Set precision and the compilation cache; respects whatever the user configured for JAX itself."""
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_default_matmul_precision", "highest")
-    if jax.config.jax_compilation_cache_dir is None and (folder := cache_folder()) is not None:
+    chosen = getattr(jax.config, "jax_compilation_cache_dir", None)
+    if chosen is None and (folder := cache_folder()) is not None:
         jax.config.update("jax_compilation_cache_dir", str(folder / "xla"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 

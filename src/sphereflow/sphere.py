@@ -18,48 +18,48 @@ from sphereflow.shapes import AnyArray
 STARTS = ("uniform", "vmf", "orthogonal", "mixture", "fibonacci", "grid")
 
 
-def normalise(x: Float[AnyArray, "... d"]) -> Float[AnyArray, "... d"]:
+def normalise(x: Float[AnyArray, "... d"]) -> Float[Array, "... d"]:
     """x / |x| along the last axis."""
     return x / jnp.linalg.norm(x, axis=-1, keepdims=True)
 
 
-def project(x: Float[AnyArray, "... d"], v: Float[AnyArray, "... d"]) -> Float[AnyArray, "... d"]:
+def project(x: Float[AnyArray, "... d"], v: Float[AnyArray, "... d"]) -> Float[Array, "... d"]:
     r"""$P_x v = v - \langle x, v\rangle x$, the part of v tangent to the sphere at the unit vector x."""
-    return v - jnp.sum(x * v, axis=-1, keepdims=True) * x
+    return jnp.subtract(v, x * jnp.sum(x * v, axis=-1, keepdims=True))
 
 
-def exponential(x: Float[AnyArray, "... d"], v: Float[AnyArray, "... d"]) -> Float[AnyArray, "... d"]:
+def exponential(x: Float[AnyArray, "... d"], v: Float[AnyArray, "... d"]) -> Float[Array, "... d"]:
     r"""$\exp_x(v)$: the point reached from x along the great circle with initial velocity v, after unit time."""
     length = jnp.linalg.norm(v, axis=-1, keepdims=True)
     return normalise(jnp.cos(length) * x + jnp.sinc(length / jnp.pi) * v)
 
 
-def distance(x: Float[AnyArray, "... d"], y: Float[AnyArray, "... d"]) -> Float[AnyArray, "..."]:
+def distance(x: Float[AnyArray, "... d"], y: Float[AnyArray, "... d"]) -> Float[Array, "..."]:
     r"""Geodesic distance, $2\,\mathrm{atan2}(|x-y|, |x+y|)$: accurate for equal and for antipodal points."""
     return 2 * jnp.arctan2(jnp.linalg.norm(x - y, axis=-1), jnp.linalg.norm(x + y, axis=-1))
 
 
-def gap(x: Float[AnyArray, "... d"], y: Float[AnyArray, "... d"]) -> Float[AnyArray, "..."]:
+def gap(x: Float[AnyArray, "... d"], y: Float[AnyArray, "... d"]) -> Float[Array, "..."]:
     r"""$1-\langle x,y\rangle = |x-y|^2/2$ for unit vectors, without cancellation when x and y are close."""
     return jnp.sum((x - y) ** 2, axis=-1) / 2
 
 
-def from_angles(theta: Float[AnyArray, "..."]) -> Float[AnyArray, "... 2"]:
+def from_angles(theta: Float[AnyArray, "..."]) -> Float[Array, "... 2"]:
     """Points of the circle at the given angles."""
     return jnp.stack([jnp.cos(theta), jnp.sin(theta)], axis=-1)
 
 
-def to_angles(x: Float[AnyArray, "... 2"]) -> Float[AnyArray, "..."]:
+def to_angles(x: Float[AnyArray, "... 2"]) -> Float[Array, "..."]:
     """Angles in (-pi, pi] of points of the plane."""
     return jnp.arctan2(x[..., 1], x[..., 0])
 
 
-def uniform(key: Array, shape: tuple[int, ...]) -> Float[AnyArray, "..."]:
+def uniform(key: Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
     """Independent uniform points of S^{d-1}, d = shape[-1]: normalised Gaussian vectors."""
     return normalise(jax.random.normal(key, shape))
 
 
-def von_mises_fisher(key: Array, n: int, centre: Float[AnyArray, "d"], concentration: float) -> Float[AnyArray, "n d"]:
+def von_mises_fisher(key: Array, n: int, centre: Float[AnyArray, "d"], concentration: float) -> Float[Array, "n d"]:
     r"""Points with density proportional to $e^{\kappa\langle x, c\rangle}$ (Wood's rejection method).
 
     The height $\langle x,c\rangle$ is drawn from a Beta envelope; the rest is uniform on the circle of that height.
@@ -86,14 +86,14 @@ def _vmf_heights(rng: np.random.Generator, n: int, d: int, kappa: float) -> np.n
     return accepted[:n]
 
 
-def orthogonal_frame(key: Array, n: int, d: int) -> Float[AnyArray, "n d"]:
+def orthogonal_frame(key: Array, n: int, d: int) -> Float[Array, "n d"]:
     """n orthonormal vectors in R^d (n <= d), uniformly distributed."""
     if n > d:
         raise SphereflowError(f"an orthogonal start needs n <= d, got n={n} tokens in dimension d={d}.")
     return jnp.linalg.qr(jax.random.normal(key, (d, n)))[0].T
 
 
-def equiangular_frame(n: int, d: int, inner: float) -> Float[AnyArray, "n d"]:
+def equiangular_frame(n: int, d: int, inner: float) -> Float[Array, "n d"]:
     r"""n unit vectors with $\langle x_i,x_j\rangle$ = `inner` for all i != j; needs d >= n."""
     if n > d:
         raise SphereflowError(f"an equiangular start needs n <= d, got n={n} tokens in dimension d={d}.")
@@ -105,7 +105,7 @@ def equiangular_frame(n: int, d: int, inner: float) -> Float[AnyArray, "n d"]:
     return normalise(jnp.asarray(np.pad(root, ((0, 0), (0, d - n)))))
 
 
-def gaussian_mixture(key: Array, n: int, d: int, components: int = 3, spread: float = 0.2) -> Float[AnyArray, "n d"]:
+def gaussian_mixture(key: Array, n: int, d: int, components: int = 3, spread: float = 0.2) -> Float[Array, "n d"]:
     """Normalised Gaussian clouds of standard deviation `spread` around uniform centres, equally likely."""
     centre_key, label_key, noise_key = jax.random.split(key, 3)
     centres = uniform(centre_key, (components, d))
@@ -113,7 +113,7 @@ def gaussian_mixture(key: Array, n: int, d: int, components: int = 3, spread: fl
     return normalise(centres[labels] + spread * jax.random.normal(noise_key, (n, d)))
 
 
-def fibonacci(n: int) -> Float[AnyArray, "n 3"]:
+def fibonacci(n: int) -> Float[Array, "n 3"]:
     """n nearly equidistributed points of S^2 on a golden-angle spiral."""
     i = jnp.arange(n) + 0.5
     height = 1 - 2 * i / n
@@ -122,14 +122,14 @@ def fibonacci(n: int) -> Float[AnyArray, "n 3"]:
     return jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle), height], axis=-1)
 
 
-def circle_grid(n: int) -> Float[AnyArray, "n 2"]:
+def circle_grid(n: int) -> Float[Array, "n 2"]:
     """n equally spaced points of the circle."""
     return from_angles(2 * jnp.pi * jnp.arange(n) / n)
 
 
 def draw(
     start: str, n: int, d: int, seed: int = 0, *, concentration: float = 10.0, components: int = 3
-) -> Float[AnyArray, "n d"]:
+) -> Float[Array, "n d"]:
     """Initial tokens by name: uniform, vmf, orthogonal, mixture, fibonacci (d=3) or grid (d=2)."""
     one_of("start", start, STARTS)
     whole_number("n", n)
@@ -150,7 +150,7 @@ def draw(
     return fibonacci(n) if start == "fibonacci" else circle_grid(n)
 
 
-def tokens(x: object, name: str = "tokens", *, on_sphere: bool = True) -> Float[AnyArray, "... n d"]:
+def tokens(x: object, name: str = "tokens", *, on_sphere: bool = True) -> Float[Array, "... n d"]:
     """Check an array a user gives as tokens: shape (..., n, d), finite, and of unit length if asked."""
     try:
         array = np.asarray(x)

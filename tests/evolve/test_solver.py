@@ -141,12 +141,12 @@ def test_layers_are_euler_steps_and_late():
     assert 0.1 * np.argmax(gap < 1e-3) == pytest.approx(5.6)  # the flow itself passes at 5.270
 
 
-@pytest.mark.parametrize("beta", [0.0, 1e6])
-@pytest.mark.parametrize(("n", "d"), [(1, 1), (1, 5), (2, 1), (5, 1), (3, 4096)])
-def test_extreme_sizes_run(beta, n, d):
-    run = simulate(n=n, d=d, beta=beta, t1=1.0, saves=2)
-    assert run.status is Status.REACHED_END
-    assert np.isfinite(run.xs).all()
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (5, 1), (3, 4096)])
+def test_extreme_sizes_run(n, d):
+    for beta in (0.0, 1e6):
+        run = simulate(n=n, d=d, beta=beta, t1=1.0, saves=2)
+        assert run.status is Status.REACHED_END
+        assert np.isfinite(run.xs).all()
 
 
 def test_step_limit_is_told_and_the_frames_before_it_kept():

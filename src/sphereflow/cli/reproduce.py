@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sphereflow.report import ClaimResult, PaperResult
 
 _COLOURS = {"holds": "green", "refuted": "magenta", "fails": "bold red"}
+_DIGITS = 7  # in the terminal; the report has more
 
 
 def command(
@@ -60,7 +61,7 @@ def command(
         raise Stopped(f"stopped by Ctrl-C; {left}.") from None
     told = sys.stderr if as_json else sys.stdout
     if not as_json:
-        print("(1 of n): of n comparisons, the one that comes closest to its tolerance.")
+        print("Of several comparisons, the tables show the one closest to its tolerance.")
     print(f"{tally(report.claims)} in {seconds(report.seconds)}", file=told)
     print(f"report: {(out / PAGE).absolute()}", file=told)
     if not report.ok:
@@ -76,25 +77,27 @@ def _print_paper(console: Console, result: PaperResult) -> None:
     if result.claims:
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
         table.add_column("verdict", no_wrap=True)
-        table.add_column("claim", overflow="fold", ratio=1)
-        for name in ("predicted", "measured", "tolerance", "s"):
+        table.add_column("claim", overflow="fold")
+        for name in ("of", "predicted", "measured", "within", "s"):
             table.add_column(name, justify="right", no_wrap=True)
         for each in result.claims:
             table.add_row(*_row(each))
         console.print()
         console.print(table)
-        console.print()
-    for each in result.claims:
-        note = each.error or (each.measurement.note if each.measurement is not None else "")
-        if each.verdict != "holds" and note:
-            console.print(
-                f"[{_COLOURS[each.verdict]}]{each.verdict}[/] {each.claim.id}: {escape(note)}", highlight=False
-            )
-    for picture in result.pictures:
-        if picture.error:
-            text = f"{picture.figure.id} could not be drawn: {escape(picture.error)}"
-            console.print(f"[bold red]figure[/] {text}", highlight=False)
+    notes = [(each.verdict, each.claim.id, _note(each)) for each in result.claims if each.verdict != "holds"]
+    notes += [("fails", picture.figure.id, picture.error) for picture in result.pictures if picture.error]
     console.print()
+    for verdict, name, note in notes:
+        console.print(f"[{_COLOURS[verdict]}]{verdict}[/] {name}: {escape(note)}", highlight=False)
+    if notes:
+        console.print()
+
+
+def _note(each: ClaimResult) -> str:
+    if each.measurement is None:
+        return each.error
+    missed = "printed value" if each.verdict == "refuted" else "prediction"
+    return each.measurement.note or f"the measurement misses the {missed} by more than the tolerance."
 
 
 def _row(each: ClaimResult) -> tuple[str, ...]:
@@ -103,8 +106,8 @@ def _row(each: ClaimResult) -> tuple[str, ...]:
 
     verdict = f"[{_COLOURS[each.verdict]}]{each.verdict}[/]"
     if each.measurement is None:
-        return verdict, each.claim.id, "", "", "", f"{each.seconds:.1f}"
-    rows = entries(each.measurement)
-    nearest = worst(rows)
-    name = each.claim.id if len(rows) == 1 else f"{each.claim.id} [dim](1 of {len(rows)})[/]"
-    return verdict, name, nearest.predicted, nearest.measured, nearest.tolerance, f"{each.seconds:.1f}"
+        return verdict, each.claim.id, "", "", "", "", f"{each.seconds:.1f}"
+    rows = entries(each.measurement, _DIGITS)
+    shown = worst(rows)
+    numbers = (str(len(rows)), shown.predicted, shown.measured, shown.tolerance)
+    return verdict, each.claim.id, *numbers, f"{each.seconds:.1f}"

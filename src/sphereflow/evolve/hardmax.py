@@ -2,9 +2,9 @@ r"""Attention at infinite sharpness, solved exactly: every token follows the one
 
 $$\dot z_i = V(z_{j(i)} - z_i),\qquad j(i) = \arg\max_j\, \langle e^{tV}z_i, B\,e^{tV}z_j\rangle,\qquad B = Q^\top K.$$
 
-Logits grow like $e^{2\lambda t}$, so rescaled attention becomes this flow within $e^{-2\lambda t}$. While the map j does
-not change it is linear. If B is symmetric positive semidefinite then j is a forest (each token leads, by following, to
-a leader that follows itself): with S the 0/1 matrix of j, $S^{L}=S^{L+1}$ for the depth L, and
+Logits grow like $e^{2\lambda t}$, so rescaled attention becomes this flow within $e^{-2\lambda t}$. It is linear while
+the map j does not change. If B is symmetric positive semidefinite then j is a forest: going from each token to the one
+it follows ends at a leader, which follows itself. With S the 0/1 matrix of j, $S^L=S^{L+1}$ for the depth L, and
 
 $$z(t+s) = S^L z + \sum_{m<L} (S^m - S^L)\, z\, \Big(\tfrac{(sV)^m}{m!}\, e^{-sV}\Big)^{\!\top} .$$
 
@@ -25,7 +25,8 @@ from sphereflow.errors import SphereflowError, real_number
 # Candidate times for a change of the map: dense just after the last change, then a fraction of 1/|V| apart.
 _NEAR = np.geomspace(1e-6, 3e-2, 20)
 _FRACTION = 0.1
-_MOST_SWITCHES = 10_000
+# With eigenvalues of both signs a token can be held between two others: the map then changes back and forth at once.
+_CHATTER = 200
 # Beyond this many e-foldings of the slowest direction, an exponentially decaying difference is below rounding.
 _FOLDINGS = 40.0
 
@@ -52,24 +53,24 @@ def hardmax_flow(
     the limits all eigenvalues of V must have a positive real part: along the others z does not converge.
     """
     z = np.array(z, dtype=float)
-    n, d = z.shape
+    d = z.shape[1]
     v = np.eye(d) if value is None else np.asarray(value, dtype=float)
-    b = np.eye(d) if form is None else np.asarray(form, dtype=float)
-    _check_form(b)
-    rates = np.linalg.eigvals(v).real
+    if form is not None:
+        _check_form(form)
+    rates: np.ndarray = np.linalg.eigvals(v).real
     t = real_number("t0", t0)
     end = t1 if t1 == math.inf else real_number("t1", t1, least=t)
     if end == math.inf and rates.min() <= 0:
         raise SphereflowError("limits need a value matrix whose eigenvalues all have a positive real part; give t1.")
-    horizon = t + _FOLDINGS / max(rates.min(), 1e-3) if end == math.inf else end
+    horizon = t + _FOLDINGS / max(float(rates.min()), 1e-3) if end == math.inf else end
     flow = _Exponential(v)
     # The map j does not see a common factor of the tokens, which would overflow.
-    score = _Score(_Exponential(v - rates.max() * np.eye(d)), b)
-    spacing = _FRACTION / max(np.linalg.norm(v, 2), 1e-12)
+    score = _Score(_Exponential(v - rates.max() * np.eye(d)), form)
+    spacing = _FRACTION / max(float(np.linalg.norm(v, 2)), 1e-12)
     switches: list[float] = []
     follows = _argmax(score(z, t))
     while t < horizon:
-        piece = _Piece(z, follows, flow)
+        piece = _Piece(z, follows, v, flow)
         after = _first_switch(piece, t, horizon, score, spacing)
         if after is None:
             z = piece.limit if end == math.inf else piece.at(end - t)
@@ -77,40 +78,42 @@ def hardmax_flow(
         s, new = after
         z, t, follows = piece.at(s), t + s, new
         switches.append(t)
-        if len(switches) > _MOST_SWITCHES:
-            raise SphereflowError(f"tokens changed whom they follow {_MOST_SWITCHES} times; start from a later time.")
+        if len(switches) >= _CHATTER and t - switches[-_CHATTER] < 1e-8 * max(1.0, t):
+            raise SphereflowError(
+                f"at t = {t:.6g} a token keeps dividing its attention between two others, which the hardmax flow "
+                "cannot describe; start from a later time."
+            )
     return HardmaxFlow(z, follows, np.asarray(switches))
 
 
 class _Exponential:
-    """s -> e^{sV}, from the eigenvectors where V is symmetric."""
+    """z -> z e^{sV^T}, tokens being rows; by scaling coordinates where V is diagonal."""
 
-    def __init__(self, matrix: np.ndarray):
-        self.matrix = matrix
-        self._eigen = np.linalg.eigh(matrix) if np.array_equal(matrix, matrix.T) else None
+    def __init__(self, value: np.ndarray):
+        self._value = value
+        self._diagonal = np.diag(value) if np.array_equal(value, np.diag(np.diag(value))) else None
 
-    def __call__(self, s: float) -> np.ndarray:
-        if self._eigen is None:
-            return scipy.linalg.expm(s * self.matrix)
-        values, basis = self._eigen
-        return (basis * np.exp(s * values)) @ basis.T
+    def __call__(self, s: float, z: np.ndarray) -> np.ndarray:
+        if self._diagonal is not None:
+            return z * np.exp(s * self._diagonal)
+        return z @ scipy.linalg.expm(s * self._value).T
 
 
 class _Score:
     """The inner products that attention compares, up to a common factor."""
 
-    def __init__(self, growth: _Exponential, form: np.ndarray):
+    def __init__(self, growth: _Exponential, form: np.ndarray | None):
         self._growth, self._form = growth, form
 
     def __call__(self, z: np.ndarray, t: float) -> np.ndarray:
-        x = z @ self._growth(t).T
-        return x @ self._form @ x.T
+        x = self._growth(t, z)
+        return x @ (x.T if self._form is None else self._form @ x.T)
 
 
 class _Piece:
     """The exact linear flow while j is fixed."""
 
-    def __init__(self, z: np.ndarray, follows: np.ndarray, flow: _Exponential):
+    def __init__(self, z: np.ndarray, follows: np.ndarray, value: np.ndarray, flow: _Exponential):
         self._flow = flow
         powers = [z]  # S^m z
         for _ in range(len(z) + 1):
@@ -120,16 +123,16 @@ class _Piece:
         else:
             raise SphereflowError("tokens follow each other in a circle: the form must be symmetric and positive.")
         self.limit = powers[-1]
-        self._differences = [power - self.limit for power in powers[:-2]]
+        self._terms = []  # (S^m - S^L) z (V^T)^m / m!
+        factor = np.eye(z.shape[1])
+        for m, power in enumerate(powers[:-2]):
+            self._terms.append((power - self.limit) @ factor)
+            factor = factor @ value.T / (m + 1)
 
     def at(self, s: float) -> np.ndarray:
-        z = self.limit.copy()
-        term = self._flow(-s)
-        for m, difference in enumerate(self._differences):
-            if m > 0:
-                term = (s / m) * self._flow.matrix @ term
-            z += difference @ term.T
-        return z
+        if not self._terms:
+            return self.limit
+        return self.limit + self._flow(-s, sum(s**m * term for m, term in enumerate(self._terms)))
 
 
 def _first_switch(
@@ -143,7 +146,7 @@ def _first_switch(
     start = _argmax(products(0.0))
     before, length = 0.0, horizon - t
     regular = np.linspace(0, length, 1 + math.ceil(length / spacing))[1:]
-    for s in np.union1d(_NEAR[_NEAR < length], regular):
+    for s in np.union1d(_NEAR[length > _NEAR], regular):
         if _beats(products(float(s)), start):
             low, high = before, float(s)
             while high - low > 1e-14 * max(1.0, t + high):

@@ -154,9 +154,9 @@ def _draw_overlaps(axes: Axes, run: Trajectory) -> None:
         x = run.frame(i).reshape((-1, run.n, run.d))[0][every]
         bands.append(np.percentile((x @ x.T)[upper], levels) if len(every) > 1 else np.ones(len(levels)))
     low, lower, middle, higher, high = np.array(bands).T
-    axes.fill_between(run.ts, low, high, alpha=0.15, lw=0, label="all pairs")
-    axes.fill_between(run.ts, lower, higher, alpha=0.3, lw=0, label="10-90 %")
-    axes.plot(run.ts, middle, lw=1.2, label="median")
+    axes.fill_between(run.ts, low, high, color="C0", alpha=0.15, lw=0, label="all pairs")
+    axes.fill_between(run.ts, lower, higher, color="C0", alpha=0.3, lw=0, label="10-90 %")
+    axes.plot(run.ts, middle, color="C0", lw=1.2, label="median")
     axes.set(xlabel="$t$", ylabel=r"$\langle x_i, x_j\rangle$")
     axes.legend(loc="lower right", fontsize=7)
 

@@ -9,7 +9,7 @@ no interpolation error is added.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -85,9 +85,11 @@ def _solve_one(
     # diffrax promotes tokens to the precision of the times, so times take the precision of the tokens.
     times, stepping, first_step = jax.tree.map(lambda a: a.astype(x0.dtype), (times, stepping, first_step))
     on_sphere = model.space == "sphere"
-    unit = normalise if on_sphere else lambda y: y
 
-    def vector_field(t: Array, y: Array, args: None) -> Array:
+    def unit(y: Array) -> Array:
+        return normalise(y) if on_sphere else y
+
+    def vector_field(t: Any, y: Any, args: Any) -> Array:
         return model.field(t, unit(y)).astype(y.dtype)
 
     subs = [diffrax.SubSaveAt(ts=times), diffrax.SubSaveAt(t1=True)]
@@ -124,7 +126,5 @@ def _controller(model: Dynamics, times: Array, stepping: Stepping) -> diffrax.Ab
 
 
 def _diffrax_event(event: Callable[[Array], Array], unit: Callable[[Array], Array]) -> diffrax.Event:
-    return diffrax.Event(
-        lambda t, y, args, **_: event(unit(y)),
-        root_finder=optimistix.Bisection(rtol=1e-12, atol=1e-12),
-    )
+    finder = optimistix.Bisection(rtol=1e-12, atol=1e-12)  # type: ignore[call-arg]
+    return diffrax.Event(lambda t, y, args, **_: event(unit(y)), root_finder=finder)

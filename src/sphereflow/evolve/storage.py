@@ -32,7 +32,8 @@ class StoredFrames:
     """Frames on disk that look like an array (T, ..., n, d); each is checked when it is read."""
 
     def __init__(self, group: zarr.Group, count: int):
-        self._tokens: Any = group["tokens"]
+        tokens: Any = group["tokens"]
+        self._tokens = tokens
         self._sums = np.asarray(group["checksum"])  # type: ignore[arg-type]
         self.shape = (count, *self._tokens.shape[1:])
         self.dtype = self._tokens.dtype

@@ -17,9 +17,6 @@ from jaxtyping import Array, Float
 
 from sphereflow.interaction.modes import Expansion, direction, split
 
-# Tokens that meet pair by pair; the work per token is this many pairs and one evaluation of the expansion.
-CAUSAL_CHUNK = 128
-
 
 def causal_sums(
     expansion: Expansion,
@@ -32,7 +29,7 @@ def causal_sums(
 ) -> Float[Array, "n c"]:
     r"""$\sum_{j\le i}p_{ij}e^{\beta(\langle q_i,k_j\rangle-|q_i|)}c_j$ for every i (j < i if strict)."""
     n = keys.shape[0]
-    size = min(CAUSAL_CHUNK, n)
+    size = min(expansion.causal_chunk, n)
     step = jnp.arange(size, dtype=keys.dtype)
     rate = jnp.zeros((), keys.dtype) if slope is None else slope
     distance = step[:, None] - step[None, :]
@@ -54,9 +51,7 @@ def causal_sums(
     return jax.lax.scan(one_chunk, start, parts)[1].reshape(-1, columns.shape[1])[:n]
 
 
-def prefix_mass(
-    weights: Float[Array, "n"], slope: Float[Array, ""] | None, strict: bool
-) -> Float[Array, "n"]:
+def prefix_mass(weights: Float[Array, "n"], slope: Float[Array, ""] | None, strict: bool) -> Float[Array, "n"]:
     r"""$\sum_{j\le i}p_{ij}w_j$, the mass that token i sees (j < i if strict)."""
     decay = jnp.ones_like(weights) if slope is None else jnp.full_like(weights, jnp.exp(-slope))
 

@@ -1,6 +1,6 @@
 r"""The circle: Fourier modes with scaled Bessel coefficients.
 
-$$\sum_j e^{\beta(\langle q,k_j\rangle-|q|)} c_j = \sum_{k=0}^{K} g_k\,\big(P_k\cos k\theta + Q_k\sin k\theta\big),\qquad
+$$\sum_j e^{\beta(\langle q,k_j\rangle-|q|)} c_j = \sum_{k=0}^{K} g_k\,(P_k\cos k\theta + Q_k\sin k\theta),\qquad
   P_k=\sum_j c_j\cos k\theta_j,\quad Q_k=\sum_j c_j\sin k\theta_j,$$
 
 with $g_0=\hat I_0(\beta|q|)$ and $g_k=2\hat I_k(\beta|q|)$. Modes are split as $k=aB+b$: the sums over tokens become
@@ -18,7 +18,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow.interaction.expansion import bessel_ratios, circle_coefficients, circle_tail
-from sphereflow.interaction.modes import CHUNK, Expansion, direction, long_product, powers, project_all, unit_roundoff
+from sphereflow.interaction.modes import (
+    CHUNK,
+    Expansion,
+    direction,
+    long_product,
+    multiples,
+    project_all,
+    unit_roundoff,
+)
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ class CircleModes(Expansion):
         return circle_tail(self.modes, beta)
 
     def rounding(self, beta: Float[Array, "..."]) -> Float[Array, "..."]:
-        return unit_roundoff(beta) * (32 + jnp.sqrt(beta))
+        return unit_roundoff(beta) * (32 + jnp.sqrt(beta) / 8)
 
 
 def double_all_but_first(x: Float[Array, "k"]) -> Float[Array, "k"]:
@@ -83,15 +91,13 @@ def double_all_but_first(x: Float[Array, "k"]) -> Float[Array, "k"]:
 
 def _two_scales(unit: Float[Array, "n 2"], a: int, b: int) -> tuple[Float[Array, "2 b n"], Float[Array, "2 a n"]]:
     """cos and sin of (0, ..., b-1) t and of (0, b, ..., (a-1) b) t."""
-    low = powers(unit[:, 0], unit[:, 1], b + 1)
-    high = powers(low[0][b], low[1][b], a)
+    low = multiples(unit[:, 0], unit[:, 1], b + 1)
+    high = multiples(low[0][b], low[1][b], a)
     return jnp.stack(low)[:, :b], jnp.stack(high)
 
 
-def _horner(
-    unit: Float[Array, "m 2"], beta: Float[Array, "m"], moments: Float[Array, "2 k c"]
-) -> Float[Array, "m c"]:
-    r"""$\hat I_0\,\mathrm{Re}\,(g_0+2 r_0z(g_1+r_1z(g_2+\cdots)))$, $r_k=I_{k+1}/I_k$ at the beta of each query, $g=P-iQ$."""
+def _horner(unit: Float[Array, "m 2"], beta: Float[Array, "m"], moments: Float[Array, "2 k c"]) -> Float[Array, "m c"]:
+    r"""$\hat I_0\,\mathrm{Re}\,(g_0+2 r_0z(g_1+r_1z(g_2+\cdots)))$, $r_k=I_{k+1}/I_k$, $g=P-iQ$, one beta per query."""
     modes = moments.shape[1] - 1
     if modes == 0:
         return jax.scipy.special.i0e(beta)[:, None] * moments[0]
@@ -112,7 +118,7 @@ def _horner(
 def circle_energy(
     tokens: Float[Array, "n 2"], weights: Float[Array, "n"], beta: Float[Array, ""], modes: int
 ) -> Float[Array, ""]:
-    r"""$\frac1{2\beta}\sum_{ij}w_iw_je^{\beta(\langle x_i,x_j\rangle-1)}=\frac1{2\beta}\sum_{|k|\le K}\hat I_k|c_k|^2$, beta > 0."""
+    r"""$E_\beta=\frac1{2\beta}\sum_{|k|\le K}\hat I_k|c_k|^2$, the peak convention, beta > 0."""
     moments = project_all(CircleModes(modes), tokens, weights[:, None])
     squares = jnp.sum(moments**2, axis=(0, 2))
     return double_all_but_first(circle_coefficients(modes, beta)) @ squares / (2 * beta)

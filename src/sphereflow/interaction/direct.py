@@ -110,19 +110,11 @@ def _row_sums(
     key_blocks = (_Block(_split(keys, wide), _positions(n, wide)), _split(columns, wide).swapaxes(1, 2))
     query_blocks = _Block(_split(queries, tall).swapaxes(1, 2), _positions(m, tall))
 
-    skips = mask is not None and mask.causal  # blocks in the hidden half cost nothing
-
     def row(query: _Block) -> tuple[Array, Array]:
-        def visit(state: tuple[Array, Array], key: _Block, columns_t: Array) -> tuple[Array, Array]:
-            total, top = state
-            part, decay, top = _block_sums(query, key, columns_t, top, beta, mask, bounded)
-            return total * decay + part, top
-
         def step(state: tuple[Array, Array], these: tuple[_Block, Array]) -> tuple[tuple[Array, Array], None]:
-            if not skips:
-                return visit(state, *these), None
-            some_visible = these[0].positions[0] <= query.positions[-1]
-            return jax.lax.cond(some_visible, visit, lambda same, *_: same, state, *these), None
+            total, top = state
+            part, decay, top = _visible_sums(query, *these, top, beta, mask, bounded)
+            return (total * decay + part, top), None
 
         size = query.positions.shape[0]
         start = (jnp.zeros((c, size), keys.dtype), jnp.full(size, 0 if bounded else -jnp.inf, keys.dtype))
@@ -133,6 +125,28 @@ def _row_sums(
 
 
 @partial(jax.checkpoint, static_argnums=(6,), prevent_cse=False)
+def _visible_sums(
+    query: _Block,
+    key: _Block,
+    columns_t: Float[Array, "c k"],
+    top: Float[Array, "q"],
+    beta: Float[Array, ""],
+    mask: Mask | None,
+    bounded: bool,
+) -> tuple[Float[Array, "c q"], Float[Array, "q"], Float[Array, "q"]]:
+    """What one block of keys adds to the rows, the factor on what was there before, and the new shift."""
+
+    def visit(top: Array) -> tuple[Array, Array, Array]:
+        return _block_sums(query, key, columns_t, top, beta, mask, bounded)
+
+    def skip(top: Array) -> tuple[Array, Array, Array]:
+        return jnp.zeros((columns_t.shape[0], top.shape[0]), top.dtype), jnp.ones_like(top), top
+
+    if mask is None or not mask.causal:
+        return visit(top)
+    return jax.lax.cond(key.positions[0] <= query.positions[-1], visit, skip, top)
+
+
 def _block_sums(
     query: _Block,
     key: _Block,
@@ -141,17 +155,16 @@ def _block_sums(
     beta: Float[Array, ""],
     mask: Mask | None,
     bounded: bool,
-) -> tuple[Float[Array, "c q"], Float[Array, "q"] | Float[Array, ""], Float[Array, "q"]]:
-    """What one block of keys adds to the rows, the factor on what was there before, and the new shift."""
+) -> tuple[Float[Array, "c q"], Float[Array, "q"], Float[Array, "q"]]:
     scores = beta * (_product(key.tokens, query.tokens) - 1)
     if mask is not None:
         log_p = mask.log_weight(query.positions[None, :], key.positions[:, None])
         scores = scores + log_p.astype(scores.dtype)
     if bounded:
-        return _product(columns_t, jnp.exp(scores)), jnp.ones((), scores.dtype), top
+        return _product(columns_t, jnp.exp(scores)), jnp.ones_like(top), top
     # The shift drops out of the result, so no derivative passes through it. Keys of zero weight (padding is one of
     # them) must not set it; their own terms, times zero, could then overflow, hence the ceiling.
-    counted = jnp.where(columns_t[-1][:, None] > 0, jax.lax.stop_gradient(scores), -jnp.inf)
+    counted = jax.lax.stop_gradient(scores) + jnp.where(columns_t[-1] > 0, 0, -jnp.inf)[:, None]
     new_top = jnp.maximum(top, jnp.max(counted, axis=0))
     shift = jnp.where(jnp.isneginf(new_top), 0, new_top)
     ceiling = np.log(jnp.finfo(scores.dtype).max) / 2

@@ -4,7 +4,7 @@ $$e^{\beta(\cos t-1)} = \sum_k \hat I_k e^{ikt},\qquad
   e^{\beta(t-1)} = \sum_l (2l+1)\lambda_l P_l(t),\qquad
   e^{\beta(t-1)} = \sum_l p_l \frac{C_l^\nu(t)}{C_l^\nu(1)},$$
 
-with $\hat I_k=e^{-\beta}I_k(\beta)$ on the circle, $\lambda_l=e^{-\beta}i_l(\beta)$ on S^2 and $\nu=(d-2)/2$ on S^{d-1}.
+with $\hat I_k=e^{-\beta}I_k(\beta)$ on the circle, $\lambda_l=e^{-\beta}i_l(\beta)$ on S^2, $\nu=(d-2)/2$ on S^{d-1}.
 All coefficients are positive and sum to one, so the sum of those left out bounds the error of the kernel at every
 pair of tokens. The number kept depends on beta and on the error only, never on the tokens.
 
@@ -53,7 +53,7 @@ def _rate(k: float, beta: float) -> float:
 
 
 def circle_tail(modes: int, beta: Float[Array, "..."]) -> Float[Array, "..."]:
-    r"""An upper bound of $T_K$: $2\exp(-[K\,\mathrm{asinh}(K/\beta)-K^2/(\sqrt{K^2+\beta^2}+\beta)])$; 0 at beta = 0."""
+    r"""A bound of $T_K$: $2\exp(-[K\,\mathrm{asinh}(K/\beta)-K^2/(\sqrt{K^2+\beta^2}+\beta)])$; 0 at beta = 0."""
     beta = jax.lax.stop_gradient(beta)
     safe = jnp.where(beta > 0, beta, 1)
     k = jnp.asarray(modes, beta.dtype)
@@ -62,7 +62,7 @@ def circle_tail(modes: int, beta: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def bessel_ratios(order: float, count: int, beta: Float[Array, "..."]) -> Float[Array, "count ..."]:
-    r"""$I_{\nu+k+1}(\beta)/I_{\nu+k}(\beta)$, k < count, by the continued fraction $r=\beta/(2(\nu+k+1)+\beta r')$ run down.
+    r"""$I_{\nu+k+1}(\beta)/I_{\nu+k}(\beta)$, k < count, by $r=\beta/(2(\nu+k+1)+\beta r')$ run downwards.
 
     It forgets its start at the rate $(I_N/I_K)^2$, so a third more orders than wanted are enough.
     """
@@ -118,18 +118,18 @@ def sphere_tail(degree: int, beta: Float[Array, ""]) -> Float[Array, ""]:
 def zonal_coefficients(d: int, beta: float, degree: int) -> np.ndarray:
     r"""$p_0,\dots,p_L$ on S^{d-1}, d >= 3, through the ratios of Bessel functions, normalised to sum one.
 
-    $p_l/p_{l-1}=\rho_l\,\frac{(2l+d-2)(l+d-3)}{(2l+d-4)\,l}$ with $\rho_l=I_{\nu+l}/I_{\nu+l-1}$: nothing overflows, even
-    where the closed form with Gamma functions is zero times infinity.
+    $p_l/p_{l-1}=\rho_l\,\frac{(2l+d-2)(l+d-3)}{(2l+d-4)\,l}$ with $\rho_l=I_{\nu+l}/I_{\nu+l-1}$: nothing
+    overflows, even where the closed form with Gamma functions is zero times infinity.
     """
     if beta == 0:
         return np.eye(1, degree + 1)[0]
     nu = (d - 2) / 2
     top = max(degree, zonal_size(d, beta, 1e-20)) + 60
     rho = np.zeros(top + 2)
-    for order in range(top, 0, -1):
-        rho[order] = 1 / (2 * (nu + order) / beta + rho[order + 1])
-    l = np.arange(1, top + 1)
-    grow = (2 * l + d - 2) * (l + d - 3) / ((2 * l + d - 4) * l)
+    for k in range(top, 0, -1):
+        rho[k] = 1 / (2 * (nu + k) / beta + rho[k + 1])
+    order = np.arange(1, top + 1)
+    grow = (2 * order + d - 2) * (order + d - 3) / ((2 * order + d - 4) * order)
     logs = np.concatenate([[0.0], np.cumsum(np.log(rho[1 : top + 1] * grow))])
     p = np.exp(logs - logs.max())
     return (p / p[::-1].sum())[: degree + 1]

@@ -1,7 +1,8 @@
 r"""The sphere S^2: spherical harmonics, written as Fourier series in both angles.
 
-$$e^{\beta(\langle x,y\rangle-1)}=\sum_{l\le L}\lambda_l\sum_{m=0}^{l}(2-\delta_{m0})N_{lm}(\theta)N_{lm}(\theta')\cos m(\varphi-\varphi'),
-  \qquad N_{lm}(\theta)=\sum_{k\le l}B^m_{lk}\,\{\cos k\theta\ (m\text{ even}),\ \sin k\theta\ (m\text{ odd})\}.$$
+$$e^{\beta(\langle x,y\rangle-1)}=\sum_{l\le L}\lambda_l\sum_{m=0}^{l}
+  (2-\delta_{m0})N_{lm}(\theta)N_{lm}(\theta')\cos m(\varphi-\varphi'),\qquad
+  N_{lm}(\theta)=\sum_{k\le l}B^m_{lk}\,\{\cos k\theta\ (m\text{ even}),\ \sin k\theta\ (m\text{ odd})\}.$$
 
 The moments of the tokens are taken with the products of cos or sin of k theta and m phi, which are matrix products of
 two small sets of features; the tables B, which depend on L only, turn them into harmonic moments and back. No
@@ -19,7 +20,7 @@ from jaxtyping import Array, Float
 
 from sphereflow.interaction.circle import double_all_but_first
 from sphereflow.interaction.expansion import sphere_coefficients, sphere_tail
-from sphereflow.interaction.modes import RUN, Expansion, direction, powers, unit_roundoff
+from sphereflow.interaction.modes import RUN, Expansion, direction, multiples, unit_roundoff
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,10 @@ class SphereModes(Expansion):
 
     def chunk(self, columns: int) -> int:
         return int(np.clip(2**17 // (2 * (self.degree + 1) * (columns + 2)), RUN // 2, RUN))
+
+    @property
+    def causal_chunk(self) -> int:
+        return int(np.clip(2 ** round(np.log2(1.2 * self.degree**1.5 + 1)), 128, 1024))
 
     def project(self, keys: Float[Array, "n 3"], columns: Float[Array, "n c"]) -> Float[Array, "m k 2 c"]:
         (cos_t, sin_t), azimuth = self._features(keys)
@@ -45,7 +50,9 @@ class SphereModes(Expansion):
     def weigh(self, moments: Float[Array, "m k 2 c"], beta: Float[Array, ""]) -> Float[Array, "m k 2 c"]:
         table = jnp.asarray(legendre_fourier(self.degree), moments.dtype)
         harmonic = jnp.einsum("mlk,mksc->mlsc", table, moments)
-        coefficients = sphere_coefficients(self.degree, beta)[None] * double_all_but_first(jnp.ones_like(table[:, 0, 0]))[:, None]
+        coefficients = (
+            sphere_coefficients(self.degree, beta)[None] * double_all_but_first(jnp.ones_like(table[:, 0, 0]))[:, None]
+        )
         return jnp.einsum("mlk,mlsc->mksc", table, coefficients[:, :, None, None] * harmonic)
 
     def evaluate(
@@ -65,14 +72,14 @@ class SphereModes(Expansion):
         unit, _ = direction(tokens)
         planar, sine = direction(unit[:, :2])
         count = self.degree + 1
-        azimuth = powers(jnp.where(sine > 0, planar[:, 0], 1), planar[:, 1], count)
-        return powers(unit[:, 2], sine, count), jnp.stack(azimuth, axis=1)
+        azimuth = multiples(jnp.where(sine > 0, planar[:, 0], 1), planar[:, 1], count)
+        return multiples(unit[:, 2], sine, count), jnp.stack(azimuth, axis=1)
 
     def tail(self, beta: Float[Array, ""]) -> Float[Array, ""]:
         return sphere_tail(self.degree, beta)
 
     def rounding(self, beta: Float[Array, ""]) -> Float[Array, ""]:
-        return unit_roundoff(beta) * (32 + jnp.sqrt(beta))
+        return unit_roundoff(beta) * (32 + jnp.sqrt(beta) / 8)
 
 
 @lru_cache(maxsize=8)
@@ -93,9 +100,9 @@ def legendre_fourier(degree: int) -> np.ndarray:
             diagonal = diagonal * s * np.sqrt((2 * m + 1) / (2 * m))
         older, old = np.zeros(points), diagonal
         rows = [old]
-        for l in range(m + 1, size):
-            a = np.sqrt((4 * l * l - 1) / (l * l - m * m))
-            b = np.sqrt(((l - 1) ** 2 - m * m) / (4 * (l - 1) ** 2 - 1)) if l > 1 else 0.0
+        for order in range(m + 1, size):
+            a = np.sqrt((4 * order**2 - 1) / (order**2 - m**2))
+            b = np.sqrt(((order - 1) ** 2 - m**2) / (4 * (order - 1) ** 2 - 1)) if order > 1 else 0.0
             older, old = old, a * (x * old - b * older)
             rows.append(old)
         modes = np.fft.rfft(np.stack(rows), axis=1)[:, :size] / points

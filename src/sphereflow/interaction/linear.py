@@ -9,7 +9,8 @@ exceeds the tolerance are therefore computed again by the direct sum: what comes
 In self-attention few rows can be affected, since those near a token they see often have a large Z.
 
 Derivatives are again kernel sums, with more charges: $\partial_q\sum_j e^{\beta(\langle q,k_j\rangle-1)}c_j =
-\beta\sum_j e^{\beta(\langle q,k_j\rangle-1)}c_j\otimes k_j$. No feature is ever differentiated, so they are as accurate as the values.
+\beta\sum_j e^{\beta(\langle q,k_j\rangle-1)}c_j\otimes k_j$. No feature is ever differentiated, so they are as accurate
+as the values.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class Plan:
         return cls(expansion, causal=True, strict=mask.strict)
 
 
+@partial(jax.jit, static_argnames=("expansion", "rescue"))
 def expand(
     expansion: Expansion,
     queries: Float[Array, "m d"],
@@ -74,7 +76,7 @@ def expand(
     *,
     weights: Float[Array, "n"] | None = None,
     mask: Mask | None = None,
-    tol: float = 1e-9,
+    tol: Float[Array, ""] | float = 1e-9,
     rescue: bool = True,
 ) -> Expanded:
     """`attend` through `expansion`, for unit keys (and unit queries, unless the expansion takes any).
@@ -98,20 +100,30 @@ def expand(
     sums = kernel_sums(plan, queries, keys, columns, beta, slope)
     total = sums[:, -1]
 
-    length = jax.lax.stop_gradient(direction(queries)[1]) if expansion.any_query else jnp.ones((), dtype)
-    own_beta = jax.lax.stop_gradient(beta) * length
-    mass = prefix_mass(w, slope, plan.strict) if plan.causal else jnp.sum(w)
-    error = 2 * (expansion.tail(own_beta) + expansion.rounding(own_beta)) * jax.lax.stop_gradient(mass)
+    mass = jax.lax.stop_gradient(prefix_mass(w, slope, plan.strict) if plan.causal else jnp.sum(w))
+    relative, shift = row_error(expansion, queries, beta)
+    error = relative * mass
     doubtful = jax.lax.stop_gradient(total) * tol < error
     good = (total > 0) & ~doubtful if rescue else total > 0
     safe = jnp.where(good, total, 1)
     average = jnp.where(good[:, None], sums[:, :-1] / safe[:, None], 0)
-    log_z = jnp.where(good, jnp.log(safe) + jax.lax.stop_gradient(beta) * (length - 1), -jnp.inf)
+    log_z = jnp.where(good, jnp.log(safe) + shift, -jnp.inf)
     bound = jnp.max(jnp.where(good, error / safe, 0 if rescue else jnp.inf))
     redo = ~good & (jnp.broadcast_to(mass, good.shape) > 0) if rescue else jnp.zeros_like(good)
     if rescue:
         average, log_z = _rescue(redo, Attended(average, log_z), queries, keys, values, beta, w, mask)
     return Expanded(Attended(average, log_z + log_unit), jax.lax.stop_gradient(bound), jnp.sum(redo))
+
+
+def row_error(
+    expansion: Expansion, queries: Float[Array, "m d"], beta: Float[Array, ""]
+) -> tuple[Float[Array, "#m"], Float[Array, "#m"]]:
+    r"""$2(T+u)$ for each row, and the logarithm $\beta(|q|-1)$ of the factor that its sums are without."""
+    beta = jax.lax.stop_gradient(beta)
+    if not expansion.any_query:
+        return jnp.reshape(2 * (expansion.tail(beta) + expansion.rounding(beta)), 1), jnp.zeros(1, beta.dtype)
+    length = jax.lax.stop_gradient(direction(queries)[1])
+    return 2 * (expansion.tail(beta * length) + expansion.rounding(beta * length)), beta * (length - 1)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -123,7 +135,7 @@ def kernel_sums(
     beta: Float[Array, ""],
     slope: Float[Array, ""] | None,
 ) -> Float[Array, "m c"]:
-    r"""$\sum_j p_{ij}e^{\beta(\langle q_i,k_j\rangle-|q_i|)}c_j$; for derivatives the factor $e^{\beta(|q_i|-1)}$ is a constant."""
+    r"""$\sum_j p_{ij}e^{\beta(\langle q_i,k_j\rangle-|q_i|)}c_j$; derivatives take $e^{-\beta|q_i|}$ as constant."""
     return _sums(plan, queries, keys, columns, beta, slope)
 
 

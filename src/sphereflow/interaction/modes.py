@@ -1,7 +1,8 @@
 r"""What an expansion of the kernel must offer: moments of the keys, and their evaluation at the queries.
 
 $$e^{\beta(\langle q,k\rangle-1)} \approx \sum_a g_a(\beta)\,\phi_a(q)\,\phi_a(k) \quad\Longrightarrow\quad
-  \sum_j e^{\beta(\langle q,k_j\rangle-1)} c_j \approx \sum_a \phi_a(q)\, g_a(\beta)\, m_a,\qquad m_a=\sum_j \phi_a(k_j)\,c_j .$$
+  \sum_j e^{\beta(\langle q,k_j\rangle-1)} c_j \approx \sum_a \phi_a(q)\, g_a(\beta)\, m_a,\qquad
+  m_a=\sum_j \phi_a(k_j)\,c_j .$$
 
 The moments are a sum over tokens, so they can be formed chunk by chunk, carried along a causal sequence, and added
 over devices.
@@ -10,6 +11,7 @@ over devices.
 from __future__ import annotations
 
 import abc
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -52,11 +54,16 @@ class Expansion(abc.ABC):
         """Tokens worked on at a time."""
         return CHUNK
 
+    @property
+    def causal_chunk(self) -> int:
+        """Tokens that meet pair by pair in a causal sum; longer chunks weigh the moments less often."""
+        return 128
 
-def powers(
+
+def multiples(
     cosine: Float[Array, "n"], sine: Float[Array, "n"], count: int
 ) -> tuple[Float[Array, "k n"], Float[Array, "k n"]]:
-    """cos(k t) and sin(k t) for k < count by doubling, $e^{i(k+2^j)t}=e^{ikt}e^{i2^jt}$: errors grow like log k roundings."""
+    """cos(k t) and sin(k t) for k < count by doubling: $e^{i(k+2^j)t}=e^{ikt}e^{i2^jt}$."""
     re, im = jnp.ones_like(cosine)[None], jnp.zeros_like(sine)[None]
     while re.shape[0] < count:
         re, im = (

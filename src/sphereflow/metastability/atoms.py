@@ -26,11 +26,12 @@ _BALANCED = 1e-12
 
 
 class ScaledField(NamedTuple):
-    """Velocities divided by $e^{C}$, the scale C, and the size of the pulls that were added up."""
+    """Velocities divided by $e^{C}$, the scale C, the size of the pulls that were added up, and all exponents."""
 
     velocity: Float[np.ndarray, "k d"]
     scale: float
     pull: float
+    exponents: Float[np.ndarray, "k k"]
 
     @property
     def log_speed(self) -> float:
@@ -78,13 +79,13 @@ def scaled_field(
     # Removing the radial part of each pull leaves the tangent one; |pull - <pull, x> x| has no large cancellation
     # because a pull and its radial part differ at first order in the angle.
     velocity = pull - np.sum(pull * x, axis=1, keepdims=True) * x
+    strength = weights.sum(axis=1)
     if kind == "sa":
-        denominators = masses + np.exp(scale) * weights.sum(axis=1)
-        velocity = velocity / denominators[:, None]
-        size = float(np.linalg.norm(weights.sum(axis=1) / denominators))
-    else:
-        size = float(np.linalg.norm(weights.sum(axis=1)))
-    return ScaledField(velocity, scale, size)
+        denominators = masses + np.exp(scale) * strength
+        velocity /= denominators[:, None]
+        strength = strength / denominators
+    size = float(np.linalg.norm(strength))
+    return ScaledField(velocity, scale, size, table)
 
 
 def normalised_energy(x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, "k"], beta: float) -> float:

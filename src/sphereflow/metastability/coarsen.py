@@ -24,7 +24,7 @@ from sphereflow.dynamics import Perceptron
 from sphereflow.errors import SphereflowError, one_of, real_number
 from sphereflow.metastability.atoms import KINDS, Atoms, close_pairs, glued, normalised_energy
 from sphereflow.metastability.checkpoint import Checkpoint
-from sphereflow.metastability.crowd import FEW, RESTING, STATIONARY, stretch
+from sphereflow.metastability.crowd import FEW, MOVING, Rest, stretch
 from sphereflow.metastability.history import Merge, MergeHistory, Outcome
 from sphereflow.metastability.slow import DOMINANT, Collision, Leg, follow, jump, nearest_pair
 from sphereflow.progress import progress_bar
@@ -145,14 +145,14 @@ def advance(
     atoms = moment.atoms
     if len(atoms) == 1:
         return dataclasses.replace(moment, outcome=Outcome.ONE_CLUSTER), [], np.empty((0, 5))
-    leg, speed = _leg(moment, rules, stop)
+    leg, rest = _leg(moment, rules, stop)
     if leg.balanced:
         return dataclasses.replace(moment, outcome=Outcome.SADDLE), [], np.empty((0, 5))
     log_t = float(np.logaddexp(moment.log_t, leg.log_elapsed))
     after, merges, name = _glue(moment, leg, rules)
     moment_after = Moment(
         log_t, moment.clock + leg.clock, moment.length + leg.length, after, name,
-        moment.resting or speed < RESTING, _outcome(after, log_t, speed, rules),
+        moment.resting or rest.slow, _outcome(after, log_t, rest, rules),
     )  # fmt: skip
     rows = _rows(moment, leg, len(atoms))
     if merges:
@@ -163,7 +163,7 @@ def advance(
 
 def _leg(
     moment: Moment, rules: Rules, stop: Callable[[np.ndarray], float] | None
-) -> tuple[Leg, float]:  # fmt: skip
+) -> tuple[Leg, Rest]:  # fmt: skip
     atoms, beta, kind, radius = moment.atoms, rules.beta, rules.kind, rules.radius
     crowded = len(atoms) > FEW and not moment.resting
     if rules.perceptron is not None or crowded:
@@ -171,8 +171,8 @@ def _leg(
         return stretch(atoms, beta, kind, rules.perceptron, elapsed, radius, max(rules.tol, 1e-12))
     i, j, lead = nearest_pair(atoms, beta)
     if lead > DOMINANT and stop is None and not _opposite(atoms, i, j):
-        return jump(atoms, beta, kind, radius, i, j), math.inf
-    return follow(atoms, beta, kind, radius, rules.tol, stop), math.inf
+        return jump(atoms, beta, kind, radius, i, j), MOVING
+    return follow(atoms, beta, kind, radius, rules.tol, stop), MOVING
 
 
 def _opposite(atoms: Atoms, i: int, j: int) -> bool:
@@ -180,12 +180,12 @@ def _opposite(atoms: Atoms, i: int, j: int) -> bool:
     return bool(np.linalg.norm(atoms.positions[i] + atoms.positions[j]) < 1e-12)
 
 
-def _outcome(atoms: Atoms, log_t: float, speed: float, rules: Rules) -> Outcome | None:
+def _outcome(atoms: Atoms, log_t: float, rest: Rest, rules: Rules) -> Outcome | None:
     if len(atoms) == 1:
         return Outcome.ONE_CLUSTER
     if rules.perceptron is None:
         return None
-    if speed < STATIONARY:
+    if rest.full:
         return Outcome.STATIONARY
     return Outcome.TIME_LIMIT if log_t > math.log(rules.max_time) else None
 
@@ -228,7 +228,9 @@ def _glue(moment: Moment, leg: Leg, rules: Rules) -> tuple[Atoms, list[Merge], i
 def _rows(moment: Moment, leg: Leg, count: int) -> np.ndarray:
     kept = leg.curve[np.unique(np.linspace(0, len(leg.curve) - 1, min(len(leg.curve), _ROWS_PER_LEG)).astype(int))]
     log_t = np.logaddexp(moment.log_t, kept[:, 0])
-    return np.column_stack([log_t, kept[:, 1], moment.clock + kept[:, 2], moment.length + kept[:, 3], 0 * log_t + count])
+    return np.column_stack(
+        [log_t, kept[:, 1], moment.clock + kept[:, 2], moment.length + kept[:, 3], 0 * log_t + count]
+    )
 
 
 def _with_errors(
@@ -271,7 +273,7 @@ def begin(atoms: Atoms, rules: Rules) -> tuple[Moment, list[Merge], np.ndarray]:
     after, merges, name = _glue(moment, leg, rules)
     energy = normalised_energy(after.positions, after.masses, rules.beta)
     row = np.array([[-math.inf, energy, 0.0, 0.0, len(after)]])
-    return Moment(-math.inf, 0.0, 0.0, after, name, False, _outcome(after, -math.inf, math.inf, rules)), merges, row
+    return Moment(-math.inf, 0.0, 0.0, after, name, False, _outcome(after, -math.inf, MOVING, rules)), merges, row
 
 
 def _rules(

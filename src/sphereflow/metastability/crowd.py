@@ -12,7 +12,7 @@ held by its potential; it is followed in time until the field vanishes.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -27,22 +27,34 @@ from sphereflow.metastability.slow import Collision, Leg
 
 # Above this many atoms a crowd is stepped in time, with compiled sums, until it rests.
 FEW = 64
-# The largest speed at which a crowd counts as resting: what remains is slower than any collapse inside a cluster.
-RESTING = 1e-3
-STATIONARY = 1e-10
+# The largest speed at which a crowd counts as resting, in units of the rate at which clusters collapse inside: 1 in
+# SA, the mass of the cluster in USA.
+_RESTING = 1e-3
+_STATIONARY = 1e-10
 _GHOST = 1e-300
 
 _energy = eqx.filter_jit(lambda model, x: 2 * model.beta * model.energy(x))
 _speed = eqx.filter_jit(lambda model, x: jnp.max(jnp.linalg.norm(model.field(jnp.zeros(()), x), axis=1)))
 
 
+class Rest(NamedTuple):
+    """Whether only exponentially slow motion is left, and whether no motion at all is left."""
+
+    slow: bool
+    full: bool
+
+
+MOVING = Rest(False, False)
+
+
 def stretch(
     atoms: Atoms, beta: float, kind: str, perceptron: Perceptron | None, elapsed: float, radius: float, tol: float
-) -> tuple[Leg, float]:
-    """Evolve for a stretch of time; returns the leg and the largest speed at its end."""
+) -> tuple[Leg, Rest]:
+    """Evolve for a stretch of time; returns the leg, and whether the atoms have come to rest."""
     positions, attention = _padded(atoms, beta, kind)
     model: Dynamics = attention if perceptron is None else attention + perceptron
-    duration = max(1.0, 0.2 * elapsed)
+    rate = 1.0 if kind == "sa" else float(atoms.masses.max())
+    duration = max(1 / rate if perceptron is None else 1.0, 0.2 * elapsed)
     run = evolve(model, positions, saveat=[0.0, duration], tol=tol, progress=False)
     if not run.status.complete:
         raise SphereflowError(f"the crowd could not be followed: {run.status.value}")
@@ -53,7 +65,8 @@ def stretch(
     log_elapsed = math.log(duration)
     curve = np.array([[log_elapsed, energy, 0.0, 0.0]])
     collisions = _collisions(atoms.positions, ends[:k], radius, duration)
-    return Leg(np.asarray(ends[:k]), log_elapsed, 0.0, 0.0, collisions, curve, "time"), speed
+    leg = Leg(np.asarray(ends[:k]), log_elapsed, 0.0, 0.0, collisions, curve, "time")
+    return leg, Rest(speed < _RESTING * rate, speed < _STATIONARY)
 
 
 def _padded(atoms: Atoms, beta: float, kind: str) -> tuple[np.ndarray, Any]:

@@ -131,7 +131,8 @@ def _regions(
     if top - _DEEP > moderate:
         cuts |= {_angle_at(top - _DEEP, beta), _angle_at(moderate, beta)}
     kept = sorted((c for c in cuts if end <= c <= theta), reverse=True)
-    return list(zip(kept[:-1], kept[1:], strict=True))
+    regions = list(zip(kept[:-1], kept[1:], strict=True))
+    return [r for r in regions if r[1] < r[0] * (1 - 1e-14)]  # at extreme beta the first region is below rounding
 
 
 def _stretch(
@@ -140,10 +141,8 @@ def _stretch(
     """Integrals over panels from angle `start` down to `stop`, and the angle at which each panel ends."""
     upper, lower = _steepness(start, beta), _steepness(stop, beta)
     if lower > (1 - 1e-9) * (_DEEP + abs(math.log(masses[0] / masses[1]))) and upper - lower > 2 * _DEEP:
-        # Deep inside: q_k proportional to e^{-S}; only the clock, the lengths and the split count, all in closed form,
-        # and a few panels are kept so that curves stay smooth.
-        count = 1 + int(min(20, math.ceil((upper - lower) / _DEEP)))
-        borders = np.linspace(start, stop, count + 1)
+        # Deep inside, q_k is proportional to e^{-S}: the time no longer counts, and what does is smooth in z.
+        borders = _borders(start, stop, 0.0, 0.0, beta)
     else:
         borders = _borders(start, stop, upper, lower, beta)
     z = np.log(np.tan(borders / 2))

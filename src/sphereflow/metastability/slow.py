@@ -142,8 +142,8 @@ class _Path:
         self.atoms, self.beta, self.kind = atoms, beta, kind
         self._first = log_speed
         self._stretch = 1 + beta
-        self._far = clock_radius(beta)
-        self._ticks = math.isfinite(self._far)
+        self._ticks = math.isfinite(clock_radius(beta))
+        self._near = -beta * clock_radius(beta) ** 2 / 2 if self._ticks else 0.0
         self.begin = np.concatenate([atoms.positions.ravel(), [0.0, 0.0]])
 
     def positions(self, y: np.ndarray) -> np.ndarray:
@@ -157,16 +157,15 @@ class _Path:
         out = np.empty_like(y)
         out[:-2] = (field.velocity / size).ravel()
         out[-2] = self._stretch * math.exp(min(self._first - field.scale - math.log(size), 700.0))
-        out[-1] = self._tick(x, field.scale) / size
+        out[-1] = self._tick(field.exponents, field.scale) / size
         return out
 
-    def _tick(self, x: np.ndarray, scale: float) -> float:
+    def _tick(self, exponents: np.ndarray, scale: float) -> float:
         """Clock per scaled time, e^{C_far - C} / log beta."""
         if not self._ticks:
             return 0.0
-        inner = x @ x.T
-        far = inner[inner < 1 - self._far**2 / 2]
-        return math.exp(self.beta * (float(far.max()) - 1) - scale) / math.log(self.beta) if far.size else 0.0
+        far = float(exponents.max(where=exponents < self._near, initial=-np.inf))
+        return math.exp(far - scale) / math.log(self.beta)
 
     def log_elapsed(self, y: np.ndarray) -> float:
         return math.log(y[-2] / self._stretch) - self._first if y[-2] > 0 else -math.inf

@@ -76,7 +76,7 @@ def _graph_labels(x: np.ndarray, threshold: float) -> np.ndarray:
             f"clusters of {n} tokens in dimension {x.shape[1]} would compare too many pairs; "
             f"take at most {_LARGEST_DENSE} of them, for example every {-(-n // _LARGEST_DENSE)}th."
         )
-    labels = np.arange(n)
+    labels: np.ndarray = np.arange(n)
     for start in range(0, n, _BLOCK):
         rows = slice(start, start + _BLOCK)
         near = 1 - x[rows] @ x.T < 1 - threshold
@@ -89,12 +89,7 @@ def _graph_labels(x: np.ndarray, threshold: float) -> np.ndarray:
         i, j = np.nonzero(near)
         graph = csr_matrix((np.ones(len(i), dtype=bool), (i + start, j)), shape=(n, n))
         chain = csr_matrix((np.ones(n, dtype=bool), (np.arange(n), labels)), shape=(n, n))
-        labels = connected_components(graph + chain, directed=False)[1]
-        _, labels = _representatives(labels)
+        components = connected_components(graph + chain, directed=False)[1]
+        _, first, inverse = np.unique(components, return_index=True, return_inverse=True)
+        labels = first[inverse]  # every token points to the first member of its component
     return labels
-
-
-def _representatives(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first member of each component, and for each token the first member of its component."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    return first, first[inverse]

@@ -6,8 +6,12 @@ $$h(u) = \max_i \langle u, z_i\rangle .$$
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float, Int
 from scipy.optimize import nnls
-from scipy.spatial import ConvexHull, QhullError
+from scipy.spatial import ConvexHull
+
+from sphereflow.errors import SphereflowError
+from sphereflow.shapes import AnyArray
 
 
 def support_function(z: Float[AnyArray, "... n d"], directions: Float[AnyArray, "m d"]) -> Float[np.ndarray, "... m"]:

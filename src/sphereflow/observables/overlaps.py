@@ -13,37 +13,35 @@ from sphereflow.shapes import AnyArray
 from sphereflow.sphere import gap
 
 
-def gram(x: Float[AnyArray, "... n d"]) -> Float[AnyArray, "... n n"]:
+def gram(x: Float[AnyArray, "... n d"]) -> Float[Array, "... n n"]:
     r"""$\langle x_i,x_j\rangle$ for all pairs."""
     return jnp.einsum("...id,...jd->...ij", x, x)
 
 
-def gaps(x: Float[AnyArray, "... n d"]) -> Float[AnyArray, "... n n"]:
+def gaps(x: Float[AnyArray, "... n d"]) -> Float[Array, "... n n"]:
     r"""$1-\langle x_i,x_j\rangle = |x_i-x_j|^2/2$ for all pairs, without cancellation."""
     return gap(x[..., :, None, :], x[..., None, :, :])
 
 
-def overlaps(x: Float[AnyArray, "... n d"]) -> Float[AnyArray, "... pairs"]:
+def overlaps(x: Float[AnyArray, "... n d"]) -> Float[Array, "... pairs"]:
     r"""$\langle x_i,x_j\rangle$ for i < j, as a vector."""
     n = x.shape[-2]
     i, j = np.triu_indices(n, k=1)
     return gram(x)[..., i, j]
 
 
-def diameter(x: Float[AnyArray, "... n d"]) -> Float[AnyArray, "..."]:
+def diameter(x: Float[AnyArray, "... n d"]) -> Float[Array, "..."]:
     r"""$\max_{ij}|x_i-x_j|$."""
     return jnp.sqrt(2 * jnp.max(gaps(x), axis=(-2, -1)))
 
 
-def order_parameter(
-    x: Float[AnyArray, "... n d"], weights: Float[AnyArray, "n"] | None = None
-) -> Float[AnyArray, "..."]:
+def order_parameter(x: Float[AnyArray, "... n d"], weights: Float[AnyArray, "n"] | None = None) -> Float[Array, "..."]:
     r"""$|\sum_i w_i x_i|$: 1 when all tokens agree, near 0 when they are spread out."""
     centre = jnp.mean(x, axis=-2) if weights is None else jnp.einsum("i,...id->...d", weights, x)
     return jnp.linalg.norm(centre, axis=-1)
 
 
-def close_fraction(x: Float[AnyArray, "... n d"], threshold: float = 0.999) -> Float[AnyArray, "..."]:
+def close_fraction(x: Float[AnyArray, "... n d"], threshold: float = 0.999) -> Float[Array, "..."]:
     """Fraction of pairs i != j with inner product above the threshold: the statistic of the phase diagrams."""
     n = x.shape[-2]
     close = gaps(x) < 1 - threshold

@@ -24,15 +24,15 @@ class Entry:
     used: float
 
 
-def entries(measurement: Measurement) -> list[Entry]:
-    """All comparisons of a measurement, in order."""
+def entries(measurement: Measurement, most_digits: int = _MOST_DIGITS) -> list[Entry]:
+    """All comparisons of a measurement, in order, with at most so many significant digits."""
     given = [measurement.predicted, measurement.measured, measurement.tolerance]
     if measurement.printed is not None:
         given.append(measurement.printed)
     arrays = np.broadcast_arrays(*[np.asarray(array, dtype=float) for array in given])
     names = _labels(measurement.labels, arrays[0].shape)
     rows = zip(names, *[array.ravel().tolist() for array in arrays], strict=True)
-    return [_entry(*row) for row in rows]
+    return [_entry(most_digits, *row) for row in rows]
 
 
 def worst(rows: list[Entry]) -> Entry:
@@ -46,14 +46,16 @@ def number(value: float, digits: int = _FEWEST_DIGITS) -> str:
         return str(value)
     if value == int(value) and abs(value) < 10 ** max(digits, 6):
         return str(int(value))
-    text = f"{value:.{digits}g}"
+    text = f"{value:.{digits}g}" if abs(value) >= 1e-3 else f"{value:.{digits - 1}e}"
     if "e" not in text:
         return text
     mantissa, exponent = text.split("e")
-    return f"{mantissa}e{int(exponent)}"
+    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(exponent)}"
 
 
-def _entry(label: str, predicted: float, measured: float, tolerance: float, printed: float | None = None) -> Entry:
+def _entry(
+    most_digits: int, label: str, predicted: float, measured: float, tolerance: float, printed: float | None = None
+) -> Entry:
     deviation = abs(measured - predicted)
     if deviation == 0:
         used = 0.0
@@ -61,7 +63,7 @@ def _entry(label: str, predicted: float, measured: float, tolerance: float, prin
         used = math.inf
     else:
         used = deviation / tolerance
-    digits = _digits(predicted, tolerance)
+    digits = min(_digits(predicted, tolerance), most_digits)
     return Entry(
         label=label,
         predicted=number(predicted, digits),

@@ -18,6 +18,9 @@ from sphereflow.report.results import ClaimResult, PictureResult, Report, tally
 _IN_SIGHT = 6
 _ON_PAGE = 500
 
+# A figure wider than this many inches takes the whole width of the page.
+_WIDE = 6.9
+
 _BADGES = {"holds": "✓", "refuted": "≠", "fails": "✗"}
 
 
@@ -39,7 +42,7 @@ def page(report: Report) -> str:
         "value": _value,
         "embedded": _embedded,
     }
-    environment.globals |= {"tally": tally, "numbers": _numbers, "badges": _BADGES}
+    environment.globals |= {"tally": tally, "numbers": _numbers, "badges": _BADGES, "wide": _WIDE}
     style = resources.files("sphereflow.report").joinpath("template/style.css").read_text("utf-8")
     return environment.get_template("page.html").render(report=report, style=Markup(style))
 
@@ -58,10 +61,11 @@ def _numbers(result: ClaimResult) -> dict[str, Any]:
     """The comparisons of a claim, cut to what is in sight, what opens on a click, and what is only counted."""
     assert result.measurement is not None
     rows = entries(result.measurement)
+    in_sight = _IN_SIGHT if len(rows) > _IN_SIGHT + 2 else len(rows)
     return {
-        "rows": rows[:_IN_SIGHT],
+        "rows": rows[:in_sight],
         "all": rows[:_ON_PAGE],
-        "hidden": len(rows) - _IN_SIGHT,
+        "hidden": len(rows) - in_sight,
         "left_out": max(len(rows) - _ON_PAGE, 0),
         "count": len(rows),
         "worst": worst(rows),
@@ -75,6 +79,8 @@ def _used(row: Entry) -> str:
         return "none"
     if math.isinf(row.used):
         return "beyond"
+    if row.used < 1e-3:
+        return "< 0.1 %"
     return f"{100 * row.used:.2g} %" if row.used < 10 else f"{number(row.used, 2)} times"
 
 

@@ -30,12 +30,13 @@ class ClaimResult:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PictureResult:
-    """A figure as bytes of a media type; `error` says why there is none."""
+    """A figure as bytes of a media type, `width` inches wide; `error` says why there is none."""
 
     figure: Figure
     seconds: float
     media_type: str = ""
     content: bytes = b""
+    width: float = 0.0
     error: str = ""
 
     def __repr__(self) -> str:

@@ -166,10 +166,11 @@ def _drawn(figure: Figure, run: Run) -> PictureResult:
     began = time.perf_counter()
     try:
         with look():
-            media_type, content = compact(figure.draw(run))
+            picture = figure.draw(run)
+            media_type, content = compact(picture)
     except Exception as error:  # the page then says why the figure is missing
         return PictureResult(figure, time.perf_counter() - began, error=_sentence(error, figure.draw))
-    return PictureResult(figure, time.perf_counter() - began, media_type, content)
+    return PictureResult(figure, time.perf_counter() - began, media_type, content, picture.get_figwidth())
 
 
 def _sentence(error: Exception, function: Callable[..., Any]) -> str:

@@ -28,13 +28,12 @@ PAPER = Paper(
 )
 
 # The parts register their claims and figures on PAPER, in the order of the paper.
-from sphereflow.papers.emergence_of_clusters import (  # noqa: E402
-    boolean as boolean,
-    polytope as polytope,
-    mixed as mixed,
-    hyperplanes as hyperplanes,
-    decay as decay,
-    consistency as consistency,
-    figures as figures,
-    high_dimension as high_dimension,
-)  # fmt: skip  # isort: skip
+# isort: off
+from sphereflow.papers.emergence_of_clusters import boolean as boolean
+from sphereflow.papers.emergence_of_clusters import polytope as polytope
+from sphereflow.papers.emergence_of_clusters import mixed as mixed
+from sphereflow.papers.emergence_of_clusters import hyperplanes as hyperplanes
+from sphereflow.papers.emergence_of_clusters import decay as decay
+from sphereflow.papers.emergence_of_clusters import consistency as consistency
+from sphereflow.papers.emergence_of_clusters import figures as figures
+from sphereflow.papers.emergence_of_clusters import high_dimension as high_dimension

@@ -16,7 +16,7 @@ from sphereflow.papers.emergence_of_clusters.flow import attention, original, re
 
 LINE = np.array([-0.9, -0.55, -0.3, -0.1, 0.2, 0.4, 0.7, 0.95])[:, None]
 # Rescaled positions at t = 6, computed from the definition by an independent program.
-LINE_AT_6 = (-0.419366, -0.417384, -0.414946, 0.537171, 0.540493, 0.541783, 0.543300, 0.544360)
+LINE_AT_6 = np.array([-0.419366, -0.417384, -0.414946, 0.537171, 0.540493, 0.541783, 0.543300, 0.544360])
 
 
 def attention_on_line(times: tuple[float, ...]) -> np.ndarray:
@@ -145,7 +145,8 @@ def symmetric_triple(run: Run) -> Measurement:
         [x[2, 0], x[2, 0], x[1, 0], *rows[1], rows[2, 2]],
         absolute=1e-8,
         because="two solvers at 1e-11 or tighter, compared at 1e-8",
-        labels=("u(3) against SciPy", "u(3) against reference", "middle token", *("middle row from u0 = 1 at t = 2",) * 3,
+        labels=("u(3) against SciPy", "u(3) against reference", "middle token",
+                *(f"middle row from u0 = 1 at t = 2, entry {j}" for j in (1, 2, 3)),
                 "own weight of the right token there"),
         parameters={"n": 3, "d": 1, "u0": 0.3},
     )  # fmt: skip

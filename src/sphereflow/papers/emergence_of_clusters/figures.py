@@ -28,8 +28,9 @@ _END: dict[str, Any] = {"color": RED, "s": 22, "zorder": 4}
 @PAPER.figure(
     "limit-geometries",
     caption="Twenty tokens, from their start (hollow) to the end (red). V = I: the hull shrinks from the dashed to the "
-    "solid polygon, whose corners attract the tokens. A simple leading eigenvalue: parallel lines. V = diag(1, 1, -1/2): "
-    "a polygon times a line, which the third coordinate leaves along. V = -I: the tokens themselves decay to the origin.",
+    "solid polygon, whose corners attract the tokens. A simple leading eigenvalue: parallel lines. "
+    "V = diag(1, 1, -1/2): a polygon times a line, along which the third coordinate diverges. V = -I: the tokens "
+    "themselves decay to the origin.",
 )
 def limit_geometries(run: Run) -> Figure:
     with look():
@@ -86,7 +87,8 @@ def _mixed_panel(axes: Any) -> None:
         axes.plot(*np.column_stack([[corner, corner], [low, high]]).T, color=BLUE, linewidth=0.9)
     for level in (low, high):
         axes.plot(*np.column_stack([base, np.full(len(base), level)]).T, color=BLUE, linewidth=0.9)
-    axes.set(title=r"$V=\mathrm{diag}(1,1,-\frac{1}{2})$: polytope $\times$ line", xlabel="$z_1$", ylabel="$z_2$", zlabel="$z_3$")  # fmt: skip
+    axes.set(title=r"$V=\mathrm{diag}(1,1,-\frac{1}{2})$: polytope $\times$ line")
+    axes.set(xlabel="$z_1$", ylabel="$z_2$", zlabel="$z_3$")
     axes.view_init(elev=18, azim=-62)
     axes.set_box_aspect((1, 1, 0.9), zoom=0.85)  # room for the label of the vertical axis
 
@@ -111,7 +113,7 @@ def boolean_limit(run: Run) -> Figure:
         grid = figure.add_gridspec(2, len(times), height_ratios=(1, 1.1))
         dense = np.linspace(0, 6, 61)
         z = rescaled(LINE, dense)
-        image = None
+        image: Any = None
         for column, t in enumerate(times):
             axes = figure.add_subplot(grid[0, column])
             matrix = attention(np.exp(t) * z[np.argmin(np.abs(dense - t))])

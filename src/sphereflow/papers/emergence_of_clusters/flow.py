@@ -8,6 +8,7 @@ and the tokens are zero, and with further saved times. None of this changes the 
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Sequence
 
 import jax.numpy as jnp
@@ -116,7 +117,7 @@ def _widened(matrix: np.ndarray | None, d: int) -> np.ndarray:
 
 def _refined(times: Sequence[float] | np.ndarray) -> np.ndarray:
     """The given times and midpoints between them, widest gap first, until there are _TIMES of them."""
-    gaps = [(-(b - a), a, b) for a, b in zip(times[:-1], times[1:], strict=True)]
+    gaps = [(-(b - a), a, b) for a, b in itertools.pairwise(times)]
     heapq.heapify(gaps)
     while len(gaps) < _TIMES - 1:
         _, a, b = heapq.heappop(gaps)

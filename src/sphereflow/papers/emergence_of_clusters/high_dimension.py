@@ -78,9 +78,9 @@ def _attention_large(x0: np.ndarray, times: np.ndarray, value: np.ndarray) -> li
 @PAPER.figure(
     "high-dimension",
     caption="128 tokens in dimension 128, V sparse symmetric with eigenvalues of modulus between 1 and 2. Left: spread "
-    "of the tokens (largest minus smallest) along each eigenvector of V against its eigenvalue, at the end: coordinates with positive "
-    "eigenvalues converge or stay bounded, those with negative ones diverge like exp(|lambda| t). Right: the leading "
-    "coordinate against time.",
+    "of the tokens (largest minus smallest) along each eigenvector of V, against its eigenvalue: coordinates with "
+    "positive eigenvalues stay bounded, those with negative ones diverge like exp(|lambda| t). Right: the leading "
+    "coordinate gathers at its extremes.",
     presets=("paper",),
 )
 def high_dimension(run: Run) -> Figure:

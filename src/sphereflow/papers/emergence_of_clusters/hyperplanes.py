@@ -16,7 +16,7 @@ from sphereflow.papers.emergence_of_clusters.flow import PLANAR, TWO_POSITIVE, r
 
 
 def left_eigenvector(value: Float[np.ndarray, "d d"], index: int = 0) -> tuple[float, Float[np.ndarray, "d"]]:
-    """(lambda, phi*) with phi* V = lambda phi*, |phi*| = 1, largest entry positive; index 0 is the largest Re lambda."""
+    """(lambda, phi*) with phi* V = lambda phi*, |phi*| = 1, largest entry positive; index 0 has the largest Re."""
     values, vectors = np.linalg.eig(value.T)
     chosen = np.argsort(-values.real)[index]
     if abs(values[chosen].imag) > 0:
@@ -33,7 +33,7 @@ def distinct_values(values: Float[np.ndarray, "n"], gap: float = 1e-4) -> list[F
 
 @PAPER.claim(
     "hyperplanes",
-    statement="With a simple positive leading eigenvalue the tokens end on at most three parallel hyperplanes; here two.",
+    statement="With a simple positive leading eigenvalue tokens end on at most three parallel hyperplanes; here two.",
     source="Theorem on good triples (V, Q, K)",
     formula=r"\varphi_1^*(z_i)\to c_i\in\{a,0,b\}",
     falsifier="more than three values; the right eigenvector in place of the left one gives twenty",
@@ -121,6 +121,7 @@ def codimension_simple(run: Run) -> Measurement:
         absolute=[0.5, 5e-4, 5e-4, 0.5, 1e-6, 1e-6],
         because="counts are exact, values printed with 3 decimals; attention is hardmax by t = 12, so that the groups "
         "close at the rate of the second eigenvalue up to the tolerance of the solver",
-        labels=("values of phi_1", "a", "b", "groups of phi_2", "closing rate, t = 12 to 16", "closing rate, t = 16 to 20"),
+        labels=("values of phi_1", "a", "b", "groups of phi_2", "closing rate, t = 12 to 16",
+                "closing rate, t = 16 to 20"),
         parameters={"n": 20, "d": 3, "t1": 20},
     )  # fmt: skip

@@ -1,6 +1,7 @@
 r"""Clusters as weighted atoms: who merges first, and how fast.
 
-$$\dot x_i=P_{x_i}\frac{\sum_j\alpha_je^{\beta\langle x_i,x_j\rangle}x_j}{\sum_k\alpha_ke^{\beta\langle x_i,x_k\rangle}}.$$
+$$\dot x_i=P_{x_i}\frac{\sum_j\alpha_je^{\beta\langle x_i,x_j\rangle}x_j}
+                    {\sum_k\alpha_ke^{\beta\langle x_i,x_k\rangle}}.$$
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def _atoms() -> np.ndarray:
     "closest-pair-speed",
     statement="The closest pair of atoms approaches at a speed proportional to exp(-beta(1-r)), r its inner product.",
     source="Survey, section on clusters as atoms",
-    formula=r"\frac{d}{dt}\langle x_1,x_2\rangle\approx e^{-\beta(1-r)}(1-r^2)\left(\frac{\alpha_2}{\alpha_1}+\frac{\alpha_1}{\alpha_2}\right)",
+    formula=r"\frac{d}{dt}\langle x_1,x_2\rangle\approx e^{-\beta(1-r)}(1-r^2)"
+    r"\left(\frac{\alpha_2}{\alpha_1}+\frac{\alpha_1}{\alpha_2}\right)",
 )
 def closest_pair_speed(run: Run) -> Measurement:
     x, betas = _atoms(), (10.0, 20.0, 30.0)
@@ -48,7 +50,7 @@ def closest_pair_speed(run: Run) -> Measurement:
         tolerance.append(10 * neglected * predicted[-1] + 1e-15)
     return agreement(
         predicted, measured, absolute=tolerance,
-        because="terms left out are smaller by exp(-beta(1-r)) or exp(-beta(r-r')), r' the next inner product; rounding",
+        because="terms left out are smaller by exp(-beta(1-r)) or exp(-beta(r-r')), r' the next inner product",
         labels=tuple(f"beta={beta:g}" for beta in betas),
     )  # fmt: skip
 
@@ -65,7 +67,7 @@ def closest_pair_first(run: Run) -> Measurement:
     final = follow("sa", beta, x, np.array([2 * scale]), masses=_MASSES)[-1]
     merged, moved = gaps(final)[0], np.linalg.norm(final[2] - x[2])
     return at_most(
-        1e-3, np.array([merged, moved]), because="merged means a gap below 1e-3; the third atom is exponentially slower",
+        1e-3, np.array([merged, moved]), because="merged means a gap below 1e-3; the third is exponentially slower",
         labels=("gap of the closest pair", "distance moved by the third"),
     )  # fmt: skip
 
@@ -82,14 +84,15 @@ def pair_dynamics(run: Run) -> Measurement:
     # At beta = 0 each of two tokens feels half of the other: time runs at half speed.
     measured = [1 - gaps(follow(model, 0.0, np.eye(2), 2 * s))[:, 0] for model in models]
     return agreement(
-        np.tile(np.tanh(2 * s), 2), np.concatenate(measured), absolute=1e-9, because="the particles are solved to 1e-10",
+        np.tile(np.tanh(2 * s), 2), np.concatenate(measured), absolute=1e-9,
+        because="the particles are solved to 1e-10",
         labels=tuple(f"{model.upper()} s={value:g}" for model in models for value in s),
     )  # fmt: skip
 
 
 @PAPER.claim(
     "opposite-atoms-stand-still",
-    statement="Two thirds of the mass at a point and one third at its antipode do not move: clustering needs a density.",
+    statement="Two thirds of the mass at a point and one third opposite do not move: clustering needs a density.",
     source="Survey, remark on exponential clustering of the mean field",
     formula=r"\tfrac23\delta_e+\tfrac13\delta_{-e}",
 )

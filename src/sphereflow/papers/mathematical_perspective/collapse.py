@@ -86,7 +86,7 @@ def _cone_runs(run: Run) -> list[tuple[np.ndarray, np.ndarray]]:
 
 @PAPER.claim(
     "cone-rate",
-    statement="From a hemisphere, SA tokens with any Q, K and V = I collapse; in the end the diameter shrinks like exp(-t).",
+    statement="From a hemisphere SA tokens collapse, whatever Q and K (V = I), in the end like exp(-t).",
     source="Lemma on cone collapse",
     formula=r"\max_{i,j}|x_i-x_j|\sim e^{-t}",
 )

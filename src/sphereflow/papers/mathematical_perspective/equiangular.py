@@ -22,7 +22,7 @@ def log_gap_speed(u: np.ndarray | float, n: int, beta: float, model: Model) -> n
     r"""$\dot u$ for $u=-\log(1-\gamma)$: $2((n-1)\gamma+1)/(e^{\beta(1-\gamma)}+n-1)$, or with $e^{\beta\gamma}/n$."""
     gap = np.exp(-np.asarray(u, dtype=float))
     linear = 2 * (n - (n - 1) * gap)
-    return linear / (np.exp(beta * gap) + n - 1) if model == "sa" else linear * np.exp(beta * (1 - gap)) / n
+    return np.asarray(linear / (np.exp(beta * gap) + n - 1) if model == "sa" else linear * np.exp(beta * (1 - gap)) / n)
 
 
 def log_gap(times: np.ndarray, n: int, beta: float, model: Model, gamma0: float = 0.0) -> np.ndarray:
@@ -76,7 +76,7 @@ def collapse_time(n: int, beta: float, delta: float = 1e-3, model: Model = "sa")
 
 
 def leading_log_time(n: int, beta: float) -> float:
-    r"""Logarithm of the leading term of $t^*$ in the metastable regime: $e^\beta\,e^xE_1(x)/(2(n-1))$, $x=\beta/(n-1)$."""
+    r"""Logarithm of the leading term of $t^*$ for large beta: $e^\beta\,e^xE_1(x)/(2(n-1))$, $x=\beta/(n-1)$."""
     x = beta / (n - 1)
     return float(beta + np.log(special.hyperu(1, 1, x) / (2 * (n - 1))))
 

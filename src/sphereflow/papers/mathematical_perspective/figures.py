@@ -40,11 +40,14 @@ def _shades(count: int) -> list[tuple[float, ...]]:
 
 @PAPER.figure(
     "gamma-family",
-    caption="Inner products of 32 uniform tokens in dimension 8192 (bands: from the smallest to the largest pair; dots: "
+    caption="Inner products of 32 uniform tokens in dimension 8192 (bands: smallest to largest pair; dots: "
     "mean) against the scalar equation started from orthogonality (lines), under SA and USA.",
 )
 def gamma_family(run: Run) -> Figure:
-    panels: list[tuple[Model, tuple[float, ...], float]] = [("sa", (0, 1, 3, 5, 7), 40.0), ("usa", (0, 1, 2, 3, 5), 8.0)]
+    panels: list[tuple[Model, tuple[float, ...], float]] = [
+        ("sa", (0, 1, 3, 5, 7), 40.0),
+        ("usa", (0, 1, 2, 3, 5), 8.0),
+    ]
     x0 = tokens_in_span(np.random.default_rng(run.seed), 1, N, 8192)[0]
     with look():
         figure = _figure(9, 3.6)
@@ -64,8 +67,8 @@ def gamma_family(run: Run) -> Figure:
 
 @PAPER.figure(
     "phase-diagram",
-    caption="Fraction of pairs of tokens with inner product above 0.999 under SA from uniform starts, 32 tokens. White: "
-    "the curve on which the scalar equation reaches 0.999, computed by one integral per temperature. On the circle "
+    caption="Fraction of pairs of tokens with inner product above 0.999 under SA from uniform starts, 32 tokens. "
+    "White: the curve on which the scalar equation reaches 0.999, one integral per temperature. On the circle "
     "several clusters form early and persist; as the dimension grows the diagram follows the curve.",
 )
 def phase_figure(run: Run) -> Figure:
@@ -88,8 +91,8 @@ def phase_figure(run: Run) -> Figure:
 
 @PAPER.figure(
     "energy",
-    caption="The energy, relative to that of a single cluster, along SA from 32 uniform tokens on the sphere S^2. It never "
-    "decreases; at large beta it rests on plateaus while clusters wait to merge.",
+    caption="The energy, relative to that of a single cluster, along SA from 32 uniform tokens on the sphere S^2. It "
+    "never decreases; at large beta it rests on plateaus while clusters wait to merge.",
 )
 def energy_figure(run: Run) -> Figure:
     betas = (1, 3, 5, 7, 9)
@@ -108,8 +111,8 @@ def energy_figure(run: Run) -> Figure:
 
 @PAPER.figure(
     "growth-spectrum",
-    caption="Growth rates of waves on the uniform density of the circle under SA: Bessel formula (lines) and velocities of "
-    "512 weighted tokens (dots). Right: the fastest wave number against sqrt(2 beta).",
+    caption="Growth rates of waves on the uniform density of the circle under SA: Bessel formula (lines) and "
+    "velocities of 512 weighted tokens (dots). Right: the fastest wave number against sqrt(2 beta).",
 )
 def growth_figure(run: Run) -> Figure:
     with look():
@@ -135,8 +138,8 @@ def growth_figure(run: Run) -> Figure:
 
 @PAPER.figure(
     "long-context",
-    caption="One attention layer on n tokens with inner product 0.4 and beta = g log n: inner product of the outputs. As n "
-    "grows, everything is averaged below the critical g = 1/(1 - 0.4), and left as it was above.",
+    caption="One attention layer on n tokens with inner product 0.4 and beta = g log n: inner product of the outputs. "
+    "As n grows, everything is averaged below the critical g = 1/(1 - 0.4), and left as it was above.",
 )
 def long_context_figure(run: Run) -> Figure:
     rho, relative = 0.4, np.linspace(0.4, 1.8, 281)
@@ -158,8 +161,8 @@ def long_context_figure(run: Run) -> Figure:
 
 @PAPER.figure(
     "normalisation",
-    caption="How fast directions align under each normalisation scheme, from 10 orthogonal tokens at beta = 2: particles "
-    "(dots) and the scalar equation (lines). Pre-LN and Peri-LN slow down to a power law, which delays collapse.",
+    caption="How fast directions align under each normalisation scheme, from 10 orthogonal tokens at beta = 2: "
+    "particles (dots) and the scalar equation (lines). Pre-LN and Peri-LN slow down to a power law: collapse is late.",
 )
 def normalisation_figure(run: Run) -> Figure:
     names = {
@@ -183,8 +186,8 @@ def normalisation_figure(run: Run) -> Figure:
 
 @PAPER.figure(
     "sphere",
-    caption="64 uniform tokens on the sphere under SA: at beta = 1 they collapse straight to one point, at beta = 9 they "
-    "first gather in several clusters that persist.",
+    caption="64 uniform tokens on the sphere under SA: at beta = 1 they collapse straight to one point, at beta = 9 "
+    "they first gather in several clusters that persist.",
 )
 def sphere_figure(run: Run) -> Figure:
     shown = (0.0, 3.0, 7.5, 15.0)

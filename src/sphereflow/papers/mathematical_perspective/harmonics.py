@@ -1,6 +1,7 @@
 r"""The same instability on S^{d-1}: harmonics of degree l grow at the rate
 
-$$\lambda_l=\frac{l(l+d-2)}{\beta}\,a_l,\qquad a_l=\Gamma(\tfrac d2)\left(\tfrac2\beta\right)^{d/2-1}I_{l+d/2-1}(\beta)$$
+$$\lambda_l=\frac{l(l+d-2)}{\beta}\,a_l,\qquad
+  a_l=\Gamma(\tfrac d2)\left(\tfrac2\beta\right)^{d/2-1}I_{l+d/2-1}(\beta)$$
 
 for USA (raw kernel), and $\lambda_l/a_0$ for SA.
 """
@@ -61,7 +62,7 @@ def measured_harmonic_rate(degree: int, beta: float, model: Model) -> float:
 
 @PAPER.claim(
     "growth-rates-on-the-sphere",
-    statement="On the sphere S^2, harmonics of degree l on the uniform density grow at rates given by Bessel functions.",
+    statement="On S^2, harmonics of degree l on the uniform density grow at rates given by Bessel functions.",
     source="Linear stability of the uniform measure, any dimension",
     formula=r"\lambda_l=\frac{l(l+d-2)}{\beta}\frac{I_{l+d/2-1}(\beta)}{I_{d/2-1}(\beta)}\ \mathrm{(SA)}",
     falsifier="The eigenvalue l^2 of the circle instead of l(l+d-2).",

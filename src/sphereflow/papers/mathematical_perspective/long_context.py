@@ -70,7 +70,8 @@ def one_layer_exact(run: Run) -> Measurement:
     "long-context-transition",
     statement="With beta = g log n, one layer averages everything (g below critical), or is the identity (above).",
     source="Survey, theorem on the long-context transition",
-    formula=r"\lim\langle\theta_i,\theta_j\rangle=1,\ \frac{4\rho}{1+3\rho},\ \rho\quad\mathrm{for}\ g<,=,>\frac1{1-\rho}",
+    formula=r"\lim\langle\theta_i,\theta_j\rangle=1,\ \frac{4\rho}{1+3\rho},\ \rho"
+    r"\quad\mathrm{for}\ g<,=,>\frac1{1-\rho}",
     falsifier="A temperature that need not grow with the context length.",
 )
 def long_context_transition(run: Run) -> Measurement:

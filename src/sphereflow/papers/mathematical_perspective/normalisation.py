@@ -110,7 +110,7 @@ def _cone(delta: float) -> np.ndarray:
 
 @PAPER.claim(
     "scheme-reduction",
-    statement="Under every normalisation scheme equiangular particles follow a scalar equation (inner product at t = 8).",
+    statement="Under every normalisation scheme equiangular particles follow a scalar equation (values at t = 8).",
     source="Survey, table of normalisation schemes (after arXiv:2510.22026)",
     formula=r"\dot\rho=\frac{2w_2}{s}(1-\rho)((n-1)\rho+1)",
     falsifier="Pre-LN and Peri-LN radii exchanged, or the radius kept fixed.",
@@ -129,7 +129,8 @@ def scheme_reduction(run: Run) -> Measurement:
 
 @PAPER.claim(
     "scheme-rates",
-    statement="Terminal laws: Post-LN and nGPT collapse exponentially, sqrt-scaling like exp(-4 sqrt(t+1)), Pre- and Peri-LN like t^-2.",
+    statement="In the end Post-LN and nGPT collapse exponentially, sqrt-scaling like exp(-4 sqrt(t+1)), "
+    "Pre- and Peri-LN only like t^-2.",
     source="Survey, table of normalisation schemes (after arXiv:2510.22026)",
     formula=r"1-\rho\sim e^{-2t},\ e^{-2\int\alpha},\ e^{-4\sqrt{t+1}},\ t^{-2}",
     falsifier="Reading 1 - rho by subtraction; exchanging schemes.",
@@ -150,18 +151,19 @@ def scheme_rates(run: Run) -> Measurement:
     }
     measured = []
     for scheme, (clock, (first, last), _) in laws.items():
-        window = (TIMES >= first) & (TIMES <= last)
+        window = (first <= TIMES) & (last >= TIMES)
         measured.append(np.polyfit(clock[window], np.log(particle_schemes()[scheme][0][window]), 1)[0])
     return agreement(
         [slope for *_, slope in laws.values()], measured, relative=0.01,
         because="corrections vanish in time; in these windows they are below one per cent",
-        labels=tuple(laws), note="Slopes of log(1-rho) in t, the integral of alpha, sqrt(t+1), log t; in log r, r about 2 sqrt(t), for ln-scaling.",
+        labels=tuple(laws), note="Slopes of log(1-rho) in t, the integral of alpha, sqrt(t+1), log t, or log r.",
     )  # fmt: skip
 
 
 @PAPER.claim(
     "scheme-initial-speed",
-    statement="From orthogonality Peri-LN and nGPT start at speed 2/sqrt(e^(2 beta) + n - 1), Post- and Pre-LN at 2/(e^beta + n - 1).",
+    statement="From orthogonality Peri-LN and nGPT start at speed 2/sqrt(e^(2 beta) + n - 1), "
+    "Post- and Pre-LN at 2/(e^beta + n - 1).",
     source="Survey, table of normalisation schemes (after arXiv:2510.22026)",
     formula=r"\dot\rho(0)=\frac{2}{e^\beta+n-1}\ \mathrm{or}\ \frac{2}{\sqrt{e^{2\beta}+n-1}}",
 )

@@ -74,7 +74,7 @@ def follow(
 
 
 def gaps(xs: np.ndarray) -> np.ndarray:
-    """1 - <x_i, x_j> for i < j, from differences so that small gaps keep their digits; the last axis runs over pairs."""
+    """1 - <x_i, x_j> for i < j (pairs on the last axis), from differences so that small gaps keep their digits."""
     i, j = np.triu_indices(xs.shape[-2], k=1)
     return np.sum((xs[..., i, :] - xs[..., j, :]) ** 2, axis=-1) / 2
 

@@ -1,6 +1,6 @@
 r"""The (t, beta) phase diagram: the fraction of pairs of tokens with inner product above 0.999.
 
-$$F(t,\beta)=\frac{1}{n(n-1)}\,\#\{i\ne j:\langle x_i(t),x_j(t)\rangle>0.999\},\ \text{averaged over independent starts}.$$
+$$F(t,\beta)=\frac{1}{n(n-1)}\,\#\{i\ne j:\langle x_i(t),x_j(t)\rangle>0.999\},\ \text{averaged over starts}.$$
 
 Replicas are advanced a chunk at a time with common steps, and only the fraction is kept. The tolerance is what the
 statistic needs: a pair crosses at distance 0.045, so an error of 1e-4 moves the crossing by a fraction of a per cent.
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import diffrax
 import jax
@@ -59,8 +60,8 @@ def close_history(
     model = SA(beta)
     replicas, n, _ = x0.shape
 
-    def field(t: Array, y: Array, args: None) -> Array:
-        return jax.vmap(lambda x: model.field(t, normalise(x)))(y)
+    def field(t: Any, y: Array, args: None) -> Array:
+        return jax.vmap(lambda x: model.field(t, jnp.asarray(normalise(x))))(y)
 
     def fraction(t: Array, y: Array, args: None) -> Array:
         close = jnp.sum(gram(normalise(y)) > THRESHOLD)
@@ -124,7 +125,7 @@ def diagram(run: Run, d: int) -> PhaseDiagram:
 
 
 def circle_close_history(theta0: np.ndarray, beta: float, times: np.ndarray) -> np.ndarray:
-    r"""The same fraction for one system on the circle from its angles: $\dot\theta_i=-\sum_jP_{ij}\sin(\theta_i-\theta_j)$."""
+    r"""The same for one system on the circle, from its angles: $\dot\theta_i=-\sum_jP_{ij}\sin(\theta_i-\theta_j)$."""
 
     def field(t: float, theta: np.ndarray) -> np.ndarray:
         apart = theta[:, None] - theta[None, :]

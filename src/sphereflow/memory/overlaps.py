@@ -1,0 +1,74 @@
+r"""The law of the overlap of two independent uniform points of the sphere in R^N.
+
+$$h(\phi)=C_N(1-\phi^2)^{(N-3)/2},\quad C_N=\frac{\Gamma(N/2)}{\sqrt\pi\,\Gamma((N-1)/2)},\qquad
+  \tfrac{1+\phi}{2}\sim\mathrm{Beta}\!\left(\tfrac{N-1}2,\tfrac{N-1}2\right),\qquad
+  \tfrac1N\ln h\to s(\phi)=\tfrac12\ln(1-\phi^2).$$
+
+Everything is kept as a logarithm: with e^{alpha N} patterns the interesting probabilities are as small as e^{-alpha N}.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+from scipy import special
+
+# From this order on the uniform expansion is as good as the library's Bessel function, and it never underflows.
+_UNIFORM_FROM = 60.0
+
+# Below this the incomplete beta function is about to underflow.
+_SMALLEST_TAIL = 1e-280
+
+
+def log_density(phi: Float[np.ndarray, "*s"] | float, n: int) -> Float[np.ndarray, "*s"]:
+    r"""$\ln h(\phi)$."""
+    constant = special.gammaln(n / 2) - special.gammaln((n - 1) / 2) - np.log(np.pi) / 2
+    return constant + (n - 3) / 2 * np.log1p(-(np.asarray(phi, dtype=float) ** 2))
+
+
+def log_tail(c: Float[np.ndarray, "*s"] | float, n: int) -> Float[np.ndarray, "*s"]:
+    r"""$\ln\Pr(\phi>c)$ for $0\le c<1$, where $\Pr(\phi>c)=\tfrac12 I_{1-c^2}(\tfrac{N-1}2,\tfrac12)$."""
+    c = np.asarray(c, dtype=float)
+    a, x = (n - 1) / 2, (1 - c) * (1 + c)
+    tail = special.betainc(a, 0.5, x) / 2
+    shown = tail > _SMALLEST_TAIL
+    # Where the tail underflows, the same function as a series of positive terms behind its leading power.
+    log_series = np.log(special.hyp2f1(a + 0.5, 1.0, a + 1, np.where(shown, 0.5, x)))
+    leading = a * np.log(x) + np.log(c + (c == 0)) - np.log(2 * a) - special.betaln(a, 0.5)
+    return np.where(shown, np.log(np.where(shown, tail, 1.0)), leading + log_series)
+
+
+def sample(rng: np.random.Generator, n: int, shape: int | tuple[int, ...]) -> Float[np.ndarray, "..."]:
+    """Independent overlaps."""
+    return 2 * rng.beta((n - 1) / 2, (n - 1) / 2, size=shape) - 1
+
+
+def log_mean_kernel(n: int, beta: float) -> float:
+    r"""$\ln E\,e^{-\beta N(1-\phi)}=\ln\!\big[\Gamma(\tfrac N2)(\tfrac2{\beta N})^{N/2-1}e^{-\beta N}I_{N/2-1}(\beta N)\big]$."""
+    order, z = n / 2 - 1, beta * n
+    return float(special.gammaln(n / 2) + order * np.log(2 / z) - z + log_bessel(order, z))
+
+
+def log_bessel(order: float, z: float) -> float:
+    r"""$\ln I_\nu(z)$ for $\nu\ge0$, $z>0$, at any size: the scaled function, or Debye's uniform expansion.
+
+    $$I_\nu(\nu x)\simeq\frac{e^{\nu\eta}}{\sqrt{2\pi\nu}(1+x^2)^{1/4}}\sum_k\frac{u_k(p)}{\nu^k},\quad
+      p=\frac1{\sqrt{1+x^2}},\quad \eta=\frac1p+\ln\frac x{1+1/p}.$$
+    """
+    if order < _UNIFORM_FROM:
+        return float(np.log(special.ive(order, z)) + z)
+    x = z / order
+    root = np.hypot(1.0, x)
+    p = 1 / root
+    q = p * p
+    series = (
+        1
+        + p * (3 - 5 * q) / (24 * order)
+        + q * (81 - 462 * q + 385 * q**2) / (1152 * order**2)
+        + p * q * (30375 - 369603 * q + 765765 * q**2 - 425425 * q**3) / (414720 * order**3)
+        + q**2
+        * (4465125 - 94121676 * q + 349922430 * q**2 - 446185740 * q**3 + 185910725 * q**4)
+        / (39813120 * order**4)
+    )
+    eta = root + np.log(x / (1 + root))
+    return float(order * eta - np.log(2 * np.pi * order) / 2 - np.log(root) / 2 + np.log(series))

@@ -1,0 +1,241 @@
+"""Store and recall: a small memory for everyday use.
+
+```python
+from sphereflow.memory import DenseMemory
+memory = DenseMemory(images, beta=20.0)
+found = memory.recall(noisy_images, steps=3)
+found.index, found.confidence
+```
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property, partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.interaction import attend
+from sphereflow.memory.energies import LSE, LSR, Energy, Polynomial, products, to_sphere
+from sphereflow.memory.state import REFERENCE_B
+
+KERNELS = ("lse", "lsr", "polynomial")
+SPACES = ("sphere", "euclidean")
+DEFAULT_SHARPNESS = {"lse": 1.0, "lsr": REFERENCE_B, "polynomial": 3}
+
+_QUERIES_AT_ONCE = 128  # of a kernel that needs all its weights at once
+_PATTERNS_AT_ONCE = 4096
+
+
+class DenseMemory:
+    r"""Patterns, an energy whose minima they are, and the way down from a query.
+
+    **Arguments:**
+
+    - `patterns`: (M, N). On the sphere only directions count: patterns and queries are scaled to length $\sqrt N$.
+    - `kernel`: "lse" (softmax attention), "lsr" (compact support: exact recall inside it), "polynomial".
+    - `beta`: the sharpness. For lse the factor of $|x-\xi|^2/2$; for lsr on the sphere the number b of
+      $[1-b(1-\phi)]_+$, in Euclidean space the factor of $|x-\xi|^2/2$; for polynomial the power (2, 3, ...).
+    - `space`: "sphere" or "euclidean".
+    """
+
+    def __init__(self, patterns: Any, kernel: str = "lse", beta: float | None = None, *, space: str = "sphere"):
+        self.kernel = one_of("kernel", kernel, KERNELS)
+        self.space = one_of("space", space, SPACES)
+        self.stored = _rows(patterns, "patterns")
+        self.beta = real_number("beta", DEFAULT_SHARPNESS[kernel] if beta is None else beta, above=0)
+        if kernel == "polynomial":
+            self.beta = whole_number("beta (the power of a polynomial kernel)", int(self.beta), least=2, most=64)
+            if space == "euclidean":
+                raise SphereflowError("a polynomial energy is bounded below on the sphere only; use space='sphere'.")
+        if self.on_sphere and kernel == "lsr" and self.beta <= 1:
+            raise SphereflowError(f"beta of the lsr kernel on the sphere must be above 1, got {self.beta:g}.")
+        self._patterns = self._placed(self.stored, "patterns")
+
+    @property
+    def on_sphere(self) -> bool:
+        return self.space == "sphere"
+
+    @property
+    def dimension(self) -> int:
+        return self.stored.shape[1]
+
+    def __len__(self) -> int:
+        return self.stored.shape[0]
+
+    def __repr__(self) -> str:
+        load = np.log(len(self)) / self.dimension
+        return (
+            f"DenseMemory({len(self)} patterns of dimension {self.dimension}, kernel={self.kernel}, "
+            f"beta={self.beta:g}, {self.space}; load ln(M)/N = {load:.4g})"
+        )
+
+    @property
+    def energy(self) -> Energy:
+        """The energy as a function of the state, for use with the other tools of this package."""
+        if self.kernel == "polynomial":
+            return Polynomial(int(self.beta))
+        if self.kernel == "lsr":
+            return LSR.on_sphere(self.beta, self.dimension) if self.on_sphere else LSR(self.beta)
+        return LSE(self.beta)
+
+    def recall(self, query: Any, steps: int = 1, temperature: float = 0.0, *, seed: int = 0) -> Recall:
+        r"""Let each query come to rest.
+
+        **Arguments:**
+
+        - `query`: (N,) or (Q, N).
+        - `steps`: updates $x'=\sum w_\mu\xi^\mu/\sum w_\mu$ at temperature 0 (one is enough below capacity); Metropolis
+          moves at a temperature above 0.
+        - `temperature`: of the bath; `seed` of its randomness.
+
+        **Returns:** a `Recall`, with `state`, `index`, `pattern`, `confidence`, `energy`, `overlap`.
+        """
+        single = np.ndim(query) == 1
+        rows = _rows(np.asarray(query)[None] if single else query, "query")
+        if rows.shape[1] != self.dimension:
+            raise SphereflowError(f"a query must have dimension {self.dimension}, got {rows.shape[1]}.")
+        whole_number("steps", steps, least=0)
+        real_number("temperature", temperature, least=0)
+        state = self._placed(rows.astype(self.stored.dtype), "query")
+        if temperature > 0:
+            sigma = min(2.4 * temperature / np.sqrt(self.dimension), 0.5)
+            state = _heated(self.energy, self._patterns, state, temperature, sigma, jax.random.key(seed), steps,
+                            self.on_sphere)  # fmt: skip
+        else:
+            for _ in range(steps):
+                state = self._updated(state)
+        return Recall(self, state, single)
+
+    def _updated(self, state: Float[Array, "Q N"]) -> Float[Array, "Q N"]:
+        if self.kernel == "lse":
+            mean = _softmax_average(state, self._patterns, self.beta, self.on_sphere)
+        else:
+            mean = _updated_in_parts(self.energy, state, self._patterns)
+        return to_sphere(mean) if self.on_sphere else mean
+
+    def _placed(self, rows: Float[Array, "k N"], name: str) -> Float[Array, "k N"]:
+        if not self.on_sphere:
+            return rows
+        if not bool(jnp.all(jnp.any(rows != 0, axis=1))):
+            raise SphereflowError(f"{name} must not contain a zero vector: it has no direction on the sphere.")
+        return to_sphere(rows)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Recall:
+    """What came back: the final `state` of each query and what it means. Fields are computed when asked for."""
+
+    memory: DenseMemory
+    states: Float[Array, "Q N"]
+    single: bool = False
+
+    @property
+    def state(self) -> Float[np.ndarray, "..."]:
+        """Where each query came to rest."""
+        return self._shown(np.asarray(self.states))
+
+    @property
+    def index(self) -> Int[np.ndarray, "..."]:
+        """The nearest stored pattern."""
+        return self._shown(np.asarray(self._nearest[0]))
+
+    @property
+    def pattern(self) -> Float[np.ndarray, "..."]:
+        """The nearest stored pattern itself, as it was given."""
+        return np.asarray(self.memory.stored)[self.index]
+
+    @property
+    def overlap(self) -> Float[np.ndarray, "..."]:
+        """The cosine between the state and the nearest pattern."""
+        near = self.memory._patterns[self._nearest[0]]
+        lengths = jnp.linalg.norm(near, axis=1) * jnp.linalg.norm(self.states, axis=1)
+        return self._shown(np.asarray(jnp.sum(near * self.states, axis=1) / jnp.maximum(lengths, 1e-300)))
+
+    @property
+    def confidence(self) -> Float[np.ndarray, "..."]:
+        """The share of the nearest pattern in the sum over all: 1 means that nothing else is heard, 0 that nothing is."""
+        return self._shown(np.asarray(self._nearest[1]))
+
+    @property
+    def energy(self) -> Float[np.ndarray, "..."]:
+        """H at the state; infinite where a compact kernel sees no pattern."""
+        return self._shown(np.asarray(self._nearest[2]))
+
+    @cached_property
+    def _nearest(self) -> tuple[Array, Array, Array]:
+        return _judged(self.memory.energy, self.states, self.memory._patterns)
+
+    def _shown(self, rows: np.ndarray) -> np.ndarray:
+        return rows[0] if self.single else rows
+
+    def __repr__(self) -> str:
+        sure = np.atleast_1d(self.confidence)
+        return f"Recall({len(self.states)} queries, confidence {sure.min():.3g} to {sure.max():.3g})"
+
+
+def _softmax_average(state: Array, patterns: Array, beta: float, on_sphere: bool) -> Array:
+    """Softmax attention with the kernel exp(-beta |x - xi|^2 / 2), by the engine that never holds Q x M numbers."""
+    if on_sphere:  # all lengths are equal, so inner products decide
+        return attend(state, patterns, patterns, beta).average
+    ones = jnp.ones_like(state[:, :1])
+    lengths = jnp.sum(patterns**2, axis=1, keepdims=True)
+    return attend(
+        jnp.concatenate([state, ones], axis=1), jnp.concatenate([patterns, -lengths / 2], axis=1), patterns, beta
+    ).average
+
+
+@eqx.filter_jit
+def _updated_in_parts(energy: Energy, state: Array, patterns: Array) -> Array:
+    return jax.lax.map(lambda x: energy.update(x, patterns), state, batch_size=_QUERIES_AT_ONCE)
+
+
+@eqx.filter_jit
+def _judged(energy: Energy, state: Array, patterns: Array) -> tuple[Array, Array, Array]:
+    """Nearest pattern, its share, and the energy, for some queries at a time."""
+
+    def one(x: Array) -> tuple[Array, Array, Array]:
+        inner, half = products(x, patterns)
+        nearest = jnp.argmin(half - inner)
+        return nearest, energy.share(inner, half, nearest, x.shape[-1]), energy.value(inner, half, x.shape[-1])
+
+    return jax.lax.map(one, state, batch_size=_QUERIES_AT_ONCE)
+
+
+@partial(eqx.filter_jit)
+def _heated(
+    energy: Energy, patterns: Array, x0: Array, temperature: float, sigma: float, key: Array, steps: int,
+    on_sphere: bool,
+) -> Array:  # fmt: skip
+    """Metropolis moves of every query; on the sphere a proposal is brought back to it."""
+
+    def move(carry: tuple[Array, Array], step: Array) -> tuple[tuple[Array, Array], None]:
+        x, before = carry
+        turn, chance = jax.random.split(jax.random.fold_in(key, step))
+        proposal = x + sigma * jax.random.normal(turn, x.shape, x.dtype)
+        proposal = to_sphere(proposal) if on_sphere else proposal
+        after = energy.energy(proposal, patterns)
+        log_ratio = jnp.where(jnp.isfinite(after), (before - after) / temperature, -jnp.inf)
+        taken = jnp.log(jax.random.uniform(chance, before.shape, x.dtype)) < log_ratio
+        return (jnp.where(taken[:, None], proposal, x), jnp.where(taken, after, before)), None
+
+    return jax.lax.scan(move, (x0, energy.energy(x0, patterns)), jnp.arange(steps))[0][0]
+
+
+def _rows(values: Any, name: str) -> Float[Array, "k N"]:
+    try:
+        rows = np.asarray(values)
+        rows = rows.astype(np.float32 if rows.dtype == np.float32 else np.float64)
+    except (TypeError, ValueError):
+        raise SphereflowError(f"{name} must be an array of numbers.") from None
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise SphereflowError(f"{name} must have shape (count, dimension) with neither zero, got {rows.shape}.")
+    if not np.isfinite(rows).all():
+        raise SphereflowError(f"{name} must be finite: it contains NaN or infinity.")
+    return jnp.asarray(rows)

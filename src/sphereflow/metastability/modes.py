@@ -1,0 +1,94 @@
+r"""Saddle to saddle: the slow directions at a plateau.
+
+At a plateau the clusters are almost at rest, with velocities of order $e^{C}$, $C=\max_{i\ne j}\beta(\langle
+x_i,x_j\rangle-1)$. The linearisation of the atoms' field is $e^CJ$; a positive eigenvalue $e^C\mu$ is an unstable
+direction, along which the plateau is left after a time of about $e^{-C}/\mu$. For two clusters of USA at angle u,
+
+$$\mu e^C=(\alpha_1+\alpha_2)e^{-\beta(1-\cos u)}(\beta\sin^2u-\cos u).$$
+
+Inside a cluster everything contracts, at rate 1 (SA) or at the mass of the cluster (USA). Eigenvalues that differ by
+more than ten digits from the largest are drowned by its rounding and are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from sphereflow.metastability.atoms import exponents
+
+_DIGITS = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Modes:
+    """Eigenvalues of the motion of clusters as sign and logarithm of the absolute value, largest first."""
+
+    signs: Float[np.ndarray, "m"]
+    logs: Float[np.ndarray, "m"]
+
+    @property
+    def unstable(self) -> int:
+        """Number of resolved unstable directions."""
+        return int(np.sum(self.signs > 0))
+
+    @property
+    def log_lifetime(self) -> float:
+        """log of 1 / (largest positive eigenvalue): about the log of the time until the plateau is left."""
+        positive = self.logs[self.signs > 0]
+        return float(-positive.max()) if positive.size else np.inf
+
+
+def slow_modes(
+    x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, "k"], beta: float, kind: str = "sa"
+) -> Modes:  # fmt: skip
+    """The resolved slow eigenvalues of clusters at x with the given masses."""
+    if len(x) < 2:
+        return Modes(np.empty(0), np.empty(0))
+    scale, matrix = linearisation(x, masses, beta, kind)
+    values = np.linalg.eigvals(matrix)
+    sizes = np.abs(values)
+    kept = values[sizes > _DIGITS * sizes.max()]
+    kept = kept[np.argsort(-np.abs(kept))]
+    return Modes(np.sign(kept.real), scale + np.log(np.abs(kept)))
+
+
+def linearisation(
+    x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, "k"], beta: float, kind: str
+) -> tuple[float, Float[np.ndarray, "m m"]]:
+    """C and the matrix J of the covariant derivative of the field, in orthonormal tangent coordinates, m = k(d-1)."""
+    k, d = x.shape
+    table = exponents(x, beta)
+    scale = float(table.max())
+    weights = np.exp(table - scale) * masses
+    inner = x @ x.T
+    frames = _frames(x)  # (k, d, d-1)
+    # pulls[i, j] = P_i x_j in the frame of i; turned[i, :, j, :] = P_i restricted to the tangent space of j.
+    pulls = np.einsum("ida,jd->ija", frames, x)
+    turned = np.einsum("ida,jdb->iajb", frames, frames)
+    strength = np.sum(weights * inner, axis=1)
+    stretched = beta * np.einsum("ij,ija,ijb->iab", weights, pulls, pulls)
+    jacobian = beta * np.einsum("ij,ija,jib->iajb", weights, pulls, pulls)
+    jacobian += weights[:, None, :, None] * turned
+    rows = np.arange(k)
+    jacobian[rows, :, rows, :] = stretched - strength[:, None, None] * np.eye(d - 1)
+    if kind == "sa":
+        factor = np.exp(scale)
+        total = masses + factor * weights.sum(axis=1)
+        field = np.einsum("ij,ija->ia", weights, pulls)
+        own = factor * beta * field
+        other = factor * beta * np.einsum("ij,jib->ijb", weights, pulls)
+        change = other.copy()
+        change[rows, rows] = own
+        jacobian = jacobian / total[:, None, None, None]
+        jacobian -= np.einsum("ia,ijb->iajb", field / total[:, None] ** 2, change)
+    size = k * (d - 1)
+    return scale, jacobian.reshape(size, size)
+
+
+def _frames(x: np.ndarray) -> np.ndarray:
+    """An orthonormal basis of the tangent space at each point."""
+    stacked = np.concatenate([x[:, :, None], np.broadcast_to(np.eye(x.shape[1]), (*x.shape, x.shape[1]))], axis=2)
+    return np.linalg.qr(stacked)[0][:, :, 1:]

@@ -1,0 +1,190 @@
+r"""A decoder on the circle: every token is drawn to those before it, in time linear in their number.
+
+$$\dot\theta_j=\sum_{k<j}\omega_{jk}\,w_\beta'(\theta_j-\theta_k)\ \text{("mean")},\qquad
+  \dot\theta_j=\frac1\beta\,\partial_\theta\log\sum_{k<j}\omega_{jk}\,w_\beta(\theta-\theta_k)\Big|_{\theta=\theta_j}\ \text{("softmax")},
+  \qquad w_\beta(\theta)=e^{\beta\cos\theta}.$$
+
+The unnormalised force carries the factor beta of $w_\beta'=-\beta\sin\theta\,e^{\beta\cos\theta}$. With the Fourier series
+$w_\beta=I_0+2\sum_n I_n\cos n\theta$ only the moments $A_n(j)=\sum_{k<j}p_{jk}e^{in\theta_k}$ of the past are needed. They follow the
+recursion $A\leftarrow e^{-\lambda/N}(A+e^{in\theta_j})$, one turn per token, so a step takes time n K.
+
+Columns are independent samples: the tokens of this model are arrays of angles (n, samples), never wrapped. A token is
+computed from earlier ones by operations whose order does not depend on later ones, so with fixed time steps causality
+is exact to the last bit. (Adaptive steps look at all tokens, and are causal up to their tolerance.)
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import special
+
+from sphereflow.dynamics.base import Dynamics, Space
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.evolve.solver import Stepping, solve
+from sphereflow.interaction.expansion import circle_coefficients
+from sphereflow.retrieval.positions import CausalWeights, Exponentials, alibi
+from sphereflow.shapes import ArrayLike
+
+# Without itself in its sum, a token may sit opposite to all others: the softmax denominator falls to e^(-2 beta), and a
+# series in double precision resolves it to 1e-15 e^(2 beta) of itself.
+MOST_SOFTMAX_BETA = 8.0
+
+# e^beta is a plain factor of the unnormalised force.
+MOST_BETA = 600.0
+
+# Moments carried along in one pass over the tokens: few enough to stay in registers and the nearest cache.
+_MODES_PER_PASS = 16
+
+Wave = tuple[Array, Array]  # cosine and sine
+
+
+class CausalCircle(Dynamics):
+    r"""The decoder as a vector field on angles (n, samples).
+
+    **Arguments:**
+
+    - `beta`: inverse temperature. `weights`: positional weights, or a number $\lambda$ for ALiBi of that slope.
+    - `normalise`: "mean" (unnormalised attention, raw kernel, force with its factor beta) or "softmax".
+    - `length`: the N in the distances (j - k)/N, the number of tokens by default. The first tokens of a longer
+      sequence are simulated by giving its length here.
+    - `modes`: Fourier modes; by default as many as make the force accurate to 1e-13 of its scale.
+    """
+
+    space: ClassVar[Space] = "euclidean"
+
+    beta: Float[Array, ""]
+    weights: CausalWeights
+    length: Float[Array, ""] | None
+    normalise: str = eqx.field(static=True)
+    modes: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        beta: float,
+        weights: CausalWeights | float,
+        normalise: str = "mean",
+        *,
+        length: ArrayLike | None = None,
+        modes: int | None = None,
+    ):
+        one_of("normalise", normalise, ("mean", "softmax"))
+        number = real_number("beta", beta, least=0)
+        if normalise == "softmax" and number > MOST_SOFTMAX_BETA:
+            raise SphereflowError(
+                f"softmax on the circle by Fourier modes needs beta at most {MOST_SOFTMAX_BETA:g}, got {number:g}: use "
+                f"decoder(...), which sums over pairs."
+            )
+        real_number("beta", beta, most=MOST_BETA)
+        self.beta = jnp.asarray(number)
+        self.weights = weights if isinstance(weights, CausalWeights) else alibi(real_number("the slope", weights))
+        self.length = None if length is None else jnp.asarray(length, dtype=float)
+        self.normalise = normalise
+        self.modes = force_modes(number) if modes is None else whole_number("modes", modes)
+
+    def field(self, t: Float[Array, ""], x: Float[Array, "n s"]) -> Float[Array, "n s"]:
+        n = x.shape[0]
+        length = jnp.asarray(n, x.dtype) if self.length is None else self.length
+        peak = circle_coefficients(self.modes + 1, self.beta)
+        # n I_n / beta = (I_{n-1} - I_{n+1})/2 also at beta = 0.
+        factors = (peak[2:] - peak[:-2])[None]
+        if self.normalise == "softmax":
+            factors = jnp.stack([factors[0], 2 * peak[1:-1]])
+        if isinstance(self.weights, Exponentials):
+            total = self.weights.normalisers(jnp.arange(n, dtype=x.dtype), length)[:, None]
+            sums = _by_recursion(self.weights, x, factors, length)
+        else:
+            total = (jnp.arange(n, dtype=x.dtype) > 0)[:, None]
+            sums = _by_products(self.weights.matrix(n, length), x, factors)
+        if self.normalise == "mean":
+            return self.beta * jnp.exp(self.beta) * sums[0] / jnp.where(total > 0, total, 1)
+        return sums[0] / jnp.where(total > 0, peak[0] * total + sums[1], 1)
+
+
+def _by_recursion(
+    weights: Exponentials, x: Float[Array, "n s"], factors: Float[Array, "r k"], length: Float[Array, ""]
+) -> tuple[Float[Array, "n s"], ...]:
+    r"""$\sum_m a_m\,\mathrm{Im}(e^{im\theta_j}\bar A_m(j))$ with the first row of factors; the real part with the second, if any.
+
+    Modes are taken in blocks: one pass along the tokens per block, with the moments of the block carried along.
+    """
+    samples, (rows, modes) = x.shape[1], factors.shape
+    size = min(_MODES_PER_PASS, modes)
+    blocks = jnp.pad(factors, ((0, 0), (0, -modes % size))).reshape(rows, -1, size).swapaxes(0, 1)
+    decay = jnp.exp(-weights.slopes / length)[:, None]
+    charge = weights.amplitudes[:, None]
+    waves = jnp.cos(x), jnp.sin(x)
+
+    def one_pass(state: tuple[tuple[Array, ...], Wave, Wave], block: Array) -> tuple[tuple, None]:
+        sums, first, turn = state
+
+        def one_token(past: Wave, here: tuple[Wave, Wave]) -> tuple[Wave, tuple[Array, ...]]:
+            unit, wave = here
+            found = [jnp.zeros_like(unit[0])] * rows
+            moments = []
+            for m in range(size):
+                seen = past[0][m].sum(axis=0), past[1][m].sum(axis=0)
+                found = [f + block[r, m] * part(wave, seen) for r, (f, part) in enumerate(zip(found, _PARTS))]
+                moments.append([decay * (old[m] + charge * new) for old, new in zip(past, wave)])
+                wave = _rotate(wave, unit)
+            return tuple(jnp.stack(parts) for parts in zip(*moments)), tuple(found)
+
+        nothing = jnp.zeros((size, decay.shape[0], samples), x.dtype)
+        found = jax.lax.scan(one_token, (nothing, nothing), (waves, first))[1]
+        return (tuple(a + b for a, b in zip(sums, found)), _rotate(first, turn), turn), None
+
+    turn = jnp.cos(size * x), jnp.sin(size * x)
+    start = (jnp.zeros_like(x),) * rows
+    return jax.lax.scan(one_pass, (start, waves, turn), blocks)[0][0]
+
+
+def _by_products(
+    matrix: Float[Array, "n n"], x: Float[Array, "n s"], factors: Float[Array, "r k"]
+) -> tuple[Float[Array, "n s"], ...]:
+    """The same sums with any matrix of weights, one mode at a time."""
+
+    def one_mode(sums: tuple[Array, ...], mode: tuple[Array, Array]) -> tuple[tuple[Array, ...], None]:
+        m, row = mode
+        wave = jnp.cos(m * x), jnp.sin(m * x)
+        seen = matrix @ wave[0], matrix @ wave[1]
+        return tuple(f + row[r] * part(wave, seen) for r, (f, part) in enumerate(zip(sums, _PARTS))), None
+
+    start = (jnp.zeros_like(x),) * factors.shape[0]
+    order = jnp.arange(1, factors.shape[1] + 1, dtype=x.dtype)
+    return jax.lax.scan(one_mode, start, (order, factors.T))[0]
+
+
+def _imaginary(wave: Wave, seen: Wave) -> Array:
+    return wave[1] * seen[0] - wave[0] * seen[1]
+
+
+def _real(wave: Wave, seen: Wave) -> Array:
+    return wave[0] * seen[0] + wave[1] * seen[1]
+
+
+_PARTS = (_imaginary, _real)
+
+
+def _rotate(wave: Wave, by: Wave) -> Wave:
+    return wave[0] * by[0] - wave[1] * by[1], wave[1] * by[0] + wave[0] * by[1]
+
+
+def force_modes(beta: float, error: float = 1e-13) -> int:
+    r"""The smallest K with $2\sum_{n>K}nI_n(\beta)\le\epsilon\,e^\beta\max(\beta,1)$."""
+    if beta == 0:
+        return 1
+    n = np.arange(1, int(np.sqrt(2 * beta * 80)) + 60)
+    tails = np.cumsum((2 * n * special.ive(n, beta))[::-1])[::-1]  # tails[k] is the sum from k + 1 on
+    return max(1, int(np.argmax(tails <= error * max(beta, 1.0))))
+
+
+def flow(model: CausalCircle, theta: Float[ArrayLike, "n s"], t1: float, *, dt: float = 0.1) -> Float[Array, "n s"]:
+    """Angles at time t1 from angles (n, samples) at time 0, by equal steps of at most `dt` of a fifth-order method."""
+    steps = max(1, int(np.ceil(real_number("t1", t1, above=0) / dt - 1e-9)))
+    stepping = Stepping(jnp.asarray(1e-8), jnp.asarray(t1 / steps), "tsit5", 100_000)
+    return solve(model, jnp.asarray(theta, dtype=float), jnp.asarray([0.0, t1]), stepping).final

@@ -1,0 +1,73 @@
+r"""Linear theory with finitely many tokens, and its two kinds of correlation.
+
+$$U(t)=e^{a_nt\,\omega},\qquad
+  E\cos n(\theta_j(t)-\theta_k(0))=U_{jk}+O(N^{-2})\ \text{(two times)},\qquad
+  E\cos n(\theta_j(t)-\theta_k(t))=(UU^\top)_{jk}+O(N^{-2})\ \text{(equal times)},$$
+
+for independent uniform tokens, with the matrix omega of positional weights. Only the first says what the last token
+knows of the source; the second also counts what both have from common ancestors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+from scipy import integrate, special
+
+from sphereflow.errors import real_number, whole_number
+from sphereflow.retrieval.bessel import log_mass, position
+from sphereflow.retrieval.positions import CausalWeights, alibi
+from sphereflow.retrieval.profile import two_time_influence
+
+
+def weight_matrix(n: int, weights: CausalWeights | float) -> Float[np.ndarray, "n n"]:
+    """The matrix of normalised causal weights; a number is the slope of ALiBi."""
+    chosen = weights if isinstance(weights, CausalWeights) else alibi(real_number("the slope", weights))
+    return np.asarray(chosen.matrix(whole_number("n", n)))
+
+
+def two_time_matrix(weights: Float[np.ndarray, "n n"], growth: float) -> Float[np.ndarray, "n n"]:
+    r"""$U=e^{c\,\omega}$ for a growth $c=a_nt$."""
+    return _apply(weights, np.eye(len(weights)), growth)
+
+
+def two_time_row(weights: Float[np.ndarray, "n n"], growth: float, target: int = -1) -> Float[np.ndarray, "n"]:
+    """One row of U, by default that of the last token, in time n^2: what it knows of each token's start."""
+    start = np.zeros(len(weights))
+    start[target] = 1.0
+    return _apply(weights.T, start, growth)
+
+
+def equal_time_matrix(weights: Float[np.ndarray, "n n"], growth: float) -> Float[np.ndarray, "n n"]:
+    r"""$UU^\top$."""
+    propagator = two_time_matrix(weights, growth)
+    return propagator @ propagator.T
+
+
+def equal_time_correlation(a: float, t: float, sigma: float, s: float, slope: float) -> float:
+    r"""$g_{eq}(\sigma,s)=g(\sigma,s)+\int_0^sg(\sigma,r)\,g(s,r)\,dr$ for s < sigma: N times the covariance at equal times.
+
+    The integral runs over $\log\frac{e^{\lambda r}-1}{\lambda}$, in which the integrand is smooth and decays like $e^{y}$.
+    """
+
+    def integrand(y: float) -> float:
+        r = float(position(y, slope))
+        jacobian = np.exp(y - slope * r)  # dr/dy
+        return float(two_time_influence(a, t, sigma, r, slope) * two_time_influence(a, t, s, r, slope) * jacobian)
+
+    end = float(log_mass(s, slope))
+    shared = integrate.quad(integrand, end - 60, end, epsabs=1e-13, epsrel=1e-12, limit=200)[0]
+    return float(two_time_influence(a, t, sigma, s, slope)) + shared
+
+
+def _apply(matrix: np.ndarray, start: np.ndarray, growth: float) -> np.ndarray:
+    """exp(growth matrix) start by its Taylor series: all terms are positive and the norm of the matrix is one."""
+    # Terms fall below rounding once k! outgrows growth^k.
+    count = int(np.ceil(np.e * growth + 40))
+    total, term = start.copy(), start
+    for k in range(1, count + 1):
+        term = matrix @ term * (growth / k)
+        total = total + term
+        if special.xlogy(k, growth) - special.gammaln(k + 1) < -45 and k > growth:
+            break
+    return total

@@ -1,0 +1,207 @@
+r"""How much of a token at position sigma0 can be read off the last one: the retrieval profile in closed form.
+
+$$\mathcal S_t(\sigma_0)=\sum_{n\ge1}\omega_n\,g_{a_n}(t,1;\sigma_0),\qquad
+  g_a(t,\sigma;\sigma_0)=k_\lambda(\sigma,\sigma_0)\,\psi_{at}(Y),\qquad
+  \text{accuracy}=\text{baseline}+\frac1N\,\text{excess}(\sigma_0)+\cdots$$
+
+The soft readout is a periodic Gaussian of standard deviation $\pi/M$: $\omega_n=e^{-\pi^2n^2/2M^2}$, baseline
+$\sqrt{\pi/2}/M$, excess $\frac{\sqrt{2\pi}}M\mathcal S_t$. The hard readout is the nearest of M codewords:
+$\omega_n=\frac{2\sin(n\pi/M)}{\pi n}$, baseline 1/M, excess $\mathcal S_t$. Profiles of several heads add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.retrieval.bessel import (
+    graphon,
+    growth_rates,
+    hazard,
+    log_psi,
+    mode_count,
+    psi,
+    separation,
+)
+from sphereflow.shapes import ArrayLike
+
+Readout = Literal["soft", "hard"]
+READOUTS = ("soft", "hard")
+
+
+def two_time_influence(a: float, t: float, sigma: ArrayLike, sigma0: ArrayLike, slope: float) -> np.ndarray:
+    r"""$g_a(t,\sigma;\sigma_0)$: N times the covariance of a wave at time t, position sigma, with itself at time 0, position sigma0.
+
+    Zero if sigma0 lies after sigma. For the covariance of both at time t see `equal_time_correlation`.
+    """
+    return graphon(sigma, sigma0, slope) * psi(a * t, separation(sigma, sigma0, slope))
+
+
+def critical_time(beta: float, slope: float, vocab: int, readout: Readout = "soft") -> float:
+    r"""$t_{crit}=2(1-e^{-\lambda})\frac{\sum\omega_na_n}{\sum\omega_na_n^2}$: recency is lost from then on. Not positive if $\lambda\le0$."""
+    rates = growth_rates(beta)
+    scale = rates.max()
+    weights = readout_weights(vocab, len(rates), readout)
+    ratio = np.sum(weights * (rates / scale)) / np.sum(weights * (rates / scale) ** 2)
+    return float(-2 * np.expm1(-slope) * ratio / scale)
+
+
+def theorem_time(beta: float, slope: float) -> float:
+    r"""$\min\{3-\sqrt3,\,2(1-e^{-\lambda})\}/\sup_na_n$: until then a U-shape is proved, whatever the vocabulary."""
+    return float(min(3 - np.sqrt(3), -2 * np.expm1(-slope)) / growth_rates(beta).max())
+
+
+def readout_weights(vocab: int, count: int, readout: Readout = "soft") -> np.ndarray:
+    r"""$\omega_1,\dots,\omega_{count}$ of the readout."""
+    n = np.arange(1, count + 1)
+    if readout == "soft":
+        return np.exp(-((np.pi * n / vocab) ** 2) / 2)
+    return 2 * np.sin(n * np.pi / vocab) / (np.pi * n)
+
+
+@dataclass(frozen=True)
+class Head:
+    """An attention head with its weight in the readout."""
+
+    weight: float
+    beta: float
+    slope: float
+
+    def __post_init__(self) -> None:
+        real_number("a head's weight", self.weight)
+        real_number("beta", self.beta, above=0)
+        growth_rates(self.beta)
+        real_number("the slope", self.slope, least=-500, most=500)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A position at which a profile turns: a minimum or a maximum."""
+
+    sigma0: float
+    score: float
+    kind: Literal["minimum", "maximum"]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The retrieval profile of one or several heads at time t, for a vocabulary of M codewords."""
+
+    heads: tuple[Head, ...]
+    t: float
+    vocab: int
+    readout: Readout = "soft"
+
+    def __post_init__(self) -> None:
+        if not self.heads:
+            raise SphereflowError("a profile needs at least one head.")
+        real_number("t", self.t, above=0)
+        whole_number("vocab", self.vocab)
+        one_of("readout", self.readout, READOUTS)
+
+    @property
+    def baseline(self) -> float:
+        """The accuracy of a readout that knows nothing."""
+        return float(np.sqrt(np.pi / 2) / self.vocab) if self.readout == "soft" else 1 / self.vocab
+
+    def score(self, sigma0: ArrayLike) -> np.ndarray:
+        r"""$\mathcal S_t(\sigma_0)$ for positions in (0, 1]."""
+        return self._sum(_positions(sigma0), derivative=False)
+
+    def excess(self, sigma0: ArrayLike) -> np.ndarray:
+        """N (accuracy - baseline) to leading order."""
+        scale = np.sqrt(2 * np.pi) / self.vocab if self.readout == "soft" else 1.0
+        return scale * self.score(sigma0)
+
+    def log_score(self, sigma0: ArrayLike) -> np.ndarray:
+        """log S, which stays finite where S does not fit a number; one head of positive weight, soft readout."""
+        if len(self.heads) != 1 or self.heads[0].weight <= 0 or self.readout != "soft":
+            raise SphereflowError("the logarithm of a profile needs one head of positive weight and the soft readout.")
+        sigma0 = _positions(sigma0)
+        head = self.heads[0]
+        with np.errstate(divide="ignore"):
+            logs = [np.log(w) + log_psi(a * self.t, separation(1.0, sigma0, head.slope)) for w, a in self._modes(head)]
+        return np.log(head.weight) + np.log(graphon(1.0, sigma0, head.slope)) + np.logaddexp.reduce(logs)
+
+    def steepness(self, sigma0: ArrayLike) -> np.ndarray:
+        r"""$\sigma_0\,\mathcal S_t'(\sigma_0)$, which stays moderate as $\sigma_0\to0$; at 1 the slope of the end."""
+        return self._sum(_positions(sigma0), derivative=True)
+
+    def turns(self) -> tuple[Turn, ...]:
+        """All minima and maxima inside (0, 1), in order of position, found as sign changes of the derivative."""
+        from scipy.optimize import brentq
+
+        grid = _search_grid()
+        slopes = self.steepness(grid)
+        found = []
+        for i in np.flatnonzero(np.sign(slopes[:-1]) * np.sign(slopes[1:]) < 0):
+            at = float(brentq(lambda s: float(self.steepness(s)), grid[i], grid[i + 1], xtol=1e-300, rtol=1e-14))
+            found.append(Turn(at, float(self.score(at)), "minimum" if slopes[i] < 0 else "maximum"))
+        return tuple(found)
+
+    @property
+    def minimiser(self) -> float | None:
+        """The position that is retrieved worst, if it lies inside (0, 1) and the profile turns there."""
+        minima = [turn for turn in self.turns() if turn.kind == "minimum"]
+        return min(minima, key=lambda turn: turn.score).sigma0 if minima else None
+
+    @property
+    def shape(self) -> str:
+        """In words: U-shaped, decreasing, increasing, or with so many wells."""
+        turns = self.turns()
+        wells = sum(turn.kind == "minimum" for turn in turns)
+        if not turns:
+            return "decreasing" if self.steepness(1.0) <= 0 else "increasing"
+        if len(turns) == 1:
+            return "U-shaped" if wells else "hump-shaped"
+        return f"{wells} well{'s' * (wells != 1)}"
+
+    def _modes(self, head: Head) -> list[tuple[float, float]]:
+        count = mode_count(head.beta)
+        return list(zip(readout_weights(self.vocab, count, self.readout), growth_rates(head.beta), strict=True))
+
+    def _sum(self, sigma0: np.ndarray, *, derivative: bool) -> np.ndarray:
+        total = np.zeros_like(sigma0)
+        with np.errstate(over="ignore"):
+            for head in self.heads:
+                y = separation(1.0, sigma0, head.slope)
+                density = head.weight * graphon(1.0, sigma0, head.slope)
+                for weight, a in self._modes(head):
+                    wave = np.exp(log_psi(a * self.t, y))
+                    if derivative:
+                        bend = sigma0 * hazard(sigma0, head.slope) * np.exp(log_psi(a * self.t, y, order=2))
+                        wave = head.slope * sigma0 * wave - bend
+                    total = total + density * weight * wave
+        return total
+
+
+def profile(
+    beta: float, slope: float, t: float, vocab: int = 8, *, readout: Readout = "soft", weight: float = 1.0
+) -> Profile:
+    """The profile of a single head."""
+    return Profile((Head(weight, beta, slope),), t, vocab, readout)
+
+
+def several_heads(heads: Sequence[Sequence[float]], t: float, vocab: int = 8, *, readout: Readout = "soft") -> Profile:
+    """The profile of heads given as (weight, beta, slope)."""
+    rows = [tuple(float(x) for x in row) for row in heads]
+    if any(len(row) != 3 for row in rows):
+        raise SphereflowError("every head is three numbers: weight, beta, slope.")
+    return Profile(tuple(Head(*row) for row in rows), t, vocab, readout)
+
+
+def _positions(sigma0: ArrayLike) -> np.ndarray:
+    values = np.asarray(sigma0, dtype=float)
+    if values.size == 0 or not np.all((values > 0) & (values <= 1)):
+        raise SphereflowError("positions sigma0 must lie in (0, 1].")
+    return values
+
+
+def _search_grid() -> np.ndarray:
+    """Fine towards both ends: the minimum moves to 0 with t, and to 1 at the critical time."""
+    early = np.concatenate([np.geomspace(1e-300, 1e-8, 300), np.geomspace(1e-8, 0.1, 400)[1:]])
+    return np.concatenate([early, np.linspace(0.1, 0.9, 600)[1:-1], 1 - np.geomspace(0.1, 1e-12, 300)])

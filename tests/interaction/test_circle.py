@@ -1,0 +1,197 @@
+"""The Fourier engine on the circle, against pair-by-pair sums."""
+
+import expansion_oracle as oracle
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sphereflow.errors import SphereflowError
+from sphereflow.interaction import PositionWeights, attend, engines
+from sphereflow.interaction.circle import circle_energy
+from sphereflow.interaction.expansion import circle_modes
+
+RNG = np.random.default_rng(0)
+
+
+def fourier(queries, keys, values, beta, *, weights=None, **options):
+    """The engine, given NumPy arrays."""
+    weights = None if weights is None else jnp.asarray(weights)
+    return engines.fourier(*(jnp.asarray(x) for x in (queries, keys, values)), beta, weights=weights, **options)
+
+
+@pytest.mark.parametrize("nufft", [False, True])
+@pytest.mark.parametrize(
+    ("beta", "tol", "modes"),
+    [(1.0, 1e-8, 12), (10.0, 1e-8, 27), (100.0, 1e-4, 60), (100.0, 1e-11, 85), (1000.0, 1e-8, 232), (1e4, 1e-11, 821)],
+)
+def test_isolated_tokens_keep_their_relative_accuracy(beta, tol, modes, nufft):
+    x = oracle.circle(oracle.isolated())
+    found = fourier(x, x, x, beta, modes=modes, tol=tol, unit_queries=True, nufft=nufft)
+    average, log_z = oracle.attention(x, x, x, beta)
+    of_average, of_z = oracle.worst_errors(found.attended, average, log_z, x)
+    assert of_average <= tol
+    assert of_z <= (tol if tol > 1e-11 else 5e-12)
+    assert float(found.error_bound) <= tol
+
+
+def test_series_alone_meets_the_rule_for_self_attention():
+    """Without recomputed rows: modes for tol/n are enough even for tokens that see only themselves."""
+    x = oracle.circle(oracle.isolated())
+    found = fourier(x, x, x, 100.0, modes=85, unit_queries=True, nufft=False, rescue=False)
+    _, of_z = oracle.worst_errors(found.attended, *oracle.attention(x, x, x, 100.0), x)
+    assert of_z < 5e-12
+
+
+def test_far_queries_are_computed_directly():
+    keys = oracle.circle(0.4 * (2 * (np.arange(200) + 0.5) / 200 - 1))
+    queries = oracle.circle([1.0, 1.5, 2.0, 3.0])
+    found = fourier(queries, keys, keys, 100.0, modes=90, tol=1e-8, unit_queries=True)
+    expected = [5.5992916e-10, 2.583502e-26, 2.493508e-47, 5.700442e-83]
+    np.testing.assert_allclose(np.exp(found.attended.log_partition), expected, rtol=1e-6)
+    assert int(found.recomputed) == 4
+    noise = fourier(queries, keys, keys, 100.0, modes=90, tol=1e-8, unit_queries=True, rescue=False)
+    assert float(noise.error_bound) > 1  # without the second look the answer says that it is worthless
+
+
+@pytest.mark.parametrize("nufft", [False, True])
+@given(
+    seed=st.integers(0, 2**31),
+    beta=st.sampled_from([0.0, 0.3, 7.0, 150.0, 4e4, 1e6]),
+    spread=st.sampled_from([1e-9, 1e-3, 0.3, 10.0]),
+    tol=st.sampled_from([1e-5, 1e-9]),
+    antipodal=st.booleans(),
+    weighted=st.booleans(),
+    cross=st.booleans(),
+)
+def test_tolerance_is_a_promise(nufft, seed, beta, spread, tol, antipodal, weighted, cross):
+    rng = np.random.default_rng(seed)
+    n, m = 150, 40
+    theta = rng.integers(0, 3, n) + spread * rng.normal(size=n)
+    theta[: n // 4] += np.pi * antipodal
+    theta[-1] = rng.uniform(-np.pi, np.pi)
+    keys = oracle.circle(theta)
+    queries = oracle.circle(rng.uniform(-np.pi, np.pi, m)) if cross else keys
+    values = rng.normal(size=(n, 3))
+    weights = rng.exponential(size=n) if weighted else None
+    found = fourier(queries, keys, values, beta, weights=weights, tol=tol, unit_queries=True, nufft=nufft)
+    expected = oracle.attention(queries, keys, values, beta, weights)
+    # Rounding the coordinates of the tokens alone moves every score by beta times 1e-16.
+    slack = tol + beta * 4e-16
+    of_average, of_z = oracle.worst_errors(found.attended, *expected, values)
+    assert of_average <= slack
+    assert of_z <= slack
+
+
+@pytest.mark.parametrize("nufft", [False, True])
+def test_queries_of_any_length(nufft):
+    """Scores <B^T x, y> with a matrix that is not symmetric; one query is zero."""
+    x = oracle.circle(oracle.isolated(300))
+    b = np.array([[0.9, -1.3], [0.4, 0.6]])
+    queries = x @ b
+    queries[7] = 0
+    found = fourier(queries, x, x, 20.0, tol=1e-10, nufft=nufft)
+    of_average, of_z = oracle.worst_errors(found.attended, *oracle.attention(queries, x, x, 20.0), x)
+    assert of_average < 1e-10
+    assert of_z < 1e-10
+    wrong = fourier(x @ b.T, x, x, 20.0, tol=1e-10)
+    assert np.abs(np.asarray(wrong.attended.average - found.attended.average)).max() > 0.01
+
+
+def test_angles_wrap_around():
+    theta = oracle.isolated(100)
+    x = oracle.circle(theta)
+    far = np.stack([np.cos(theta + 2000 * np.pi), np.sin(theta + 2000 * np.pi)], axis=1)
+    here, there = (fourier(y, y, y, 30.0, unit_queries=True, nufft=True).attended for y in (x, far))
+    np.testing.assert_allclose(here.average, there.average, atol=1e-10)
+
+
+def test_energy_of_known_measures():
+    one = jnp.asarray(oracle.circle([0.7]))
+    assert float(circle_energy(one, jnp.ones(1), jnp.asarray(5.0), 30)) == pytest.approx(1 / 10, rel=1e-13)
+    ring = jnp.asarray(oracle.circle(2 * np.pi * np.arange(200) / 200))
+    w = jnp.full(200, 1 / 200)
+    assert float(circle_energy(ring, w, jnp.asarray(5.0), 30)) == pytest.approx(np.i0(5.0) * np.exp(-5) / 10, rel=1e-13)
+    found = fourier(ring, ring, ring, 5.0, unit_queries=True).attended
+    np.testing.assert_allclose(np.exp(found.log_partition), np.i0(5.0) * np.exp(-5), rtol=1e-13)
+    x = oracle.circle(oracle.isolated(50))
+    log_z = oracle.attention(x, x, x, 5.0)[1]
+    found = float(circle_energy(jnp.asarray(x), jnp.full(53, 1 / 53), jnp.asarray(5.0), 40))
+    assert found == pytest.approx(np.exp(log_z).mean() / 10, rel=1e-13)
+
+
+def test_energy_identity():
+    """Along the unnormalised flow dE/dt is the mean square speed."""
+    x = jnp.asarray(oracle.circle(oracle.isolated(60)))
+    w = jnp.full(63, 1 / 63)
+    beta, modes = jnp.asarray(10.0), 60
+
+    def speed(x):
+        found = fourier(x, x, x, beta, modes=modes, unit_queries=True).attended
+        pull = found.average * jnp.exp(found.log_partition)[:, None]
+        return pull - jnp.sum(pull * x, axis=1, keepdims=True) * x
+
+    v = speed(x)
+    rate = jax.jvp(lambda y: circle_energy(y, w, beta, modes), (x,), (v,))[1]
+    assert float(rate) == pytest.approx(float(jnp.mean(jnp.sum(v**2, axis=1))), rel=1e-10)
+
+
+@pytest.mark.parametrize("nufft", [False, True])
+def test_derivatives_are_those_of_the_direct_sum(nufft):
+    x = jnp.asarray(oracle.circle(oracle.isolated(80)))
+    values, w = jnp.asarray(RNG.normal(size=(83, 2))), jnp.asarray(RNG.uniform(0.5, 1.5, 83))
+
+    def through(engine):
+        def score(x, values, w, beta):
+            found = engine(x, values, w, beta)
+            return jnp.sum(found.average**2) + jnp.sum(found.log_partition)
+
+        reverse = jax.grad(score, argnums=(0, 1, 2, 3))(x, values, w, jnp.asarray(12.0))
+        forward = jax.jvp(lambda y: score(y, values, w, jnp.asarray(12.0)), (x,), (x[::-1],))[1]
+        return [*reverse, forward]
+
+    fast = through(lambda x, v, w, b: fourier(x, x, v, b, weights=w, modes=50, unit_queries=True, nufft=nufft).attended)
+    slow = through(lambda x, v, w, b: attend(x, x, v, b, weights=w))
+    for a, b in zip(fast, slow, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-10 * np.abs(np.asarray(b)).max())
+
+
+def test_derivative_of_recomputed_rows():
+    keys, query = jnp.asarray(oracle.circle([0.0, 0.2])), jnp.asarray(oracle.circle([2.5]))
+
+    def log_z(engine):
+        return jax.grad(lambda q: engine(q).log_partition[0])(query)
+
+    fast = log_z(lambda q: fourier(q, keys, keys, 200.0, modes=120, unit_queries=True).attended)
+    np.testing.assert_allclose(fast, log_z(lambda q: attend(q, keys, keys, 200.0)), rtol=1e-12)
+
+
+def test_replicas_by_vmap():
+    theta = RNG.uniform(-np.pi, np.pi, (3, 50))
+    x = jnp.asarray(np.stack([np.cos(theta), np.sin(theta)], axis=-1))
+    many = jax.vmap(lambda y: fourier(y, y, y, 9.0, modes=40, unit_queries=True).attended.average)(x)
+    for row, y in zip(many, x, strict=True):
+        np.testing.assert_allclose(row, oracle.attention(y, y, y, 9.0)[0], atol=1e-12)
+
+
+def test_single_precision():
+    x = oracle.circle(RNG.uniform(-np.pi, np.pi, 500)).astype(np.float32)
+    found = fourier(x, x, x, 5.0, tol=1e-3, unit_queries=True)
+    assert found.attended.average.dtype == np.float32
+    of_average, of_z = oracle.worst_errors(found.attended, *oracle.attention(x, x, x, 5.0), x)
+    assert max(of_average, of_z) < 1e-4
+
+
+def test_requests_that_cannot_be_served():
+    x = jnp.asarray(oracle.circle([0.0, 1.0]))
+    with pytest.raises(SphereflowError, match="beta is traced"):
+        jax.jit(lambda b: fourier(x, x, x, b, unit_queries=True))(1.0)
+    with pytest.raises(SphereflowError, match="queries are traced"):
+        jax.jit(lambda y: fourier(y, x, x, 1.0))(x)
+    with pytest.raises(SphereflowError, match="dimension d=2"):
+        fourier(jnp.eye(3), jnp.eye(3), jnp.eye(3), 1.0)
+    with pytest.raises(SphereflowError, match="PositionWeights"):
+        fourier(x, x, x, 1.0, mask=PositionWeights(lambda i, j: -0.0 * (i + j)))
+    assert circle_modes(1e6, 1e-16) < 10_000

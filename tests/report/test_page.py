@@ -1,0 +1,175 @@
+"""The page: one file that needs nothing else, can be read by anyone, and shows what was measured."""
+
+import itertools
+import math
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from sphereflow.claims import Claim, Measurement, Paper
+from sphereflow.report import reproduce
+from sphereflow.report.entries import entries, number, worst
+from sphereflow.report.formula import formula, prose, typeset_number
+from sphereflow.report.page import page, seconds
+
+VOID = {"meta", "img", "br", "hr", "input", "link"}
+LOADING = {"src", "href", "srcset", "poster", "data", "action"}
+
+
+@pytest.fixture(scope="module")
+def html(report) -> str:
+    return page(report)
+
+
+class Reader(HTMLParser):
+    """Checks that tags are balanced, and keeps what matters of them."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == [], "tags that are never closed"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+        self.text += " " if tag in {"dt", "dd", "td", "th", "p"} else ""
+
+    def handle_data(self, data):
+        if "style" not in self.open and "script" not in self.open:
+            self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def test_the_page_needs_nothing_from_elsewhere(html):
+    reader = Reader(html)
+    for tag, attributes in reader.tags:
+        for name, value in attributes.items():
+            assert not (name in LOADING and value is None)
+            if name in LOADING and not str(value).startswith(("#", "data:image/")):
+                assert tag == "a"
+                assert str(value).startswith("https://arxiv.org/abs/")
+    assert "@import" not in html
+    assert "url(" not in html
+    assert {"link", "iframe", "object", "embed"}.isdisjoint(tag for tag, _ in reader.tags)
+
+
+def test_the_page_can_be_read_aloud(html):
+    reader = Reader(html)
+    levels = [int(tag[1]) for tag, _ in reader.tags if tag in {"h1", "h2", "h3", "h4"}]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert all(image["alt"] for image in reader.all("img"))
+    assert all("scope" in cell for cell in reader.all("th"))
+    assert reader.all("html")[0]["lang"] == "en"
+    ids = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_text_is_escaped_and_formulas_are_mathml(html):
+    assert "<inscribed>" not in html
+    assert "On circles &amp; their &lt;inscribed&gt; polygons" in html
+    assert html.count("<math") >= 5
+    assert 'alttext="p_k = 2k' in html
+    assert "U+22FF" not in html
+    assert "⋿" not in html
+
+
+def test_a_formula_that_cannot_be_set_is_shown_as_latex(html):
+    assert r'<code class="latex">\unknowncommand{2}</code>' in html
+    assert r'<code class="latex">\frac{1}{</code>' in html
+
+
+def test_what_the_page_tells(html):
+    text = " ".join(Reader(html).text.split())
+    for words in (
+        "8 claims of 2 papers: 2 hold, 1 refuted, 5 fail",
+        "counterexample A polygon with 100,000 sides has perimeter 6.28318, not 6.28571.",
+        "why this tolerance Each of the k sides",
+        "what would falsify it A perimeter that differs",
+        "parameters k = 3 to 6144, radius = 1",
+        "6.285714286",  # the printed value of the refuted claim
+        "… 6 more",
+        "n must be a whole number of at least 1, got -3.",
+        "This figure could not be drawn: RuntimeError: the pencil broke",
+        "title = {Measurement of a Circle}",
+        "preset paper",
+        "jax",
+    ):
+        assert words in text
+
+
+def test_the_same_results_give_the_same_page(report, html):
+    assert page(report) == html
+
+
+def test_many_entries_are_cut_and_counted():
+    claim = Claim("many", "", "", lambda run: measurement)
+    measurement = Measurement(np.zeros(700), np.zeros(700), 1.0, "")
+    paper = Paper("p", "P", ("A",), 2000, "", "", claims=[claim])
+    text = " ".join(Reader(page(reproduce(paper, progress=False))).text.split())
+    assert "… 694 more; " in text
+    assert "… 200 more in results.json" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (1 / 3, 4, "0.3333"), (6.0, 4, "6"), (1.5e-9, 2, "1.5e-9"), (-2e20, 3, "-2e20"), (math.nan, 4, "nan"),
+        (-math.inf, 4, "-inf"), (123456.7, 4, "1.235e5"), (1.23456e-4, 3, "1.23e-4"), (0.0, 4, "0"),
+        (6144.0, 4, "6144"), (6e-12, 2, "6e-12"), (1e-20, 12, "1e-20"),
+    ],
+)  # fmt: skip
+def test_numbers_are_short(value, digits, text):
+    assert number(value, digits) == text
+
+
+def test_digits_show_what_the_tolerance_can_see():
+    (row,) = entries(Measurement(math.pi, math.pi + 1e-9, 1e-8, ""))
+    assert (row.predicted, row.measured) == ("3.141592654", "3.141592655")
+    assert row.used == pytest.approx(0.1, rel=1e-6)
+
+
+def test_entries_are_labelled_by_name_row_or_place():
+    def labels(shape, names=()):
+        return [row.label for row in entries(Measurement(np.zeros(shape), np.zeros(shape), 1.0, "", names))]
+
+    assert labels(()) == [""]
+    assert labels(2, ("a", "b")) == ["a", "b"]
+    assert labels((2, 2), ("a", "b")) == ["a, 1", "a, 2", "b, 1", "b, 2"]
+    assert labels((2, 2)) == ["1, 1", "1, 2", "2, 1", "2, 2"]
+
+
+def test_the_worst_entry_is_the_one_nearest_to_its_tolerance():
+    rows = entries(Measurement([0, 0, 0], [5, 0.9, 0], [10, 1, 0], "", ("a", "b", "c")))
+    assert worst(rows).label == "b"
+    assert math.isinf(worst(entries(Measurement(0, math.nan, 1, ""))).used)
+
+
+def test_html_in_formulas_stays_text():
+    assert "<script>" not in formula(r"\text{<script>alert(1)</script>}")
+    assert "<b>" not in prose("a <b> `<b>` $x<y$")
+    assert prose("costs $5") == "costs $5"
+
+
+def test_powers_of_ten_are_typeset():
+    assert typeset_number("-1.5e-9") == "−1.5\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10<sup>−9</sup>"
+    assert typeset_number("inf") == "inf"
+
+
+def test_durations_in_words():
+    assert [seconds(s) for s in (0.042, 12.34, 245, 7380)] == ["0.04 s", "12.3 s", "4 min 05 s", "2 h 03 min"]
