@@ -25,7 +25,7 @@ def fourier(queries, keys, values, beta, *, weights=None, **options):
 @pytest.mark.parametrize("nufft", [False, True])
 @pytest.mark.parametrize(
     ("beta", "tol", "modes"),
-    [(1.0, 1e-8, 12), (10.0, 1e-8, 27), (100.0, 1e-4, 60), (100.0, 1e-11, 85), (1000.0, 1e-8, 232), (1e4, 1e-11, 821)],
+    [(1.0, 1e-8, 12), (100.0, 1e-4, 60), (100.0, 1e-11, 85), (1e4, 1e-11, 821)],
 )
 def test_isolated_tokens_keep_their_relative_accuracy(beta, tol, modes, nufft):
     x = oracle.circle(oracle.isolated())
@@ -59,24 +59,24 @@ def test_far_queries_are_computed_directly():
 @pytest.mark.parametrize("nufft", [False, True])
 @given(
     seed=st.integers(0, 2**31),
-    beta=st.sampled_from([0.0, 0.3, 7.0, 150.0, 4e4, 1e6]),
-    spread=st.sampled_from([1e-9, 1e-3, 0.3, 10.0]),
+    beta=st.sampled_from([0.0, 0.3, 7.0, 60.0, 500.0, 4e4, 1e6]),
+    spread=st.sampled_from([0.0, 1e-9, 1e-3, 0.3, 10.0]),
     tol=st.sampled_from([1e-5, 1e-9]),
     antipodal=st.booleans(),
-    weighted=st.booleans(),
     cross=st.booleans(),
 )
-def test_tolerance_is_a_promise(nufft, seed, beta, spread, tol, antipodal, weighted, cross):
+def test_tolerance_is_a_promise(nufft, seed, beta, spread, tol, antipodal, cross):
+    """Also with too few modes: the engine then notices, and computes the rows directly."""
     rng = np.random.default_rng(seed)
-    n, m = 150, 40
+    n = 120
     theta = rng.integers(0, 3, n) + spread * rng.normal(size=n)
     theta[: n // 4] += np.pi * antipodal
     theta[-1] = rng.uniform(-np.pi, np.pi)
     keys = oracle.circle(theta)
-    queries = oracle.circle(rng.uniform(-np.pi, np.pi, m)) if cross else keys
-    values = rng.normal(size=(n, 3))
-    weights = rng.exponential(size=n) if weighted else None
-    found = fourier(queries, keys, values, beta, weights=weights, tol=tol, unit_queries=True, nufft=nufft)
+    queries = oracle.circle(rng.uniform(-np.pi, np.pi, n)) if cross else keys
+    values, weights = rng.normal(size=(n, 2)), rng.exponential(size=n)
+    modes = 64 if beta < 1e4 else 9000
+    found = fourier(queries, keys, values, beta, weights=weights, tol=tol, modes=modes, unit_queries=True, nufft=nufft)
     expected = oracle.attention(queries, keys, values, beta, weights)
     # Rounding the coordinates of the tokens alone moves every score by beta times 1e-16.
     slack = tol + beta * 4e-16
@@ -134,7 +134,7 @@ def test_energy_identity():
         return pull - jnp.sum(pull * x, axis=1, keepdims=True) * x
 
     v = speed(x)
-    rate = jax.jvp(lambda y: circle_energy(y, w, beta, modes), (x,), (v,))[1]
+    rate = jnp.vdot(jax.jit(jax.grad(lambda y: circle_energy(y, w, beta, modes)))(x), v)
     assert float(rate) == pytest.approx(float(jnp.mean(jnp.sum(v**2, axis=1))), rel=1e-10)
 
 
@@ -148,9 +148,7 @@ def test_derivatives_are_those_of_the_direct_sum(nufft):
             found = engine(x, values, w, beta)
             return jnp.sum(found.average**2) + jnp.sum(found.log_partition)
 
-        reverse = jax.grad(score, argnums=(0, 1, 2, 3))(x, values, w, jnp.asarray(12.0))
-        forward = jax.jvp(lambda y: score(y, values, w, jnp.asarray(12.0)), (x,), (x[::-1],))[1]
-        return [*reverse, forward]
+        return jax.jit(jax.grad(score, argnums=(0, 1, 2, 3)))(x, values, w, jnp.asarray(12.0))
 
     fast = through(lambda x, v, w, b: fourier(x, x, v, b, weights=w, modes=50, unit_queries=True, nufft=nufft).attended)
     slow = through(lambda x, v, w, b: attend(x, x, v, b, weights=w))
@@ -162,7 +160,7 @@ def test_derivative_of_recomputed_rows():
     keys, query = jnp.asarray(oracle.circle([0.0, 0.2])), jnp.asarray(oracle.circle([2.5]))
 
     def log_z(engine):
-        return jax.grad(lambda q: engine(q).log_partition[0])(query)
+        return jax.jit(jax.grad(lambda q: engine(q).log_partition[0]))(query)
 
     fast = log_z(lambda q: fourier(q, keys, keys, 200.0, modes=120, unit_queries=True).attended)
     np.testing.assert_allclose(fast, log_z(lambda q: attend(q, keys, keys, 200.0)), rtol=1e-12)

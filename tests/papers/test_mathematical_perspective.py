@@ -206,7 +206,7 @@ def test_a_frozen_radius_is_seen():
 
 
 def test_points_of_a_cube_are_not_uniform():
-    n, d, beta = 2048, 3, 8.0
+    n, d, beta = 1024, 3, 8.0
     x = np.random.default_rng(0).uniform(-1, 1, (n, d))
     x = jnp.asarray(np.pad(x / np.linalg.norm(x, axis=1, keepdims=True), ((0, 0), (0, 5))))
     distance = abs(energy.pair_energy(x, beta) - energy.uniform_energy(d, beta))

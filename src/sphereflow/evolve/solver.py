@@ -126,5 +126,5 @@ def _controller(model: Dynamics, times: Array, stepping: Stepping) -> diffrax.Ab
 
 
 def _diffrax_event(event: Callable[[Array], Array], unit: Callable[[Array], Array]) -> diffrax.Event:
-    finder = optimistix.Bisection(rtol=1e-12, atol=1e-12)  # type: ignore[call-arg]
+    finder: Any = optimistix.Bisection(rtol=1e-12, atol=1e-12)  # type: ignore[call-arg]
     return diffrax.Event(lambda t, y, args, **_: event(unit(y)), root_finder=finder)

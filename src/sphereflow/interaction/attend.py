@@ -45,14 +45,14 @@ def attend(
     """
     _check_shapes(queries, keys, values, weights)
     symmetric = self_attention and queries is keys
+    plain = symmetric and values is keys and weights is None
     bounded = self_attention and (mask is None or mask.sees_itself)
     dtype = jnp.result_type(queries, keys, values)
     queries, keys, values, beta = (jnp.asarray(x, dtype) for x in (queries, keys, values, beta))
     n = keys.shape[0]
     w = jnp.full(n, 1 / n, dtype) if weights is None else jnp.asarray(weights, dtype)
-    return direct_attention(
-        queries, keys, values, beta, w, mask, bounded=bounded, symmetric=symmetric, block=default_block()
-    )
+    promises = {"bounded": bounded, "symmetric": symmetric, "plain": plain}
+    return direct_attention(queries, keys, values, beta, w, mask, **promises, block=default_block())
 
 
 def _check_shapes(queries: Array, keys: Array, values: Array, weights: Array | None) -> None:

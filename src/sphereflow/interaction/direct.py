@@ -26,6 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from sphereflow.interaction import fused
 from sphereflow.interaction.masks import Mask
 
 
@@ -48,7 +49,7 @@ def default_block() -> int:
     return 1024 if jax.default_backend() == "cpu" else 8192
 
 
-@partial(jax.jit, static_argnames=("bounded", "symmetric", "block"))
+@partial(jax.jit, static_argnames=("bounded", "symmetric", "plain", "block"))
 def direct_attention(
     queries: Float[Array, "m d"],
     keys: Float[Array, "n d"],
@@ -59,11 +60,13 @@ def direct_attention(
     *,
     bounded: bool = False,
     symmetric: bool = False,
+    plain: bool = False,
     block: int,
 ) -> Attended:
     r"""$S_i / S_i^{(w)}$ and $t_i + \log S_i^{(w)}$, where $S_i^{(w)}$ is the last column of `kernel_sums`."""
     columns = jnp.concatenate([weights[:, None] * values, weights[:, None]], axis=1)
-    sums, shift = kernel_sums(queries, keys, columns, beta, mask, bounded=bounded, symmetric=symmetric, block=block)
+    promises = {"bounded": bounded, "symmetric": symmetric, "plain": plain}
+    sums, shift = kernel_sums(queries, keys, columns, beta, mask, **promises, block=block)
     total = sums[:, -1]
     seen = total > 0
     safe = jnp.where(seen, total, 1)
@@ -79,16 +82,17 @@ def kernel_sums(
     *,
     bounded: bool = False,
     symmetric: bool = False,
+    plain: bool = False,
     block: int,
 ) -> tuple[Float[Array, "m c"], Float[Array, "m"]]:
     r"""$S_i = \sum_j p_{ij}\, e^{\beta(\langle q_i,k_j\rangle-1)-t_i}\, c_j$ and $t_i$, in blocks of block^2 pairs.
 
     The last of the `columns` is the weight of the key, at least 0. `bounded` promises that no score is above 0 and
     that every row holds a score of 0 with positive weight; `symmetric` promises that `queries` are `keys`, and is
-    made use of if they are bounded and there is no mask.
+    made use of if they are bounded and there is no mask; `plain` promises columns $(k_j/n, 1/n)$ besides.
     """
     if symmetric and bounded and mask is None and keys.shape[0] > block:
-        return _symmetric_sums(keys, columns, beta, block), jnp.zeros_like(keys[:, 0])
+        return _symmetric_sums(keys, columns, beta, block, plain), jnp.zeros_like(keys[:, 0])
     return _row_sums(queries, keys, columns, beta, mask, bounded, block)
 
 
@@ -172,11 +176,34 @@ def _block_sums(
     return _product(columns_t, terms), jnp.exp(top - shift), new_top
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(3,))
+@partial(jax.custom_jvp, nondiff_argnums=(3, 4))
 def _symmetric_sums(
+    tokens: Float[Array, "n d"], columns: Float[Array, "n c"], beta: Float[Array, ""], block: int, plain: bool
+) -> Float[Array, "n c"]:
+    """Unshifted sums of the tokens with themselves: fused on an NVIDIA GPU in float32, else by pairs of blocks."""
+    by_blocks = partial(_paired_blocks, block=block)
+    if not fused.supported(tokens, columns):
+        return by_blocks(tokens, columns, beta)
+    return jax.lax.platform_dependent(
+        tokens, columns, beta, cuda=partial(fused.fused_sums, plain=plain), default=by_blocks
+    )
+
+
+@_symmetric_sums.defjvp
+def _symmetric_jvp(
+    block: int, plain: bool, primals: tuple[Array, Array, Array], tangents: tuple[Array, Array, Array]
+) -> tuple[Array, Array]:
+    # Derivatives go row by row: there the transpose of the loop needs no more memory than the loop itself.
+    def by_rows(tokens: Array, columns: Array, beta: Array) -> Array:
+        return _row_sums(tokens, tokens, columns, beta, None, True, block)[0]
+
+    return jax.jvp(by_rows, primals, tangents)
+
+
+def _paired_blocks(
     tokens: Float[Array, "n d"], columns: Float[Array, "n c"], beta: Float[Array, ""], block: int
 ) -> Float[Array, "n c"]:
-    """Unshifted sums of the tokens with themselves; the block (I, J), I > J, also serves as the block (J, I)."""
+    """The block (I, J), I > J, also serves as the block (J, I)."""
     n, c = columns.shape
     keys = _split(tokens, block)
     queries_t = keys.swapaxes(1, 2)
@@ -198,17 +225,6 @@ def _symmetric_sums(
     i, j = np.tril_indices(blocks, -1)
     total, _ = jax.lax.scan(pair, jax.lax.map(diagonal, jnp.arange(blocks)), (jnp.asarray(i), jnp.asarray(j)))
     return total.swapaxes(1, 2).reshape(-1, c)[:n]
-
-
-@_symmetric_sums.defjvp
-def _symmetric_jvp(
-    block: int, primals: tuple[Array, Array, Array], tangents: tuple[Array, Array, Array]
-) -> tuple[Array, Array]:
-    # Derivatives go row by row: there the transpose of the loop needs no more memory than the loop itself.
-    def by_rows(tokens: Array, columns: Array, beta: Array) -> Array:
-        return _row_sums(tokens, tokens, columns, beta, None, True, block)[0]
-
-    return jax.jvp(by_rows, primals, tangents)
 
 
 def _product(a: Float[Array, "x y"], b: Float[Array, "y z"]) -> Float[Array, "x z"]:

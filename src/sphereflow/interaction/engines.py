@@ -37,8 +37,8 @@ def kernel_error(tol: float, n: int, dtype: DTypeLike = np.float64) -> float:
 
 
 def fourier(
-    queries: Float[Array, "m 2"],
-    keys: Float[Array, "n 2"],
+    queries: Float[Array, "m d"],
+    keys: Float[Array, "n d"],
     values: Float[Array, "n p"],
     beta: Float[Array, ""] | float,
     *,
@@ -67,8 +67,8 @@ def fourier(
 
 
 def harmonic(
-    queries: Float[Array, "m 3"],
-    keys: Float[Array, "n 3"],
+    queries: Float[Array, "m d"],
+    keys: Float[Array, "n d"],
     values: Float[Array, "n p"],
     beta: Float[Array, ""] | float,
     *,

@@ -5,8 +5,10 @@ $$S_i = \sum_j e^{\beta(\langle x_i,x_j\rangle-1)}\, c_j, \qquad \text{float32, 
 Two kernels, both written in Pallas:
 
 - d <= 8 is limited by the exponential units. Each program holds a tile of queries; partial sums are kept per
-  (query, key lane) and added up once at the end. The exponential is the hardware's base-2 instruction, with
-  beta log2(e) folded into the query, and multiply-adds are written as such, because the compiler would split them.
+  (query, key lane) and added up once at the end, in two levels so that rounding errors do not grow with n. The
+  exponential is the hardware's base-2 instruction, with beta log2(e) folded into the query, and multiply-adds are
+  written as such, because the compiler would split them. If the charges are the tokens themselves, with equal
+  masses, they are not loaded a second time.
 - larger d is limited by the two matrix products, which run on the tensor cores with every float32 split in three
   bfloat16 parts (six products): as accurate as float32 arithmetic, unlike a single TF32 pass.
 """
@@ -24,8 +26,9 @@ from jaxtyping import Array, Float
 
 LARGEST_DIMENSION = 256
 _SMALL_DIMENSION = 8
-_SMALL_TILE = (16, 32)  # queries, keys of one tile; measured best of a dozen
+_SMALL_TILE = (8, 128)  # queries, keys of one tile; measured best of a dozen
 _LARGE_TILE = (64, 32)
+_RUN = 128  # tiles of keys summed up before their sum joins the total
 _SPLIT_FLOAT = jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X6
 
 
@@ -36,56 +39,76 @@ def supported(tokens: Float[Array, "n d"], columns: Float[Array, "n c"]) -> bool
 
 
 def fused_sums(
-    tokens: Float[Array, "n d"], columns: Float[Array, "n c"], beta: Float[Array, ""]
+    tokens: Float[Array, "n d"], columns: Float[Array, "n c"], beta: Float[Array, ""], plain: bool = False
 ) -> Float[Array, "n c"]:
-    """S for unit tokens attending to themselves; the last column is the weight of each key."""
+    """S for unit tokens attending to themselves; the last column is the weight of each key.
+
+    `plain` promises columns (x_j / n, 1 / n), which are then not read.
+    """
     n, d = tokens.shape
-    small = d <= _SMALL_DIMENSION and columns.shape[1] <= _SMALL_DIMENSION + 1
-    queries_tile, keys_tile = _SMALL_TILE if small else _LARGE_TILE
-    fill = -n % math.lcm(queries_tile, keys_tile)
-    tokens, columns = (jnp.pad(a, ((0, fill), (0, 0))) for a in (tokens, columns))  # fillers weigh nothing
     exponent = jnp.asarray(beta * math.log2(math.e), jnp.float32)
-    sums = _small(tokens, columns, exponent) if small else _large(tokens, columns, exponent)
-    return sums[:n]
+    if d > _SMALL_DIMENSION or columns.shape[1] > _SMALL_DIMENSION + 1:
+        tokens, columns = (_fill(a, math.lcm(*_LARGE_TILE)) for a in (tokens, columns))
+        return _large(tokens, columns, exponent)[:n]
+    run = _RUN if n > 4 * _RUN * _SMALL_TILE[1] else 1
+    tokens, columns = (_fill(a, _SMALL_TILE[1] * run) for a in (tokens, columns))
+    if not plain:
+        return _small(tokens, columns, exponent, run)[:n]
+    # A filler is the zero vector: it adds nothing to the first moment, and a known amount to the mass.
+    sums = _small(tokens, None, exponent, run)[:n]
+    fillers = (tokens.shape[0] - n) * jnp.exp2(-exponent)
+    return sums.at[:, -1].add(-fillers) / n
 
 
-def _small(tokens: Array, columns: Array, exponent: Array) -> Array:
-    (n, d), c = tokens.shape, columns.shape[1]
+def _fill(a: Float[Array, "n k"], multiple: int) -> Float[Array, "m k"]:
+    """Rows of zeros, keys that weigh nothing, up to a multiple of the tile."""
+    return jnp.pad(a, ((0, -a.shape[0] % multiple), (0, 0)))
+
+
+def _small(tokens: Array, columns: Array | None, exponent: Array, run: int) -> Array:
+    n, d = tokens.shape
+    c = d + 1 if columns is None else columns.shape[1]
     tall, wide = _SMALL_TILE
     rows = tokens.T
+    whole = [rows] if columns is None else [rows, columns.T]
     out = pl.pallas_call(
-        partial(_small_kernel, d=d, c=c, steps=n // wide),
+        partial(_small_kernel, d=d, c=c, steps=n // wide, run=run if run > 1 else n // wide),
         out_shape=jax.ShapeDtypeStruct((c, n), jnp.float32),
         grid=(n // tall,),
         in_specs=[
             pl.BlockSpec((d, tall), lambda i: (0, i)),
-            pl.BlockSpec((d, n), lambda i: (0, 0)),
-            pl.BlockSpec((c, n), lambda i: (0, 0)),
             pl.BlockSpec((1,), lambda i: (0,)),
+            *(pl.BlockSpec(a.shape, lambda i: (0, 0)) for a in whole),
         ],
         out_specs=pl.BlockSpec((c, tall), lambda i: (0, i)),
         compiler_params=_compiler(num_warps=4, num_stages=1),
-    )(rows * exponent, rows, columns.T, exponent[None])
+    )(rows * exponent, exponent[None], *whole)
     return out.T
 
 
-def _small_kernel(
-    query_ref: Any, key_ref: Any, column_ref: Any, exponent_ref: Any, out_ref: Any, *, d: int, c: int, steps: int
-) -> None:
+def _small_kernel(query_ref: Any, exponent_ref: Any, *refs: Any, d: int, c: int, steps: int, run: int) -> None:
+    key_ref, *column_refs, out_ref = refs
     tall, wide = _SMALL_TILE
     queries = [query_ref[k, :][:, None] for k in range(d)]
     floor = jnp.broadcast_to(-exponent_ref[0], (tall, wide))
+    nothing = (jnp.zeros((tall, wide), jnp.float32),) * c
 
     def absorb(step: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
         lanes = pl.ds(step * wide, wide)
+        keys = [key_ref[k, lanes][None, :] for k in range(d)]
         score = floor
-        for k in range(d):
-            score = _multiply_add(queries[k], key_ref[k, lanes][None, :], score)
+        for query, key in zip(queries, keys, strict=True):
+            score = _multiply_add(query, key, score)
         term = _power_of_two(score)
-        return tuple(_multiply_add(term, column_ref[k, lanes][None, :], sums[k]) for k in range(c))
+        if column_refs:
+            return tuple(_multiply_add(term, column_refs[0][k, lanes][None, :], sums[k]) for k in range(c))
+        return (*(_multiply_add(term, key, old) for key, old in zip(keys, sums[:-1], strict=True)), sums[-1] + term)
 
-    start = (jnp.zeros((tall, wide), jnp.float32),) * c
-    sums = jax.lax.fori_loop(0, steps, absorb, start)
+    def absorb_run(first: Array, total: tuple[Array, ...]) -> tuple[Array, ...]:
+        part = jax.lax.fori_loop(first * run, (first + 1) * run, absorb, nothing)
+        return tuple(a + b for a, b in zip(total, part, strict=True))
+
+    sums = jax.lax.fori_loop(0, steps // run, absorb_run, nothing)
     for k in range(c):
         out_ref[k, :] = jnp.sum(sums[k], axis=1)
 

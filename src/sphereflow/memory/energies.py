@@ -33,6 +33,10 @@ class Energy(eqx.Module):
     def pulls(self, inner: Float[Array, "*b M"], half: Float[Array, "*b M"], n: int) -> Float[Array, "*b M"]:
         r"""$w_\mu=-\partial H/\partial(x\cdot\xi^\mu)$: how strongly each pattern pulls."""
 
+    @abc.abstractmethod
+    def shares(self, inner: Float[Array, "*b M"], half: Float[Array, "*b M"], n: int) -> Float[Array, "*b M"]:
+        """The part of each pattern in the sum over all: at most 1 in total, 0 where nothing acts."""
+
     def energy(self, x: Float[AnyArray, "*b N"], patterns: Float[AnyArray, "M N"]) -> Float[Array, "*b"]:
         """H(x)."""
         return self.value(*products(x, patterns), x.shape[-1])
@@ -64,6 +68,9 @@ class LSE(Energy):
     def pulls(self, inner: Float[Array, "*b M"], half: Float[Array, "*b M"], n: int) -> Float[Array, "*b M"]:
         return jax.nn.softmax(self.beta * (inner - half), axis=-1)
 
+    def shares(self, inner: Float[Array, "*b M"], half: Float[Array, "*b M"], n: int) -> Float[Array, "*b M"]:
+        return self.pulls(inner, half, n)
+
 
 class LSR(Energy):
     """The compact (Epanechnikov) kernel: beyond the distance sqrt(2/beta) a pattern does not act at all.
@@ -86,8 +93,15 @@ class LSR(Energy):
         total = self._sum(inner, half)[..., None]
         return jnp.where(self.beta * (half - inner) < 1, 1 / jnp.where(total > 0, total, 1), 0.0)
 
+    def shares(self, inner: Float[Array, "*b M"], half: Float[Array, "*b M"], n: int) -> Float[Array, "*b M"]:
+        total = self._sum(inner, half)[..., None]
+        return self._terms(inner, half) / jnp.where(total > 0, total, 1)
+
+    def _terms(self, inner: Array, half: Array) -> Array:
+        return jnp.maximum(1 - self.beta * (half - inner), 0)
+
     def _sum(self, inner: Array, half: Array) -> Array:
-        return self.floor + jnp.sum(jnp.maximum(1 - self.beta * (half - inner), 0), axis=-1)
+        return self.floor + jnp.sum(self._terms(inner, half), axis=-1)
 
 
 class Polynomial(Energy):
@@ -100,6 +114,11 @@ class Polynomial(Energy):
 
     def pulls(self, inner: Float[Array, "*b M"], half: Float[Array, "*b M"], n: int) -> Float[Array, "*b M"]:
         return self.degree * (inner / n) ** (self.degree - 1)
+
+    def shares(self, inner: Float[Array, "*b M"], half: Float[Array, "*b M"], n: int) -> Float[Array, "*b M"]:
+        terms = jnp.abs(inner / n) ** self.degree
+        total = jnp.sum(terms, axis=-1, keepdims=True)
+        return terms / jnp.where(total > 0, total, 1)
 
     def gradient(self, x: Float[AnyArray, "*b N"], patterns: Float[AnyArray, "M N"]) -> Float[Array, "*b N"]:
         return -self.pulls(*products(x, patterns), x.shape[-1]) @ patterns

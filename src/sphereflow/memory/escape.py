@@ -42,10 +42,12 @@ def log_escape_time(
     start: Numbers | None = None,
     stop: Numbers | None = None,
     cells: int = _CELLS,
+    extrapolate: bool = True,
 ) -> Float[np.ndarray, "..."]:
     r"""$\ln\tau$ from the overlap `start` (the retrieval overlap by default) down to `stop` (half of `noise`).
 
-    All arguments but `beta` and `cells` may be arrays; they broadcast. `noise` is $\phi_{noise}$.
+    All arguments but `beta`, `cells` and `extrapolate` may be arrays; they broadcast. `noise` is $\phi_{noise}$. Without the
+    extrapolation the error is second order in the cells, enough for a map.
     """
     temperature = np.asarray(temperature, dtype=float)
     noise = np.asarray(noise, dtype=float)
@@ -55,7 +57,10 @@ def log_escape_time(
     if not (np.all(start > stop) and np.all(temperature > 0) and np.all(n >= 4)):
         raise SphereflowError("an escape time needs start above stop, a temperature above 0 and N of at least 4.")
     args = [a[..., None] for a in (n, temperature, noise, start, stop)]
-    coarse, fine = (_log_time(beta, *args, cells=count) for count in (cells, 2 * cells))
+    coarse = _log_time(beta, *args, cells=cells)
+    if not extrapolate:
+        return coarse
+    fine = _log_time(beta, *args, cells=2 * cells)
     return fine + np.log1p(np.clip(-np.expm1(coarse - fine) / 3, -0.5, 0.5))
 
 

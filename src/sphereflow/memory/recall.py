@@ -11,7 +11,7 @@ found.index, found.confidence
 from __future__ import annotations
 
 import dataclasses
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import equinox as eqx
@@ -21,8 +21,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.interaction import attend
 from sphereflow.memory.energies import LSE, LSR, Energy, Polynomial, products, to_sphere
+from sphereflow.memory.landscapes import Full
+from sphereflow.memory.sampling import metropolis, published_step
+from sphereflow.memory.sharp import softmax_average
 from sphereflow.memory.state import REFERENCE_B
 
 KERNELS = ("lse", "lsr", "polynomial")
@@ -30,7 +32,7 @@ SPACES = ("sphere", "euclidean")
 DEFAULT_SHARPNESS = {"lse": 1.0, "lsr": REFERENCE_B, "polynomial": 3}
 
 _QUERIES_AT_ONCE = 128  # of a kernel that needs all its weights at once
-_PATTERNS_AT_ONCE = 4096
+_WARMEST_STEP = 1.0  # moves grow with the temperature up to here
 
 
 class DenseMemory:
@@ -105,9 +107,7 @@ class DenseMemory:
         real_number("temperature", temperature, least=0)
         state = self._placed(rows.astype(self.stored.dtype), "query")
         if temperature > 0:
-            sigma = min(2.4 * temperature / np.sqrt(self.dimension), 0.5)
-            state = _heated(self.energy, self._patterns, state, temperature, sigma, jax.random.key(seed), steps,
-                            self.on_sphere)  # fmt: skip
+            state = self._heated(state, temperature, steps, seed)
         else:
             for _ in range(steps):
                 state = self._updated(state)
@@ -115,10 +115,23 @@ class DenseMemory:
 
     def _updated(self, state: Float[Array, "Q N"]) -> Float[Array, "Q N"]:
         if self.kernel == "lse":
-            mean = _softmax_average(state, self._patterns, self.beta, self.on_sphere)
+            mean = softmax_average(state, self._patterns, self.beta, equal_lengths=self.on_sphere)
         else:
             mean = _updated_in_parts(self.energy, state, self._patterns)
         return to_sphere(mean) if self.on_sphere else mean
+
+    def _heated(self, state: Float[Array, "Q N"], temperature: float, steps: int, seed: int) -> Float[Array, "Q N"]:
+        place = Full(self.energy, self._patterns)
+        sigma = float(published_step(self.dimension, min(temperature, _WARMEST_STEP)))
+        parts = []
+        for first in range(0, state.shape[0], _QUERIES_AT_ONCE):
+            x = state[first : first + _QUERIES_AT_ONCE]
+            filled = jnp.ones_like(x[:, 0])
+            key = jax.random.fold_in(jax.random.key(seed), first)
+            parts.append(
+                metropolis(place, x, temperature * filled, sigma * filled, key, steps, 0, self.on_sphere).final
+            )
+        return jnp.concatenate(parts)
 
     def _placed(self, rows: Float[Array, "k N"], name: str) -> Float[Array, "k N"]:
         if not self.on_sphere:
@@ -180,17 +193,6 @@ class Recall:
         return f"Recall({len(self.states)} queries, confidence {sure.min():.3g} to {sure.max():.3g})"
 
 
-def _softmax_average(state: Array, patterns: Array, beta: float, on_sphere: bool) -> Array:
-    """Softmax attention with the kernel exp(-beta |x - xi|^2 / 2), by the engine that never holds Q x M numbers."""
-    if on_sphere:  # all lengths are equal, so inner products decide
-        return attend(state, patterns, patterns, beta).average
-    ones = jnp.ones_like(state[:, :1])
-    lengths = jnp.sum(patterns**2, axis=1, keepdims=True)
-    return attend(
-        jnp.concatenate([state, ones], axis=1), jnp.concatenate([patterns, -lengths / 2], axis=1), patterns, beta
-    ).average
-
-
 @eqx.filter_jit
 def _updated_in_parts(energy: Energy, state: Array, patterns: Array) -> Array:
     return jax.lax.map(lambda x: energy.update(x, patterns), state, batch_size=_QUERIES_AT_ONCE)
@@ -203,29 +205,9 @@ def _judged(energy: Energy, state: Array, patterns: Array) -> tuple[Array, Array
     def one(x: Array) -> tuple[Array, Array, Array]:
         inner, half = products(x, patterns)
         nearest = jnp.argmin(half - inner)
-        return nearest, energy.share(inner, half, nearest, x.shape[-1]), energy.value(inner, half, x.shape[-1])
+        return nearest, energy.shares(inner, half, x.shape[-1])[nearest], energy.value(inner, half, x.shape[-1])
 
     return jax.lax.map(one, state, batch_size=_QUERIES_AT_ONCE)
-
-
-@partial(eqx.filter_jit)
-def _heated(
-    energy: Energy, patterns: Array, x0: Array, temperature: float, sigma: float, key: Array, steps: int,
-    on_sphere: bool,
-) -> Array:  # fmt: skip
-    """Metropolis moves of every query; on the sphere a proposal is brought back to it."""
-
-    def move(carry: tuple[Array, Array], step: Array) -> tuple[tuple[Array, Array], None]:
-        x, before = carry
-        turn, chance = jax.random.split(jax.random.fold_in(key, step))
-        proposal = x + sigma * jax.random.normal(turn, x.shape, x.dtype)
-        proposal = to_sphere(proposal) if on_sphere else proposal
-        after = energy.energy(proposal, patterns)
-        log_ratio = jnp.where(jnp.isfinite(after), (before - after) / temperature, -jnp.inf)
-        taken = jnp.log(jax.random.uniform(chance, before.shape, x.dtype)) < log_ratio
-        return (jnp.where(taken[:, None], proposal, x), jnp.where(taken, after, before)), None
-
-    return jax.lax.scan(move, (x0, energy.energy(x0, patterns)), jnp.arange(steps))[0][0]
 
 
 def _rows(values: Any, name: str) -> Float[Array, "k N"]:

@@ -53,12 +53,13 @@ def metropolis(
     key: Array,
     steps: int,
     discard: int = 0,
+    on_sphere: bool = True,
 ) -> Chains:
-    """`steps` moves of every chain in one landscape.
+    """`steps` moves of every chain in one landscape; `on_sphere=False` leaves proposals where they are, in R^N.
 
     A state outside all supports has H = +infinity and is never accepted.
     """
-    return _metropolis(landscape, x0, temperature, sigma, key, steps, discard)
+    return _metropolis(landscape, x0, temperature, sigma, key, steps, discard, on_sphere)
 
 
 @eqx.filter_jit
@@ -80,14 +81,16 @@ def metropolis_each(
 
 
 def _metropolis(
-    landscape: Landscape, x0: Array, temperature: Array, sigma: Array, key: Array, steps: int, discard: int
-) -> Chains:
+    landscape: Landscape, x0: Array, temperature: Array, sigma: Array, key: Array, steps: int, discard: int,
+    on_sphere: bool = True,
+) -> Chains:  # fmt: skip
     energies = jax.vmap(landscape)
+    back = to_sphere if on_sphere else lambda x: x
 
     def move(carry: tuple[Array, Array, Array, Array], step: Array) -> tuple[tuple[Array, Array, Array, Array], None]:
         x, energy, overlap, accepted = carry
         turn, chance = jax.random.split(jax.random.fold_in(key, step))
-        proposal = to_sphere(x + sigma[:, None] * jax.random.normal(turn, x.shape, x.dtype))
+        proposal = back(x + sigma[:, None] * jax.random.normal(turn, x.shape, x.dtype))
         new = energies(proposal)
         log_ratio = jnp.where(jnp.isfinite(new), -(new - energy) / temperature, -jnp.inf)
         taken = jnp.log(jax.random.uniform(chance, energy.shape, x.dtype)) < log_ratio

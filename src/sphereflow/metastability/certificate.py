@@ -52,8 +52,8 @@ class Certificate:
     beta: float
     epsilon: float
     reason: str = ""
-    centres: Float[np.ndarray, "k d"] | None = None
-    labels: Int[np.ndarray, "n"] | None = None
+    centres: Float[np.ndarray, "k d"] = dataclasses.field(default_factory=lambda: np.empty((0, 0)))
+    labels: Int[np.ndarray, "n"] = dataclasses.field(default_factory=lambda: np.empty(0, dtype=int))
     alpha: float = math.nan
     gamma: float = math.nan
     lambda_max: float = math.nan
@@ -73,9 +73,8 @@ class Certificate:
         return collapse + math.e * self.n * rate * self.beta**2 / (self.beta - 1)
 
     def height(self, x: Float[np.ndarray, "n d"]) -> float:
-        r"""$\min_i\langle x_i,w_{q(i)}\rangle-(1-2\varepsilon)$: positive while all tokens are in $S_q(2\varepsilon)$."""
+        r"""$\min_i\langle x_i,w_{q(i)}\rangle-(1-2\varepsilon)$: positive while all tokens are in their larger caps."""
         self._require()
-        assert self.centres is not None and self.labels is not None
         chords = np.sum((x - self.centres[self.labels]) ** 2, axis=1)
         return float(2 * self.epsilon - chords.max() / 2)
 
@@ -92,7 +91,6 @@ class Certificate:
     def __repr__(self) -> str:
         if not self.separated:
             return f"<Certificate: not separated; {self.reason}>"
-        assert self.centres is not None
         return (
             f"<Certificate: {len(self.centres)} caps, epsilon = {self.epsilon:g}, alpha = {self.alpha:.6f}, "
             f"gamma = {self.gamma:.6f}, lambda < {self.lambda_max:.6f}, T1 <= {self.T1_bound():.6g}, "
@@ -122,7 +120,7 @@ def certify(
 
 
 def first_exit(certificate: Certificate, kind: str, x: object, *, tol: float = 1e-9) -> float:
-    r"""log of the first time at which a token leaves $S_q(2\varepsilon)$ of its cap; -inf or +inf if at once or never."""
+    r"""log of the first time at which a token leaves $S_q(2\varepsilon)$; infinite if it never does."""
     points = np.asarray(tokens(x, "x"), dtype=float)
     beta = certificate.beta
     if certificate.height(points) < 0:
@@ -187,9 +185,8 @@ def _constants(nothing: Certificate, centres: np.ndarray, labels: np.ndarray) ->
         return dataclasses.replace(
             nothing, alpha=alpha, gamma=gamma, reason=f"the caps are too close: gamma = {gamma:.3g} is not positive."
         )
-    log_first = (
-        math.log((beta - 1) * epsilon / (beta**2 * n**2)) - 1 + (1 - alpha) * beta + math.log(-math.expm1(-gamma * beta))
-    )  # fmt: skip
+    log_first = math.log((beta - 1) * epsilon / (beta**2 * n**2)) - 1 + (1 - alpha) * beta
+    log_first += math.log(-math.expm1(-gamma * beta))
     second = 1 - alpha - 8 * epsilon - math.log(2 * n**2 / (1 - 8 * epsilon)) / beta
     lambda_max = min(math.exp(min(log_first, 700.0)), second)
     log_T2 = math.log(epsilon / n) + (1 - alpha) * beta

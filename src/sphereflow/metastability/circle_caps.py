@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 
 
 def reach(n: int, beta: float, epsilon: float) -> float:
-    r"""$D^*=2\arccos(1-2\varepsilon)+\arccos(1-8\varepsilon-\beta^{-1}\log(2n^2/\varepsilon))$; inf if there is none."""
+    r"""$D^*=2\arccos(1-2\varepsilon)+\arccos(1-8\varepsilon-\beta^{-1}\log(2n^2/\varepsilon))$, or infinity."""
     level = 1 - 8 * epsilon - math.log(2 * n**2 / epsilon) / beta
     return math.inf if level <= -1 else 2 * math.acos(1 - 2 * epsilon) + math.acos(level)
 

@@ -16,6 +16,7 @@ far away, USA moves a pair at its own total mass, SA at its mass ratio only.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -131,7 +132,7 @@ def _regions(
     if top - _DEEP > moderate:
         cuts |= {_angle_at(top - _DEEP, beta), _angle_at(moderate, beta)}
     kept = sorted((c for c in cuts if end <= c <= theta), reverse=True)
-    regions = list(zip(kept[:-1], kept[1:], strict=True))
+    regions = itertools.pairwise(kept)
     return [r for r in regions if r[1] < r[0] * (1 - 1e-14)]  # at extreme beta the first region is below rounding
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ def plot_history(history: MergeHistory) -> Figure:
     return figure
 
 
-def draw_energy(axes: Axes, history: MergeHistory, **style: object) -> None:
+def draw_energy(axes: Axes, history: MergeHistory, **style: Any) -> None:
     """The energy curve of a run against log log t, on given axes."""
     rows = history.curve[np.isfinite(history.curve[:, 0])]
     axes.plot(np.logaddexp(0, rows[:, 0]), rows[:, 1], lw=1.4, **style)

@@ -125,7 +125,7 @@ def follow(
         x = path.positions(solver.y)
         hits = close_pairs(x, radius)
         if stop is not None and stop(x) < 0:
-            s = _located(lambda at, stop=stop: stop(path.positions(at)), solver)
+            s = _located(_on_path(path, stop), solver)
             return path.leg(solver.dense_output()(s), s, (), rows, stopped=True)
         if hits:
             return _first_hit(path, solver, hits, radius, rows)
@@ -201,6 +201,10 @@ def _first_hit(path: _Path, solver: Any, hits: list, radius: float, rows: list) 
     s, i, j = min((_located(distance(i, j), solver, dense), i, j) for _, i, j in hits)
     y = dense(s)
     return path.leg(y, s, (Collision(i, j, path.log_elapsed(y)),), rows)
+
+
+def _on_path(path: _Path, stop: Callable[[np.ndarray], float]) -> Callable[[np.ndarray], float]:
+    return lambda y: stop(path.positions(y))
 
 
 def _located(function: Callable[[np.ndarray], float], solver: Any, dense: Any = None) -> float:

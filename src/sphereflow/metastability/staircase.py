@@ -74,8 +74,8 @@ def staircase(
     """The staircase of n tokens (uniform on S^{d-1} from `seed`, or `x0`) from one call."""
     one_of("kind", kind, KINDS)
     real_number("beta", beta, above=math.e, most=1e6)
-    start = draw("uniform", whole_number("n", n, least=2, most=10**4), whole_number("d", d, least=2), seed)
-    start = np.asarray(start if x0 is None else x0, dtype=float)
+    drawn = draw("uniform", whole_number("n", n, least=2, most=10**4), whole_number("d", d, least=2), seed)
+    start = np.asarray(drawn if x0 is None else x0, dtype=float)
     honest = coarsen_to_one(kind, start, beta, seed=seed, progress=progress)
     modified = coarsen_to_one(
         kind, start, beta, radius=min(clock_radius(beta), 0.5), errors=False, seed=seed, progress=progress

@@ -38,15 +38,18 @@ def growth_rates(beta: float, count: int | None = None) -> np.ndarray:
 
 
 def sphere_growth_rates(beta: float, d: int, count: int) -> np.ndarray:
-    r"""$l(l+d-2)\Lambda_l$ for l = 1, 2, ... on $S^{d-1}$, $\Lambda_l=\Gamma(\tfrac d2)(2/\beta)^{d/2-1}I_{l+d/2-1}(\beta)$."""
-    l = np.arange(1, whole_number("count", count) + 1)
+    r"""$l(l+d-2)\Lambda_l$ for l = 1, 2, ... on $S^{d-1}$, the same rates in higher dimension.
+
+    $\Lambda_l=\Gamma(\tfrac d2)(2/\beta)^{d/2-1}I_{l+d/2-1}(\beta)$ is the eigenvalue of the kernel on harmonics of degree l.
+    """
+    degree = np.arange(1, whole_number("count", count) + 1)
     half = whole_number("d", d, least=2) / 2
     scale = np.exp(special.gammaln(half) + (half - 1) * np.log(2 / beta) + beta)
-    return l * (l + d - 2) * scale * special.ive(l + half - 1, beta)
+    return degree * (degree + d - 2) * scale * special.ive(degree + half - 1, beta)
 
 
 def graphon(sigma: ArrayLike, sigma0: ArrayLike, slope: float) -> np.ndarray:
-    r"""$k_\lambda(\sigma,\sigma_0)$, the density of attention that position sigma pays to position sigma0; zero if it is later."""
+    r"""$k_\lambda(\sigma,\sigma_0)$, the attention that position sigma pays to sigma0; zero if that is later."""
     sigma, sigma0 = np.asarray(sigma, float), np.asarray(sigma0, float)
     gap = np.maximum(sigma - sigma0, 0.0)
     return np.where(sigma0 <= sigma, hazard(sigma, slope) * np.exp(-slope * gap), 0.0)
@@ -59,12 +62,12 @@ def hazard(sigma: ArrayLike, slope: float) -> np.ndarray:
 
 
 def separation(sigma: ArrayLike, sigma0: ArrayLike, slope: float) -> np.ndarray:
-    r"""$Y=\log\frac{e^{\lambda\sigma}-1}{e^{\lambda\sigma_0}-1}$, the distance in which attention is a convolution; $\log(\sigma/\sigma_0)$ at slope 0."""
+    r"""$Y=\log\frac{e^{\lambda\sigma}-1}{e^{\lambda\sigma_0}-1}$, the distance in which attention is a convolution."""
     return np.maximum(log_mass(sigma, slope) - log_mass(sigma0, slope), 0.0)
 
 
 def log_mass(sigma: ArrayLike, slope: float) -> np.ndarray:
-    r"""$y=\log\frac{e^{\lambda\sigma}-1}{\lambda}$, so that $\int k_\lambda(\sigma,\sigma')f\,d\sigma'=\int_{-\infty}^ye^{-(y-y')}f\,dy'$."""
+    r"""$y=\log\frac{e^{\lambda\sigma}-1}{\lambda}$, for which $k_\lambda(\sigma,\sigma')\,d\sigma'=e^{-(y-y')}\,dy'$."""
     sigma = np.asarray(sigma, float)
     if slope == 0:
         return np.log(sigma)
@@ -82,7 +85,10 @@ def position(y: ArrayLike, slope: float) -> np.ndarray:
 
 
 def log_psi(c: ArrayLike, y: ArrayLike, order: int = 1) -> np.ndarray:
-    r"""$\log\sum_k\frac{c^{k+m}y^k}{k!(k+m)!}=\log\big[(c/y)^{m/2}I_m(2\sqrt{cy})\big]$: order m = 1 is psi, m = 2 its derivative in y."""
+    r"""$\log\sum_k\frac{c^{k+m}y^k}{k!(k+m)!}=\log\big[(c/y)^{m/2}I_m(2\sqrt{cy})\big]$ for the order m.
+
+    m = 1 is psi, m = 2 its first derivative in y, and so on.
+    """
     c, y = np.broadcast_arrays(np.asarray(c, float), np.asarray(y, float))
     product = c * y
     series = 4 * product < 1
@@ -93,8 +99,15 @@ def log_psi(c: ArrayLike, y: ArrayLike, order: int = 1) -> np.ndarray:
         log_c = np.log(c)
     near = order * log_c + np.log(np.polynomial.polynomial.polyval(small, terms))
     root = 2 * np.sqrt(np.where(series, 1.0, product))
-    far = order / 2 * (log_c - np.log(np.where(series, 1.0, y))) + root + np.log(special.ive(order, root))
+    far = order / 2 * (log_c - np.log(np.where(series, 1.0, y))) + root + _log_ive(order, root)
     return np.where(series, near, far)
+
+
+def _log_ive(order: int, z: np.ndarray) -> np.ndarray:
+    r"""$\log(e^{-z}I_m(z))$, by two terms of its expansion where the library function gives up."""
+    huge = z > 1e8
+    expansion = -np.log(2 * np.pi * z) / 2 - (4 * order**2 - 1) / (8 * z)
+    return np.where(huge, expansion, np.log(special.ive(order, np.where(huge, 1.0, z))))
 
 
 def psi(c: ArrayLike, y: ArrayLike) -> np.ndarray:

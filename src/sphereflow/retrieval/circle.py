@@ -1,12 +1,12 @@
 r"""A decoder on the circle: every token is drawn to those before it, in time linear in their number.
 
-$$\dot\theta_j=\sum_{k<j}\omega_{jk}\,w_\beta'(\theta_j-\theta_k)\ \text{("mean")},\qquad
-  \dot\theta_j=\frac1\beta\,\partial_\theta\log\sum_{k<j}\omega_{jk}\,w_\beta(\theta-\theta_k)\Big|_{\theta=\theta_j}\ \text{("softmax")},
-  \qquad w_\beta(\theta)=e^{\beta\cos\theta}.$$
+$$\dot\theta_j=V_j'(\theta_j)\ \text{("mean")},\qquad
+  \dot\theta_j=\tfrac1\beta(\log V_j)'(\theta_j)\ \text{("softmax")},\qquad
+  V_j(\theta)=\sum_{k<j}\omega_{jk}\,w_\beta(\theta-\theta_k),\quad w_\beta(\theta)=e^{\beta\cos\theta}.$$
 
-The unnormalised force carries the factor beta of $w_\beta'=-\beta\sin\theta\,e^{\beta\cos\theta}$. With the Fourier series
-$w_\beta=I_0+2\sum_n I_n\cos n\theta$ only the moments $A_n(j)=\sum_{k<j}p_{jk}e^{in\theta_k}$ of the past are needed. They follow the
-recursion $A\leftarrow e^{-\lambda/N}(A+e^{in\theta_j})$, one turn per token, so a step takes time n K.
+The unnormalised force carries the factor beta of $w_\beta'=-\beta\sin\theta\,e^{\beta\cos\theta}$. With the series
+$w_\beta=I_0+2\sum_n I_n\cos n\theta$ only the moments $A_n(j)=\sum_{k<j}p_{jk}e^{in\theta_k}$ of the past are needed.
+They follow the recursion $A\leftarrow e^{-\lambda/N}(A+e^{in\theta_j})$, one turn per token, so a step takes time n K.
 
 Columns are independent samples: the tokens of this model are arrays of angles (n, samples), never wrapped. A token is
 computed from earlier ones by operations whose order does not depend on later ones, so with fixed time steps causality
@@ -87,6 +87,12 @@ class CausalCircle(Dynamics):
         self.normalise = normalise
         self.modes = force_modes(number) if modes is None else whole_number("modes", modes)
 
+    @property
+    def time_step(self) -> float:
+        r"""A step that resolves the fastest motion: $0.27/(\beta e^\beta)$, for softmax $0.27/(1+\beta)$."""
+        beta = float(self.beta)
+        return 0.27 / (max(beta, 0.3) * float(np.exp(beta)) if self.normalise == "mean" else 1 + beta)
+
     def field(self, t: Float[Array, ""], x: Float[Array, "n s"]) -> Float[Array, "n s"]:
         n = x.shape[0]
         length = jnp.asarray(n, x.dtype) if self.length is None else self.length
@@ -109,8 +115,9 @@ class CausalCircle(Dynamics):
 def _by_recursion(
     weights: Exponentials, x: Float[Array, "n s"], factors: Float[Array, "r k"], length: Float[Array, ""]
 ) -> tuple[Float[Array, "n s"], ...]:
-    r"""$\sum_m a_m\,\mathrm{Im}(e^{im\theta_j}\bar A_m(j))$ with the first row of factors; the real part with the second, if any.
+    r"""$\sum_m a_m\,\mathrm{Im}(e^{im\theta_j}\bar A_m(j))$ with the factors of the first row.
 
+    A second row, if there is one, does the same with the real part.
     Modes are taken in blocks: one pass along the tokens per block, with the moments of the block carried along.
     """
     samples, (rows, modes) = x.shape[1], factors.shape
@@ -129,14 +136,16 @@ def _by_recursion(
             moments = []
             for m in range(size):
                 seen = past[0][m].sum(axis=0), past[1][m].sum(axis=0)
-                found = [f + block[r, m] * part(wave, seen) for r, (f, part) in enumerate(zip(found, _PARTS))]
-                moments.append([decay * (old[m] + charge * new) for old, new in zip(past, wave)])
+                found = [
+                    f + block[r, m] * part(wave, seen) for r, (f, part) in enumerate(zip(found, _PARTS, strict=False))
+                ]
+                moments.append([decay * (old[m] + charge * new) for old, new in zip(past, wave, strict=True)])
                 wave = _rotate(wave, unit)
-            return tuple(jnp.stack(parts) for parts in zip(*moments)), tuple(found)
+            return tuple(jnp.stack(parts) for parts in zip(*moments, strict=True)), tuple(found)
 
         nothing = jnp.zeros((size, decay.shape[0], samples), x.dtype)
         found = jax.lax.scan(one_token, (nothing, nothing), (waves, first))[1]
-        return (tuple(a + b for a, b in zip(sums, found)), _rotate(first, turn), turn), None
+        return (tuple(a + b for a, b in zip(sums, found, strict=True)), _rotate(first, turn), turn), None
 
     turn = jnp.cos(size * x), jnp.sin(size * x)
     start = (jnp.zeros_like(x),) * rows
@@ -152,7 +161,7 @@ def _by_products(
         m, row = mode
         wave = jnp.cos(m * x), jnp.sin(m * x)
         seen = matrix @ wave[0], matrix @ wave[1]
-        return tuple(f + row[r] * part(wave, seen) for r, (f, part) in enumerate(zip(sums, _PARTS))), None
+        return tuple(f + row[r] * _PARTS[r](wave, seen) for r, f in enumerate(sums)), None
 
     start = (jnp.zeros_like(x),) * factors.shape[0]
     order = jnp.arange(1, factors.shape[1] + 1, dtype=x.dtype)
@@ -183,8 +192,12 @@ def force_modes(beta: float, error: float = 1e-13) -> int:
     return max(1, int(np.argmax(tails <= error * max(beta, 1.0))))
 
 
-def flow(model: CausalCircle, theta: Float[ArrayLike, "n s"], t1: float, *, dt: float = 0.1) -> Float[Array, "n s"]:
-    """Angles at time t1 from angles (n, samples) at time 0, by equal steps of at most `dt` of a fifth-order method."""
-    steps = max(1, int(np.ceil(real_number("t1", t1, above=0) / dt - 1e-9)))
+def flow(model: CausalCircle, theta: ArrayLike, t1: float, *, dt: float | None = None) -> Float[Array, "n s"]:
+    """Angles at time t1 from angles (n, samples) at time 0, by equal steps of at most `dt` of a fifth-order method.
+
+    The default step is `model.time_step`, with errors of about 1e-7.
+    """
+    longest = model.time_step if dt is None else real_number("dt", dt, above=0)
+    steps = max(1, int(np.ceil(real_number("t1", t1, above=0) / longest - 1e-9)))
     stepping = Stepping(jnp.asarray(1e-8), jnp.asarray(t1 / steps), "tsit5", 100_000)
     return solve(model, jnp.asarray(theta, dtype=float), jnp.asarray([0.0, t1]), stepping).final

@@ -45,9 +45,9 @@ def equal_time_matrix(weights: Float[np.ndarray, "n n"], growth: float) -> Float
 
 
 def equal_time_correlation(a: float, t: float, sigma: float, s: float, slope: float) -> float:
-    r"""$g_{eq}(\sigma,s)=g(\sigma,s)+\int_0^sg(\sigma,r)\,g(s,r)\,dr$ for s < sigma: N times the covariance at equal times.
+    r"""$g_{eq}(\sigma,s)=g(\sigma,s)+\int_0^sg(\sigma,r)\,g(s,r)\,dr$ for s < sigma: N times a covariance.
 
-    The integral runs over $\log\frac{e^{\lambda r}-1}{\lambda}$, in which the integrand is smooth and decays like $e^{y}$.
+    The integral runs over $y=\log\frac{e^{\lambda r}-1}{\lambda}$, in which the integrand is smooth and decays.
     """
 
     def integrand(y: float) -> float:

@@ -40,7 +40,7 @@ class CausalWeights(eqx.Module):
 
 
 class Exponentials(CausalWeights):
-    r"""$p(s)=\sum_q c_q e^{-\lambda_q s}$; one term is ALiBi with slope $\lambda$, slope zero is plain causal attention."""
+    r"""$p(s)=\sum_q c_q e^{-\lambda_q s}$; one term is ALiBi, slope zero is plain causal attention."""
 
     amplitudes: Float[Array, "q"]
     slopes: Float[Array, "q"]
@@ -58,7 +58,7 @@ class Exponentials(CausalWeights):
         return jnp.exp(-distance[..., None] * self.slopes) @ self.amplitudes
 
     def normalisers(self, past: Float[Array, "n"], length: Float[Array, ""] | float) -> Float[Array, "n"]:
-        r"""$Z=\sum_q c_q\sum_{m=1}^{J}e^{-\lambda_q m/N}=\sum_q c_q\frac{1-e^{-\lambda_q J/N}}{e^{\lambda_q/N}-1}$ for J past tokens."""
+        r"""$Z=\sum_q c_q\sum_{m=1}^{J}e^{-\lambda_q m/N}$ for J past tokens, by the geometric series."""
         rate = self.slopes / length
         flat = rate == 0
         safe = jnp.where(flat, 1.0, rate)

@@ -34,7 +34,7 @@ READOUTS = ("soft", "hard")
 
 
 def two_time_influence(a: float, t: float, sigma: ArrayLike, sigma0: ArrayLike, slope: float) -> np.ndarray:
-    r"""$g_a(t,\sigma;\sigma_0)$: N times the covariance of a wave at time t, position sigma, with itself at time 0, position sigma0.
+    r"""$g_a(t,\sigma;\sigma_0)$: N times the covariance of a wave at (t, sigma) with the wave at (0, sigma0).
 
     Zero if sigma0 lies after sigma. For the covariance of both at time t see `equal_time_correlation`.
     """
@@ -42,7 +42,7 @@ def two_time_influence(a: float, t: float, sigma: ArrayLike, sigma0: ArrayLike, 
 
 
 def critical_time(beta: float, slope: float, vocab: int, readout: Readout = "soft") -> float:
-    r"""$t_{crit}=2(1-e^{-\lambda})\frac{\sum\omega_na_n}{\sum\omega_na_n^2}$: recency is lost from then on. Not positive if $\lambda\le0$."""
+    r"""$t_{crit}=2(1-e^{-\lambda})\frac{\sum\omega_na_n}{\sum\omega_na_n^2}$: recency is lost from then on."""
     rates = growth_rates(beta)
     scale = rates.max()
     weights = readout_weights(vocab, len(rates), readout)

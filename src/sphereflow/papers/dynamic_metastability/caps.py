@@ -39,7 +39,7 @@ def cap_frames(kind: str, beta: float) -> tuple[np.ndarray, np.ndarray]:
     "certificate",
     statement="The constants of three caps: alpha, gamma, the largest lambda, the bound on T1, and log T2.",
     source="definition of separated configurations and theorem on dynamic metastability",
-    formula=r"\gamma=1-\alpha-8\varepsilon-\beta^{-1}\log(2n^2/\varepsilon),\quad T_2=\frac{\varepsilon}{n}e^{(1-\alpha)\beta}",
+    formula=r"\gamma=1-\alpha-8\varepsilon-\frac1\beta\log\frac{2n^2}{\varepsilon},\ T_2=\frac{\varepsilon}{n}e^{(1-\alpha)\beta}",
     falsifier="alpha taken between tokens, or from the caps of radius epsilon instead of 2 epsilon",
 )
 def certificate_constants(run: Run) -> Measurement:
@@ -88,7 +88,7 @@ def lambda_condition(run: Run) -> Measurement:
 
 @PAPER.claim(
     "confinement-and-collapse",
-    statement="Up to t = 10,000 tokens stay in the caps of radius 2 epsilon and are within 2e^-18 from the T1 bound on.",
+    statement="Up to t = 10,000 tokens stay in the larger caps, and from the T1 bound on they are within 2e^-18.",
     source="theorem on dynamic metastability",
     formula=r"x_i(t)\in S_q(2\varepsilon),\qquad |x_i-x_j|^2\le2e^{-\lambda\beta}\quad(T_1\le t\le T_2)",
     falsifier="a token outside its cap, or two tokens of a cap apart after the T1 bound",
@@ -204,10 +204,12 @@ def random_brackets(seed: int, count: int, run: Run) -> list[dict[str, float]]:
         rate = min(0.3, found.lambda_max / 2)
         bound = found.T1_bound(rate)
         collapse = closing_time(x, beta, kind, found.labels, 2 * math.exp(-rate * beta), 2 * bound)
+        if collapse == 0:  # collapsed from the beginning: nothing to bracket
+            continue
         log_exit = first_exit(found, kind, x)
         rows.append(
             {
-                "beta": beta, "d": d, "log_collapse": math.log(max(collapse, 1e-300)), "log_T1": math.log(bound),
+                "beta": beta, "d": d, "log_collapse": math.log(collapse), "log_T1": math.log(bound),
                 "log_T2": found.log_T2, "log_exit": log_exit,
             }
         )  # fmt: skip

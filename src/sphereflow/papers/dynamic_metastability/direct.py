@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy.integrate import LSODA, solve_ivp
 from scipy.optimize import brentq
-
 
 Merger = tuple[float, frozenset[frozenset[int]]]
 
@@ -79,7 +80,7 @@ def integrate(
         for k, level in enumerate(levels):
             if before < level <= now and math.isinf(reached[k]):
                 dense = solver.dense_output()
-                reached[k] = _root(lambda t, level=level, dense=dense: level - energy(dense(t)), solver)
+                reached[k] = _root(_missing(level, dense, energy), solver)
         before = now
         while _near(points(solver.y), groups, radius) is not None:
             time, pair = _first_meeting(solver, points, groups, radius)
@@ -105,6 +106,7 @@ def closing_time(x: np.ndarray, beta: float, kind: str, labels: np.ndarray, leve
     if spread(0.0, x.ravel()) <= 0:
         return 0.0
     run = solve_ivp(slope, (0.0, t1), x.ravel(), method="DOP853", rtol=1e-11, atol=1e-13, events=spread)
+    assert run.t_events is not None
     return float(run.t_events[0][0]) if len(run.t_events[0]) else math.inf
 
 
@@ -138,9 +140,14 @@ def _first_meeting(
     for i, j in combinations(range(len(groups)), 2):
         if distance(solver.t, i, j) < 0:
             met_before = distance(solver.t_old, i, j) <= 0
-            time = solver.t_old if met_before else _root(lambda t, i=i, j=j: distance(t, i, j), solver)
+            time = solver.t_old if met_before else _root(partial(distance, i=i, j=j), solver)
             found.append((float(time), (i, j)))
     return min(found)
+
+
+def _missing(level: float, dense: Any, energy: Callable[[np.ndarray], float]) -> Callable[[float], float]:
+    """How much energy is missing to the level, as a function of time inside the last step."""
+    return lambda t: level - energy(dense(t))
 
 
 def _join(groups: list[frozenset[int]], i: int, j: int) -> frozenset[frozenset[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sphereflow.claims import Run
@@ -175,7 +176,7 @@ def saddle_to_saddle(run: Run) -> Figure:
     return figure
 
 
-def _against(axes: object, rows: list[dict[str, float]], x: str, y: str, *, below: bool) -> None:
+def _against(axes: Axes, rows: list[dict[str, float]], x: str, y: str, *, below: bool) -> None:
     xs, ys = (np.array([row[name] for row in rows]) for name in (x, y))
     low, high = min(xs.min(), ys.min()) - 1, max(xs.max(), ys.max()) + 3
     ends = np.array([low, high])

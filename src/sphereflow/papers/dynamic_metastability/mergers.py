@@ -218,7 +218,8 @@ def pairs_suffice(run: Run) -> Measurement:
     measured = [merge(kind, 2000.0).log_times for kind in ("sa", "usa")]
     return agreement(
         np.concatenate(predicted), np.concatenate(measured), absolute=1e-6,
-        because="positions to 1e-10 times beta = 2000", labels=tuple(f"{k} {m}" for k in ("sa", "usa") for m in range(4)),
+        because="positions to 1e-10 times beta = 2000",
+        labels=tuple(f"{kind} merger {m}" for kind in ("sa", "usa") for m in range(1, 5)),
     )  # fmt: skip
 
 

@@ -35,7 +35,8 @@ def circle_fractions(run: Run) -> Measurement:
     spread = 4 * np.sqrt(predicted * (1 - predicted) * (1 / draws + 1 / 4000)) + 0.005
     return agreement(
         predicted, measured, absolute=spread, because="four standard deviations and two digits",
-        labels=tuple(f"beta={b} n={n}" for b in FRACTIONS for n in SIZES), parameters={"draws": draws, "epsilon": EPSILON},
+        labels=tuple(f"beta={b} n={n}" for b in FRACTIONS for n in SIZES),
+        parameters={"draws": draws, "epsilon": EPSILON},
     )  # fmt: skip
 
 
@@ -54,7 +55,7 @@ def high_dimension(run: Run) -> Measurement:
         for _ in range(draws):
             x = rng.normal(size=(5, d))
             found = certify(x / np.linalg.norm(x, axis=1, keepdims=True), 50.0)
-            good += found.separated and found.centres is not None and len(found.centres) == 5
+            good += found.separated and len(found.centres) == 5
         fractions.append(good / draws)
     return at_least(
         [1.0] * 3, fractions, because="every draw counts", labels=("d=20", "d=200", "d=2000"),

@@ -77,7 +77,7 @@ def worst_deviation(d: int, beta: float, replicas: int, seed: int) -> np.ndarray
 
 
 def _replicas(run: Run) -> int:
-    return 32 if run.quick else 64
+    return 24 if run.quick else 64
 
 
 @PAPER.claim(

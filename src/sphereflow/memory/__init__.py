@@ -1,0 +1,30 @@
+"""Dense associative memories: energies, retrieval, phase diagrams, and a memory to use.
+
+The theory exists in two layers that give different numbers and are kept apart by name: `gaussian` (the published
+approximation) and `spherical` with `compact` (the exact law of overlaps on the sphere).
+"""
+
+from sphereflow.memory.energies import LSE as LSE
+from sphereflow.memory.energies import LSR as LSR
+from sphereflow.memory.energies import Energy as Energy
+from sphereflow.memory.energies import Polynomial as Polynomial
+from sphereflow.memory.energies import to_sphere as to_sphere
+from sphereflow.memory.escape import escape_time as escape_time
+from sphereflow.memory.escape import log_escape_time as log_escape_time
+from sphereflow.memory.flow import Retrieval as Retrieval
+from sphereflow.memory.landscapes import Bulk as Bulk
+from sphereflow.memory.landscapes import Cone as Cone
+from sphereflow.memory.landscapes import Full as Full
+from sphereflow.memory.landscapes import Landscape as Landscape
+from sphereflow.memory.landscapes import draw_cone as draw_cone
+from sphereflow.memory.landscapes import random_patterns as random_patterns
+from sphereflow.memory.noise import sample_log_noise as sample_log_noise
+from sphereflow.memory.phases import PhaseDiagram as PhaseDiagram
+from sphereflow.memory.phases import phase_diagram as phase_diagram
+from sphereflow.memory.recall import DenseMemory as DenseMemory
+from sphereflow.memory.recall import Recall as Recall
+from sphereflow.memory.sampling import langevin as langevin
+from sphereflow.memory.sampling import metropolis as metropolis
+from sphereflow.memory.state import REFERENCE_B as REFERENCE_B
+from sphereflow.memory.sweep import Sweep as Sweep
+from sphereflow.memory.sweep import sweep as sweep

@@ -1,0 +1,92 @@
+"""The phase diagram as a picture: regions, named lines, kinetic crossovers, escape times, and Monte Carlo beside it."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from sphereflow.memory.phases import REGIONS, PhaseDiagram
+from sphereflow.memory.sweep import Sweep
+from sphereflow.pictures import PALETTE, blank, look
+
+_SHADES = {"lse": ("#ffffff", "#dfe9f3", "#b5d0e8", "#86b3d9"), "lsr": ("#ffffff", "#dcefe2", "#a8d5b8")}
+_SYMBOL = {"lse": r"\beta", "lsr": "b"}
+_KERNEL = {"lse": "Gaussian kernel (LSE)", "lsr": "compact kernel (LSR)"}
+
+
+def draw(diagram: PhaseDiagram, sweep: Sweep | None = None) -> Figure:
+    """Left: regions, lines and crossovers. Right: escape times of the largest size, or the Monte Carlo sweep."""
+    with look():
+        figure = blank(11.5, 6.4)
+        left, right = figure.subplots(1, 2, sharey=True)
+        handles = regions(left, diagram)
+        if sweep is None:
+            escape_map(right, diagram, diagram.sizes[-1])
+        else:
+            monte_carlo(right, diagram, sweep)
+        title = f"{_KERNEL[diagram.kernel]}, ${_SYMBOL[diagram.kernel]}={diagram.sharpness:.5g}$"
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8)
+        figure.suptitle(f"{title}. Dotted curves are kinetic: they move with $N$ and with the time.", fontsize=10)
+    return figure
+
+
+def regions(axes: Axes, diagram: PhaseDiagram) -> list[Artist]:
+    """Draws them and returns what a legend needs."""
+    names, shades = REGIONS[diagram.kernel], _SHADES[diagram.kernel]
+    axes.pcolormesh(
+        diagram.loads, diagram.temperatures, diagram.region, cmap=ListedColormap(shades), vmin=-0.5,
+        vmax=len(shades) - 0.5, shading="nearest", rasterized=True,
+    )  # fmt: skip
+    handles: list[Artist] = [Patch(facecolor=s, edgecolor="0.6", lw=0.5, label=n) for n, s in zip(names, shades, strict=True)]
+    shown = [line for line in diagram.lines if "N=" not in line.name]
+    for index, line in enumerate(shown):
+        colour = PALETTE[index % len(PALETTE)]
+        style = "--" if line.layer == "gaussian" else "-"
+        handles += axes.plot(line.loads, line.temperatures, style, color=colour, lw=1.4, label=_name(line.name, line.layer))
+    for index, n in enumerate(diagram.sizes):
+        label = f"escape time {diagram.duration:g} at $N={n}$ (kinetic)"
+        handles += axes.plot(diagram.crossover(n), diagram.temperatures, ":", color=str(0.55 - 0.2 * index), lw=1.8, label=label)
+    _frame(axes, diagram)
+    axes.set_title("regions (spherical layer) and lines")
+    return handles
+
+
+def escape_map(axes: Axes, diagram: PhaseDiagram, n: int) -> None:
+    decades = np.clip(diagram.log_escape[n] / np.log(10), 0, 20)
+    mesh = axes.pcolormesh(diagram.loads, diagram.temperatures, decades, cmap="viridis", vmin=0, vmax=20,
+                           shading="nearest", rasterized=True)  # fmt: skip
+    curves = axes.contour(diagram.loads, diagram.temperatures, decades, levels=[1, 3, 6, 10, 15], colors="white", linewidths=0.8)
+    axes.clabel(curves, fmt=lambda v: f"$10^{{{v:g}}}$", fontsize=8)
+    axes.figure.colorbar(mesh, ax=axes, label=r"$\log_{10}\tau$" + ("" if diagram.kernel == "lse" else ", exponential rate only"))
+    _frame(axes, diagram)
+    axes.set_title(f"escape time at $N={n}$")
+
+
+def monte_carlo(axes: Axes, diagram: PhaseDiagram, sweep: Sweep) -> None:
+    mesh = axes.scatter(
+        np.repeat(sweep.loads[None], len(sweep.temperatures), axis=0),
+        np.repeat(sweep.temperatures[:, None], len(sweep.loads), axis=1),
+        c=sweep.overlap, cmap="viridis", vmin=0, vmax=1, s=70, marker="s", edgecolor="none",
+    )  # fmt: skip
+    axes.figure.colorbar(mesh, ax=axes, label=r"mean overlap with the target, $\langle\phi\rangle$")
+    for line in diagram.lines:
+        if line.name in ("spinodal", "static line", "threshold", "absolute stability"):
+            axes.plot(line.loads, line.temperatures, color="0.2", lw=1.1, ls="-" if line.name in ("spinodal", "threshold") else "--",
+                      label=line.name)  # fmt: skip
+    _frame(axes, diagram)
+    axes.set_xlim(0, max(diagram.loads[-1], sweep.loads[-1] + 0.03))
+    axes.set_title(
+        f"Monte Carlo: $M={sweep.patterns}$, $N={sweep.sizes.max()}$ to ${sweep.sizes.min()}$, {sweep.steps} moves", fontsize=10
+    )
+
+
+def _name(name: str, layer: str) -> str:
+    return f"{name} (Gaussian layer)" if layer == "gaussian" and "gaussian" not in name else name
+
+
+def _frame(axes: Axes, diagram: PhaseDiagram) -> None:
+    axes.set(xlim=(0, diagram.loads[-1]), ylim=(0, diagram.temperatures[-1]), xlabel=r"load $\alpha=\ln M/N$", ylabel="$T$")

@@ -1,0 +1,140 @@
+r"""The retrieval task: read the last token at time t, return the nearest of M codewords, compare with the source.
+
+$$\vartheta_m=\frac{2\pi m}M,\qquad
+  \text{hard}=P\big(|\theta_N(t)-\theta_k(0)|_{\mathbb T}\le\tfrac\pi M\big),\qquad
+  \text{soft}=E\sum_{j\in\mathbb Z}\exp\Big(-\frac{M^2}{2\pi^2}(\theta_N(t)-\theta_k(0)-2\pi j)^2\Big).$$
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from sphereflow.errors import SphereflowError, one_of, whole_number
+from sphereflow.retrieval.circle import CausalCircle
+from sphereflow.retrieval.influence import (
+    Draw,
+    Estimate,
+    Notify,
+    Points,
+    circle_advance,
+    equidistant,
+    source_average,
+    uniform_angles,
+)
+from sphereflow.retrieval.positions import CausalWeights
+
+PROMPTS = ("uniform", "codewords")
+
+
+def codewords(vocab: int) -> Float[np.ndarray, "m"]:
+    r"""$\vartheta_m=2\pi m/M$, m = 0, ..., M-1."""
+    return 2 * np.pi * np.arange(whole_number("vocab", vocab)) / vocab
+
+
+def decode(angles: Float[np.ndarray, "..."], vocab: int) -> np.ndarray:
+    """The index of the nearest codeword."""
+    return np.rint(np.asarray(angles) * vocab / (2 * np.pi)).astype(int) % whole_number("vocab", vocab)
+
+
+def hard_hit(difference: Float[np.ndarray, "..."], vocab: int) -> Float[np.ndarray, "..."]:
+    """1 where an angle, wrapped to [-pi, pi), is at most pi/M from zero, else 0."""
+    wrapped = np.abs((difference + np.pi) % (2 * np.pi) - np.pi)
+    return (wrapped <= np.pi / vocab).astype(float)
+
+
+def soft_hit(difference: Float[np.ndarray, "..."], vocab: int) -> Float[np.ndarray, "..."]:
+    """The periodic Gaussian of standard deviation pi/M with value about 1 at zero."""
+    wrapped = (difference + np.pi) % (2 * np.pi) - np.pi
+    return np.sum([np.exp(-((vocab * (wrapped - 2 * np.pi * j) / np.pi) ** 2) / 2) for j in range(-5, 6)], axis=0)
+
+
+@dataclass(frozen=True)
+class MeasuredProfile:
+    """Accuracies by source position, with standard errors; position k of N (from one) is sigma0 = (k - 1/2)/N."""
+
+    n: int
+    vocab: int
+    sources: tuple[int, ...]
+    hard: Float[np.ndarray, "s"]
+    hard_error: Float[np.ndarray, "s"]
+    soft: Float[np.ndarray, "s"]
+    soft_error: Float[np.ndarray, "s"]
+    environments: int
+    seed: int
+
+    @property
+    def sigma0(self) -> Float[np.ndarray, "s"]:
+        return (np.asarray(self.sources) - 0.5) / self.n
+
+    def excess(self, readout: str = "soft") -> tuple[np.ndarray, np.ndarray]:
+        """N (accuracy - baseline) and its standard error."""
+        one_of("readout", readout, ("soft", "hard"))
+        if readout == "soft":
+            return self.n * (self.soft - np.sqrt(np.pi / 2) / self.vocab), self.n * self.soft_error
+        return self.n * (self.hard - 1 / self.vocab), self.n * self.hard_error
+
+
+def measure_profile(
+    n: int,
+    t: float,
+    *,
+    beta: float,
+    weights: CausalWeights | float,
+    vocab: int,
+    sources: tuple[int, ...],
+    normalise: str = "mean",
+    prompt: str = "uniform",
+    environments: int = 500,
+    room: int | None = None,
+    modes: int | None = None,
+    seed: int = 0,
+    notify: Notify | None = None,
+) -> MeasuredProfile:
+    """Simulate prompts of n tokens and read the last one, for each source position (from one, before the last).
+
+    `prompt` is "uniform" (independent uniform angles) or "codewords" (independent uniform codewords). The source runs
+    through a multiple of M equidistant angles, which makes the baseline of the hard accuracy exact.
+    """
+    one_of("prompt", prompt, PROMPTS)
+    if not sources or any(not 1 <= k <= n - 1 for k in sources):
+        raise SphereflowError(f"sources must be positions from 1 to n - 1 = {n - 1}, got {tuple(sources)}.")
+    copies = vocab * max(1, -(-16 // vocab))
+    model = CausalCircle(beta, weights, normalise, length=n, modes=modes)
+    advance = circle_advance(model, t, room)
+    draw, points = (uniform_angles(n), equidistant(copies)) if prompt == "uniform" else _codeword_prompt(n, vocab)
+
+    def hits(target: np.ndarray, start: np.ndarray) -> np.ndarray:
+        return np.stack([hard_hit(target - start, vocab), soft_hit(target - start, vocab)])
+
+    found: list[Estimate] = []
+    for index, k in enumerate(sources):
+
+        def told(fraction: float, text: str, index: int = index, k: int = k) -> None:
+            if notify is not None:
+                notify((index + fraction) / len(sources), f"source {k} of {n}: {text}")
+
+        found.append(
+            source_average(
+                advance, draw, points, hits, source=k - 1, environments=environments,
+                seed=seed + index, notify=told,
+            )
+        )  # fmt: skip
+    means, errors = np.array([e.mean for e in found]).T, np.array([e.error for e in found]).T
+    return MeasuredProfile(
+        n, vocab, tuple(sources), means[0], errors[0], means[1], errors[1], environments, seed
+    )  # fmt: skip
+
+
+def _codeword_prompt(n: int, vocab: int) -> tuple[Draw, Points]:
+    words = codewords(vocab)
+
+    def draw(rng: np.random.Generator, count: int) -> np.ndarray:
+        return words[rng.integers(vocab, size=(count, n))]
+
+    def points(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.tile(words, (count, 1)), np.full(vocab, 1 / vocab)
+
+    return draw, points

@@ -1,0 +1,76 @@
+"""The choice of an engine: the reasons it gives, the memory it refuses, the promise it makes."""
+
+import expansion_oracle as oracle
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from attention_oracle import unit
+
+from sphereflow.errors import SphereflowError
+from sphereflow.interaction import Alibi, Causal, PositionWeights
+from sphereflow.interaction.choose import choose
+from sphereflow.interaction.linear import expand
+
+
+@pytest.mark.parametrize(
+    ("request_", "engine"),
+    [
+        ({"n": 10**6, "d": 2, "beta": 10.0}, "fourier"),
+        ({"n": 10**6, "d": 2, "beta": 0.0}, "fourier"),
+        ({"n": 10**6, "d": 2, "beta": 1e6}, "fourier"),
+        ({"n": 10**6, "d": 2, "beta": 1e12}, "direct"),
+        ({"n": 10**5, "d": 2, "beta": 10.0, "mask": Causal()}, "fourier"),
+        ({"n": 10**5, "d": 3, "beta": 10.0, "mask": Alibi(jnp.asarray(0.1))}, "harmonic"),
+        ({"n": 10**5, "d": 2, "beta": 10.0, "mask": PositionWeights(lambda i, j: -0.0 * (i + j))}, "direct"),
+        ({"n": 10**6, "d": 3, "beta": 10.0}, "harmonic"),
+        ({"n": 10**6, "d": 3, "beta": 1e5}, "direct"),
+        ({"n": 10**5, "d": 4, "beta": 0.5}, "polynomial"),
+        ({"n": 10**5, "d": 8, "beta": 10.0}, "direct"),
+        ({"n": 10**5, "d": 512, "beta": 0.1}, "direct"),
+        ({"n": 100, "d": 2, "beta": 10.0}, "direct"),
+        ({"n": 10**5, "d": 2, "beta": None}, "direct"),
+        ({"n": 10**5, "d": 2, "beta": 10.0, "unit_keys": False}, "direct"),
+        ({"n": 10**5, "d": 3, "beta": 10.0, "unit_queries": False}, "direct"),
+        ({"n": 10**5, "d": 2, "beta": 10.0, "dtype": "float32"}, "direct"),
+        ({"n": 10**5, "d": 2, "beta": 10.0, "dtype": "float32", "tol": 1e-3}, "fourier"),
+    ],
+)
+def test_engine_for_a_request(request_, engine):
+    n = request_.pop("n")
+    chosen = choose(n, n, memory=1e12, **request_)
+    assert chosen.engine == engine
+    assert chosen.reason
+    assert (chosen.expansion is None) == (engine == "direct")
+    assert chosen.predicted_seconds > 0
+    assert str(chosen).startswith(engine)
+
+
+@pytest.mark.parametrize(("d", "beta", "tol"), [(2, 3.0, 1e-6), (2, 900.0, 1e-10), (3, 12.0, 1e-9), (4, 0.6, 1e-8)])
+def test_chosen_expansions_keep_the_promise(d, beta, tol):
+    x = unit(np.random.default_rng(0), 200, d)
+    x[:120] = x[0]
+    chosen = choose(10**6, 10**6, d, beta, tol=tol, memory=1e12)
+    found = expand(chosen.expansion, *(jnp.asarray(x),) * 3, beta, tol=tol)
+    assert max(oracle.worst_errors(found.attended, *oracle.attention(x, x, x, beta), x)) <= tol
+    assert float(found.error_bound) <= chosen.error_bound
+
+
+def test_predictions_grow_linearly_with_an_expansion():
+    one, ten = (choose(n, n, 2, 10.0, memory=1e12).predicted_seconds for n in (10**6, 10**7))
+    assert 9 < ten / one < 11
+
+
+def test_what_does_not_fit_is_refused_early():
+    with pytest.raises(SphereflowError, match=r"needs about .* GiB, but 1\.0 GiB are free: about \d+ tokens would fit"):
+        choose(10**9, 10**9, 3, 1.0, memory=2**30)
+
+
+def test_a_method_asked_for_is_used_or_refused():
+    assert choose(10**6, 10**6, 2, 10.0, method="direct", memory=1e12).engine == "direct"
+    assert choose(50, 50, 2, 10.0, method="fourier").engine == "fourier"
+    with pytest.raises(SphereflowError, match="dimension d=3"):
+        choose(50, 50, 3, 10.0, method="fourier")
+    with pytest.raises(SphereflowError, match="not unit vectors"):
+        choose(50, 50, 2, 10.0, method="fourier", unit_keys=False)
+    with pytest.raises(SphereflowError, match="method must be one of"):
+        choose(50, 50, 2, 10.0, method="magic")
