@@ -24,6 +24,7 @@ app.command("reproduce")(reproduce.command)
 app.command("papers")(papers.command)
 app.command("simulate")(simulate.command)
 app.add_typer(memory.app, name="memory")
+app.command("retrieval")(retrieval.command)
 app.command("info")(info.command)
 
 

@@ -12,6 +12,8 @@ the difference.
 
 from __future__ import annotations
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -20,7 +22,7 @@ from jaxtyping import Array, Float
 
 from sphereflow.dynamics.base import Dynamics, mean_square_speed
 from sphereflow.errors import SphereflowError, one_of
-from sphereflow.interaction import Causal, Mask, attend
+from sphereflow.interaction import Causal, Choice, Mask, attend, choose
 from sphereflow.kernels import KERNEL_SCALES, log_scale
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import project
@@ -38,6 +40,7 @@ class Attention(Dynamics):
     - `mask`: positional weights, for example `Causal()`; None lets every token see every token.
     - `weights`: masses of the tokens, shape (n,), summing to one; None is 1/n each.
     - `kernel_scale`: "peak" or "raw", matters for USA and for the energy.
+    - `engine`: how sums over tokens are done, as chosen by `tuned`; None is the direct sum.
     """
 
     beta: Float[Array, ""]
@@ -48,6 +51,7 @@ class Attention(Dynamics):
     weights: Float[Array, "n"] | None
     normalise: str = eqx.field(static=True)
     kernel_scale: str = eqx.field(static=True)
+    engine: Choice | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class Attention(Dynamics):
         mask: Mask | None = None,
         weights: ArrayLike | None = None,
         kernel_scale: str = "peak",
+        engine: Choice | None = None,
     ):
         one_of("normalise", normalise, ("softmax", "mean"))
         one_of("kernel_scale", kernel_scale, KERNEL_SCALES)
@@ -69,6 +74,21 @@ class Attention(Dynamics):
         self.weights = None if weights is None else jnp.asarray(weights, dtype=float)
         self.normalise = normalise
         self.kernel_scale = kernel_scale
+        self.engine = engine
+
+    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Attention:
+        if self.query is not None or self.key is not None or isinstance(self.beta, jax.core.Tracer):
+            return self
+        # The error of the field acts at all times: it is kept well below the tolerance of the solver.
+        accuracy = max(tol * 1e-2, 1e-13)
+        equal = self.weights is None
+        request = {"mask": self.mask, "tol": accuracy, "dtype": dtype, "self_attention": equal, "method": method}
+        choice = choose(n, n, d, float(self.beta), **request)  # type: ignore[arg-type]
+        return dataclasses.replace(self, engine=choice)
+
+    @property
+    def engine_name(self) -> str:
+        return "direct" if self.engine is None else self.engine.engine
 
     @property
     def heads(self) -> int:
@@ -106,7 +126,8 @@ class Attention(Dynamics):
         if query is None and key is None:
             # Unit tokens of equal mass that see themselves: no row can have a small denominator.
             plain = self.weights is None
-            return attend(x, x, x, self.beta, weights=self.weights, mask=self.mask, self_attention=plain)
+            options: dict = {"weights": self.weights, "mask": self.mask, "engine": self.engine}
+            return attend(x, x, x, self.beta, self_attention=plain, **options)
         q = x if query is None else x @ query.T
         k = x if key is None else x @ key.T
         return attend(q, k, x, self.beta, weights=self.weights, mask=self.mask)
@@ -153,7 +174,8 @@ class Attention(Dynamics):
     def _log_partition(self, x: Array, masses: Array) -> Array:
         r"""$\log\sum_j w_j e^{\beta(\langle x_i,Bx_j\rangle-1)}$."""
         q, k = self._single_query_key(x)
-        return attend(q, k, k[:, :1], self.beta, weights=masses).log_partition
+        engine = self.engine if q is x and k is x else None
+        return attend(q, k, k[:, :1], self.beta, weights=masses, engine=engine).log_partition
 
     def _masses(self, x: Array, weights: Array | None) -> Array:
         chosen = self.weights if weights is None else weights

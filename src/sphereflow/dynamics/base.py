@@ -36,6 +36,15 @@ class Dynamics(eqx.Module):
         """dE/dt by the dissipation identity, a sum of squared speeds, not by differentiating the energy."""
         raise SphereflowError(f"no dissipation identity is known for {type(self).__name__}.")
 
+    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Dynamics:
+        """The same field with the engine for n tokens in dimension d chosen, which compiled code cannot do itself."""
+        return self
+
+    @property
+    def engine_name(self) -> str:
+        """How sums over tokens are done."""
+        return "direct"
+
     @property
     def token_weights(self) -> Float[Array, "n"] | None:
         """Masses of the tokens, None for equal masses."""
@@ -69,6 +78,13 @@ class Sum(Dynamics):
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         return sum((term.field(t, x) for term in self.terms[1:]), self.terms[0].field(t, x))
+
+    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Dynamics:
+        return Sum(tuple(term.tuned(n, d, tol, dtype, method) for term in self.terms))
+
+    @property
+    def engine_name(self) -> str:
+        return next((term.engine_name for term in self.terms if term.engine_name != "direct"), "direct")
 
     @property
     def token_weights(self) -> Float[Array, "n"] | None:
@@ -110,6 +126,13 @@ class Reversed(Dynamics):
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         return -self.forward.field(t, x)
+
+    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Dynamics:
+        return Reversed(self.forward.tuned(n, d, tol, dtype, method))
+
+    @property
+    def engine_name(self) -> str:
+        return self.forward.engine_name
 
     @property
     def token_weights(self) -> Float[Array, "n"] | None:

@@ -41,6 +41,7 @@ def evolve(
     dt: float | None = None,
     event: Callable[[Array], Array] | None = None,
     max_steps: int = 100_000,
+    method: str = "auto",
     out: str | Path | None = None,
     progress: bool | None = None,
     seed: int | None = None,
@@ -55,6 +56,8 @@ def evolve(
     - `tol`: the error aimed at, absolute and relative, for every token (default 1e-8; 1e-5 for float32 tokens).
     - `solver`: one of dopri8, tsit5, bosh3, heun, euler, or kvaerno5, kvaerno3 for stiff problems.
     - `dt`: a fixed step instead of an adaptive one. `event`: stop where event(x) crosses zero.
+    - `method`: how sums over tokens are done: "direct", "fourier" (circle), "harmonic" (S^2), "polynomial", or "auto",
+      the fastest that keeps the tolerance. `Trajectory.engine` says which it was.
     - `out`: a zarr folder; frames go there as they come, memory stays that of one frame, a killed run can be resumed.
     - `progress`: show a bar; by default on terminals for runs that take long.
 
@@ -74,12 +77,14 @@ def evolve(
     began = time.perf_counter()
     common: dict[str, Any] = {"model": model, "tol": tol, "solver": solver, "seed": seed, "versions": versions()}
     common["parameters"] = parameters or {}
+    fast = model.tuned(start.shape[-2], start.shape[-1], tol, str(start.dtype), method)
+    common["engine"] = fast.engine_name
     pairs = start.shape[-2] * int(np.prod(start.shape[:-1]))
     if out is None and (pairs <= _ONE_CALL_PAIRS or event is not None):
-        return _in_one_call(model, start, times, stepping, event, began, common)
+        return _in_one_call(fast, start, times, stepping, event, began, common)
     if event is not None:
         raise SphereflowError("a run that is written to disk as it goes cannot stop at an event.")
-    return _frame_by_frame(model, start, times, stepping, out, progress, began, common)
+    return _frame_by_frame(fast, start, times, stepping, out, progress, began, common)
 
 
 def simulate(
@@ -95,6 +100,7 @@ def simulate(
     saves: int = FRAMES,
     tol: float = 1e-8,
     kernel_scale: str = "peak",
+    method: str = "auto",
     out: str | Path | None = None,
     progress: bool | None = None,
 ) -> Trajectory:
@@ -117,9 +123,8 @@ def simulate(
     dynamics = (SA if model == "sa" else USA)(beta, **options)
     parameters = {"n": n, "d": d, "beta": beta, "t1": t1, "model": model, "start": start, **options}
     x0 = draw(start, whole_number("n", n, most=10**8), whole_number("d", d, most=10**5), seed)
-    return evolve(
-        dynamics, x0, t1, saveat=saves, tol=tol, out=out, progress=progress, seed=seed, parameters=parameters
-    )  # fmt: skip
+    run: dict[str, Any] = {"saveat": saves, "tol": tol, "method": method, "out": out, "progress": progress}
+    return evolve(dynamics, x0, t1, seed=seed, parameters=parameters, **run)
 
 
 def _save_times(t0: float, t1: float | None, saveat: Any) -> np.ndarray:

@@ -24,6 +24,7 @@ from sphereflow.saving import promote_folder
 
 FORMAT = "sphereflow trajectory, version 1"
 _MISSING = -1
+_DESCRIBED = ("tol", "solver", "engine", "seed", "parameters", "versions")
 _IN_MEMORY_BYTES = 256 * 2**20
 _CHUNK_BYTES = 16 * 2**20
 
@@ -108,9 +109,7 @@ def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -
         raise SphereflowError(
             f"{partial} exists already: an unfinished run lies there; remove it or choose another name."
         )
-    common = {
-        name: getattr(trajectory, name) for name in ("model", "tol", "solver", "seed", "parameters", "versions")
-    }  # fmt: skip
+    common = {name: getattr(trajectory, name) for name in ("model", *_DESCRIBED)}
     first = trajectory.frame(0)
     per_chunk = max(1, min(len(trajectory), _CHUNK_BYTES // max(first.nbytes, 1)))
     identity = _identity(trajectory.ts, first, common)
@@ -150,10 +149,10 @@ def load(path: str | Path) -> Trajectory:
     if _checksum(times) != meta["times_checksum"] or count < (len(times) if status.complete else 1):
         raise SphereflowError(f"{path} is damaged or truncated: saved times or frames are missing.")
     xs = np.asarray(frames) if np.prod(frames.shape) * 8 <= _IN_MEMORY_BYTES else frames
+    described = {name: meta[name] for name in _DESCRIBED}
     return Trajectory(
-        ts=times[:count], xs=xs, model=rebuild(meta["model"], arrays), status=status, tol=meta["tol"],
-        solver=meta["solver"], steps=steps, seconds=seconds, seed=meta["seed"], parameters=meta["parameters"],
-        versions=meta["versions"], stopped_at=stopped,
+        ts=times[:count], xs=xs, model=rebuild(meta["model"], arrays), status=status, steps=steps, seconds=seconds,
+        stopped_at=stopped, **described,
     )  # fmt: skip
 
 
@@ -183,7 +182,7 @@ def _create(
     frames_per_chunk: int,
 ) -> zarr.Group:
     description, arrays = describe(common["model"])
-    run = {name: common[name] for name in ("tol", "solver", "seed", "parameters", "versions")}
+    run = {name: common[name] for name in _DESCRIBED}
     run |= {"model": description, "model_checksums": {name: _checksum(a) for name, a in arrays.items()}}
     run |= {"times_checksum": _checksum(times)}
     group = zarr.open_group(

@@ -42,6 +42,7 @@ class Trajectory:
     status: Status
     tol: float
     solver: str
+    engine: str
     steps: int
     seconds: float
     seed: int | None = None
@@ -92,13 +93,15 @@ class Trajectory:
     def energy(self) -> np.ndarray:
         """Energy of the model at each saved time."""
         jax.eval_shape(self.model.energy, self._first_system())  # says clearly if this model has no energy
-        return self.each(lambda x: _energy(self.model, x))
+        fast = self.model.tuned(self.n, self.d, self.tol)
+        return self.each(lambda x: _energy(fast, x))
 
     @cached_property
     def energy_rate(self) -> np.ndarray:
         """dE/dt from the dissipation identity at each saved time."""
         jax.eval_shape(self.model.energy_rate, self._first_system())
-        return self.each(lambda x: _energy_rate(self.model, x))
+        fast = self.model.tuned(self.n, self.d, self.tol)
+        return self.each(lambda x: _energy_rate(fast, x))
 
     @cached_property
     def order_parameter(self) -> np.ndarray:
@@ -160,7 +163,7 @@ class Trajectory:
         ensemble = "" if not self.replicas else f" x {' x '.join(map(str, self.replicas))} replicas"
         lines = [
             f"{self.n} tokens in dimension {self.d}{ensemble}, t = {self.ts[0]:g} to {self.ts[-1]:g}",
-            f"{self.steps} steps of {self.solver} at tolerance {self.tol:g} in {self.seconds:.2f} s",
+            f"{self.steps} steps of {self.solver} ({self.engine} sums), tolerance {self.tol:g}, {self.seconds:.2f} s",
             self.status.value,
         ]
         small = self.model.space == "sphere" and (self.n <= 5000 or self.d == 2)

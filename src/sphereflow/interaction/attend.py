@@ -7,11 +7,14 @@ $$\mathrm{average}_i = \frac{\sum_j w_j\,p_{ij}\,e^{\beta(\langle q_i,k_j\rangle
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sphereflow.errors import SphereflowError
+from sphereflow.errors import SphereflowError, one_of
+from sphereflow.interaction.choose import METHODS, Choice, choose
 from sphereflow.interaction.direct import Attended, default_block, direct_attention
+from sphereflow.interaction.linear import expand
 from sphereflow.interaction.masks import Mask
 
 
@@ -24,6 +27,9 @@ def attend(
     weights: Float[Array, "n"] | None = None,
     mask: Mask | None = None,
     self_attention: bool = False,
+    method: str = "auto",
+    tol: float = 1e-9,
+    engine: Choice | None = None,
 ) -> Attended:
     r"""$\sum_j A_{ij} v_j$ with $A_{ij} \propto w_j\,p_{ij}\,e^{\beta\langle q_i,k_j\rangle}$, for every query.
 
@@ -38,12 +44,26 @@ def attend(
       exponent is needed (unless the mask hides a token from itself, which is noticed). If `queries` and `keys` are
       the very same array and there is no mask, each pair is moreover computed once for both its rows.
 
+    - `method`: "direct" sums every pair; "fourier" (circle), "harmonic" (S^2) and "polynomial" (few dimensions, small
+      beta) take linear time; "auto" chooses the fastest that keeps the tolerance. Naming one of the last three
+      promises unit vectors; "auto" considers them in self-attention only, where that is promised already.
+    - `tol`: relative error of Z, and of the average relative to the largest value, in the linear-time methods.
+    - `engine`: a choice made before (`choose`), needed where beta is traced: the number of modes must be known then.
+
     **Returns:** the average, and log Z. Rows that see nothing give a zero average and log Z = -inf.
 
-    Time grows as m n, memory as m + n. Both results can be differentiated in all arguments, forwards and backwards,
-    and no m x n array appears there either.
+    Time grows as m n in the direct method, memory as m + n. Both results can be differentiated in all arguments,
+    forwards and backwards, and no m x n array appears there either.
     """
     _check_shapes(queries, keys, values, weights)
+    one_of("method", method, METHODS)
+    if engine is None and method != "direct":
+        engine = _choice(queries, keys, values, beta, mask, self_attention, method, tol)
+    if engine is not None and engine.expansion is not None:
+        accuracy = engine.error_bound
+        return expand(
+            engine.expansion, queries, keys, values, beta, weights=weights, mask=mask, tol=accuracy
+        ).attended  # fmt: skip
     symmetric = self_attention and queries is keys
     plain = symmetric and values is keys and weights is None
     bounded = self_attention and (mask is None or mask.sees_itself)
@@ -53,6 +73,34 @@ def attend(
     w = jnp.full(n, 1 / n, dtype) if weights is None else jnp.asarray(weights, dtype)
     promises = {"bounded": bounded, "symmetric": symmetric, "plain": plain}
     return direct_attention(queries, keys, values, beta, w, mask, **promises, block=default_block())
+
+
+def _choice(
+    queries: Array,
+    keys: Array,
+    values: Array,
+    beta: Array | float,
+    mask: Mask | None,
+    self_attention: bool,
+    method: str,
+    tol: float,
+) -> Choice | None:
+    """The engine for this request; None is the direct sum, where nothing else can be considered."""
+    if method == "auto" and (not self_attention or isinstance(beta, jax.core.Tracer)):
+        return None
+    with jax.ensure_compile_time_eval():  # the request is known, even while a function around it is being traced
+        return choose(
+            queries.shape[0],
+            keys.shape[0],
+            keys.shape[1],
+            None if isinstance(beta, jax.core.Tracer) else float(beta),
+            mask=mask,
+            tol=tol,
+            method=method,
+            columns=values.shape[1] + 1,
+            dtype=str(jnp.result_type(queries, keys, values)),
+            self_attention=self_attention,
+        )
 
 
 def _check_shapes(queries: Array, keys: Array, values: Array, weights: Array | None) -> None:

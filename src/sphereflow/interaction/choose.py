@@ -35,9 +35,9 @@ METHODS = ("auto", "direct", "fourier", "harmonic", "polynomial")
 # Nanoseconds on two cores in float64, three charges on the circle, four on the sphere.
 DIRECT_PAIR, DIRECT_PAIR_SELF = 2.4, 1.2
 FOURIER_TOKEN, FOURIER_MODE, FOURIER_ANY_MODE = 80.0, 4.0, 8.0
-FOURIER_NUFFT = 350.0
+FOURIER_NUFFT = 250.0
 HARMONIC_TOKEN, HARMONIC_MODE = 300.0, 2.4
-HARMONIC_NUFFT = 1700.0
+HARMONIC_NUFFT = 1300.0
 CAUSAL_PAIR = 2.4
 POLYNOMIAL_FEATURE = 11.0
 FIXED, FIXED_EXPANSION = 2e5, 1e6  # starting a compiled program and its loops

@@ -27,8 +27,8 @@ from sphereflow.interaction.nufft import CircleNufft, SphereNufft, available
 from sphereflow.interaction.polynomial import Polynomial
 
 # From this many modes on, the non-uniform FFT is faster than matrix products (measured in benchmarks/linear_time.py).
-NUFFT_MODES = 64
-NUFFT_DEGREE = 24
+NUFFT_MODES = 40
+NUFFT_DEGREE = 20
 
 
 def kernel_error(tol: float, n: int, dtype: DTypeLike = np.float64) -> float:

@@ -20,6 +20,8 @@ from sphereflow.memory.escape import potential
 from sphereflow.memory.sampling import curvature_step
 from sphereflow.memory.state import lse_overlap
 
+_LATTICE_SHIFT = 0.5826  # -zeta(1/2)/sqrt(2 pi)
+
 
 class BulkChains(NamedTuple):
     """Mean overlaps after the discarded steps, last overlaps and shares of accepted moves; chains are the last axis."""
@@ -86,20 +88,28 @@ def bulk_escapes(
     stop: float,
     walkers: int,
     duration: float,
+    settle: float,
     dt: float,
     seed: int = 0,
 ) -> Escapes:
-    """Langevin walkers from the overlap `start`, put back there whenever they fall below `stop`."""
-    steps = int(np.ceil(duration / dt))
-    parameters = (jnp.asarray(float(v)) for v in (n, beta, temperature, noise, start, stop, dt))
-    count = _count_escapes(jax.random.key(seed), *parameters, steps, walkers)
+    """Langevin walkers from the overlap `start`, put back there whenever they fall below `stop`.
+
+    Escapes are counted for the `duration` after a time `settle`, when the renewals have forgotten their common start:
+    their rate is then exactly the inverse of the mean escape time.
+    """
+    # A path seen only at multiples of dt misses excursions below the level; raising the level by a fixed part of a
+    # step makes up for them to leading order.
+    level = stop + _LATTICE_SHIFT * np.sqrt(2 * temperature * (1 - stop**2) / n * dt)
+    first, steps = int(np.ceil(settle / dt)), int(np.ceil(duration / dt))
+    parameters = (jnp.asarray(float(v)) for v in (n, beta, temperature, noise, start, level, dt))
+    count = _count_escapes(jax.random.key(seed), *parameters, first, first + steps, walkers)
     return Escapes(int(count), walkers * steps * dt)
 
 
 @partial(jax.jit, static_argnames=("walkers",))
 def _count_escapes(
-    key: Array, n: Array, beta: Array, t: Array, noise: Array, start: Array, stop: Array, dt: Array, steps: int,
-    walkers: int,
+    key: Array, n: Array, beta: Array, t: Array, noise: Array, start: Array, stop: Array, dt: Array, first: int,
+    steps: int, walkers: int,
 ) -> Array:  # fmt: skip
     size = 2 * t * dt / n
 
@@ -111,6 +121,6 @@ def _count_escapes(
         # The other N - 2 directions enter through their mean length: their fluctuation is of higher order in dt.
         phi = (phi + across * v) / jnp.sqrt(1 + v * v + size * (n - 2))
         left = phi < stop
-        return jnp.where(left, start, phi), count + jnp.sum(left)
+        return jnp.where(left, start, phi), count + jnp.where(step >= first, jnp.sum(left), 0)
 
     return jax.lax.fori_loop(0, steps, advance, (jnp.full(walkers, start), jnp.zeros((), int)))[1]

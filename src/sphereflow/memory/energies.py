@@ -84,7 +84,7 @@ class LSR(Energy):
     @classmethod
     def on_sphere(cls, b: float, n: int, floor: float = 0.0) -> LSR:
         r"""The kernel $[1-b(1-\phi)]_+$ on the sphere of radius $\sqrt n$."""
-        return cls(b / n, floor)
+        return cls(float(b) / n, floor)
 
     def value(self, inner: Float[Array, "*b M"], half: Float[Array, "*b M"], n: int) -> Float[Array, "*b"]:
         return -jnp.log(self._sum(inner, half)) / self.beta

@@ -23,6 +23,7 @@ from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.memory.energies import Energy, products, to_sphere
 from sphereflow.memory.overlaps import log_density, log_tail
 
+_ASIDE = 20_011
 _MOST_STORED = 50_000_000  # numbers in the kept patterns
 
 
@@ -155,7 +156,9 @@ def state_at(
     """States with given overlaps with the target, otherwise random."""
     target = np.asarray(target)
     n = target.shape[-1]
-    sideways = np.random.default_rng(seed).standard_normal((len(overlap), n))
+    # Patterns are drawn from the bare seed: the same numbers again would point along the target.
+    rng = np.random.default_rng([_ASIDE, *np.atleast_1d(seed)])
+    sideways = rng.standard_normal((len(overlap), n))
     sideways -= np.outer(sideways @ target, target) / n
     sideways *= np.sqrt(n) / np.linalg.norm(sideways, axis=1, keepdims=True)
     return overlap[:, None] * target + np.sqrt(1 - overlap**2)[:, None] * sideways

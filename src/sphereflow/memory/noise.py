@@ -77,6 +77,7 @@ def _sample_by_extremes(rng: np.random.Generator, n: int, alpha: float, beta: fl
     arrivals = np.cumsum(rng.exponential(size=(draws, _NEAREST)), axis=1)
     nearest = overlap_of(np.log(arrivals))
     cut = nearest[:, -1]
-    mean, second = (np.exp(np.interp(cut, phi, table)) for table in below)
-    rest = np.maximum(mean + np.sqrt(second) * rng.standard_normal(draws), 0.0)
-    return np.logaddexp(logsumexp(-beta * n * (1 - nearest), axis=1), np.log(np.maximum(rest, 1e-300)))
+    log_mean, log_second = (np.interp(cut, phi, table) for table in below)
+    spread = np.exp(log_second / 2 - log_mean)  # relative, and small: each of the others is at most one in a thousand
+    log_rest = log_mean + np.log(np.maximum(1 + spread * rng.standard_normal(draws), 1e-300))
+    return np.logaddexp(logsumexp(-beta * n * (1 - nearest), axis=1), log_rest)

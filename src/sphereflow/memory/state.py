@@ -14,7 +14,7 @@ from jaxtyping import Float
 from sphereflow.memory.overlaps import log_bessel
 
 # The reference value of the compact kernel: its wall stands at phi_c = 1/sqrt(2).
-REFERENCE_B = 2 + np.sqrt(2)
+REFERENCE_B = 2 + 2**0.5
 
 Numbers = Float[np.ndarray, "*s"] | float
 

@@ -61,7 +61,7 @@ class Atoms:
         return self.positions.shape[1]
 
 
-def exponents(x: Float[np.ndarray, "k d"], beta: float) -> Float[np.ndarray, "k k"]:
+def exponents(x: np.ndarray, beta: float) -> np.ndarray:
     r"""$L_{ij}=\beta(\langle x_i,x_j\rangle-1)$ with $-\infty$ on the diagonal."""
     table = beta * (x @ x.T - 1)
     np.fill_diagonal(table, -np.inf)
@@ -119,20 +119,3 @@ def close_pairs(x: Float[np.ndarray, "k d"], radius: float) -> list[tuple[float,
         pairs, lengths = np.stack([forest.row, forest.col], axis=1), forest.data
     order = np.argsort(lengths, kind="stable")
     return [(float(lengths[k]), int(min(pairs[k])), int(max(pairs[k]))) for k in order]
-
-
-def glued(atoms: Atoms, i: int, j: int, name: int) -> Atoms:
-    """Atoms i and j replaced by one atom of their total mass at their mass-weighted mean direction.
-
-    The first of the two keeps its row, so that the order of the others does not change.
-    """
-    first, second = min(i, j), max(i, j)
-    masses = atoms.masses.copy()
-    positions = atoms.positions.copy()
-    names = atoms.names.copy()
-    mean = masses[first] * positions[first] + masses[second] * positions[second]
-    positions[first] = mean / np.linalg.norm(mean)
-    masses[first] += masses[second]
-    names[first] = name
-    keep = np.arange(len(masses)) != second
-    return Atoms(positions[keep], masses[keep], names[keep])

@@ -126,10 +126,9 @@ def first_exit(certificate: Certificate, kind: str, x: object, *, tol: float = 1
     if certificate.height(points) < 0:
         return -math.inf
     rules = Rules(kind, beta, 1e-3 / math.sqrt(max(beta, 1.0)), tol)
-    moment = Moment(
-        -math.inf, 0.0, 0.0, Atoms(points, np.full(len(points), 1 / len(points)), np.arange(len(points))), len(points)
-    )
-    held = {i: [i] for i in range(len(points))}
+    n = len(points)
+    moment = Moment(-math.inf, 0.0, 0.0, Atoms(points, np.full(n, 1 / n), np.arange(n)), n, math.nan)
+    held = {i: [i] for i in range(n)}
 
     def height(positions: np.ndarray) -> float:
         spread_out = np.empty_like(points)

@@ -126,5 +126,5 @@ def _moment_from_plain(plain: dict[str, Any]) -> Moment:
     outcome = None if plain["outcome"] is None else Outcome[plain["outcome"]]
     return Moment(
         float(plain["log_t"]), float(plain["clock"]), float(plain["length"]), atoms, int(plain["next_name"]),
-        bool(plain["resting"]), outcome,
+        float(plain["energy"]),         bool(plain["resting"]), outcome,
     )  # fmt: skip

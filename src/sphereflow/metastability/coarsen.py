@@ -22,7 +22,7 @@ import numpy as np
 
 from sphereflow.dynamics import Perceptron
 from sphereflow.errors import SphereflowError, one_of, real_number
-from sphereflow.metastability.atoms import KINDS, Atoms, close_pairs, glued, normalised_energy
+from sphereflow.metastability.atoms import KINDS, Atoms, close_pairs, normalised_energy
 from sphereflow.metastability.checkpoint import Checkpoint
 from sphereflow.metastability.crowd import FEW, MOVING, Rest, stretch
 from sphereflow.metastability.history import Merge, MergeHistory, Outcome
@@ -49,13 +49,14 @@ class Rules:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Moment:
-    """Where a run stands: log of the time, clock, length, atoms, the next free name, and whether it moves at all."""
+    """Where a run stands: log of the time, clock, length, atoms, the next free name, energy; whether a crowd rests."""
 
     log_t: float
     clock: float
     length: float
     atoms: Atoms
     next_name: int
+    energy: float
     resting: bool = False
     outcome: Outcome | None = None
 
@@ -149,9 +150,13 @@ def advance(
     if leg.balanced:
         return dataclasses.replace(moment, outcome=Outcome.SADDLE), [], np.empty((0, 5))
     log_t = float(np.logaddexp(moment.log_t, leg.log_elapsed))
-    after, merges, name = _glue(moment, leg, rules)
+    after, merges, name = _glue(moment, leg, float(leg.curve[-1, 1]))
+    if len(after) <= FEW and merges:  # with more atoms it is not worth the sum: gluing changes it by less than 1e-6
+        energy = normalised_energy(after.positions, after.masses, rules.beta)
+        merges = [dataclasses.replace(m, energy_after=energy) for m in merges]
+    energy = merges[-1].energy_after if merges else float(leg.curve[-1, 1])
     moment_after = Moment(
-        log_t, moment.clock + leg.clock, moment.length + leg.length, after, name,
+        log_t, moment.clock + leg.clock, moment.length + leg.length, after, name, energy,
         moment.resting or rest.slow, _outcome(after, log_t, rest, rules),
     )  # fmt: skip
     rows = _rows(moment, leg, len(atoms))
@@ -168,7 +173,8 @@ def _leg(
     crowded = len(atoms) > FEW and not moment.resting
     if rules.perceptron is not None or crowded:
         elapsed = math.exp(moment.log_t)
-        return stretch(atoms, beta, kind, rules.perceptron, elapsed, radius, max(rules.tol, 1e-12))
+        tokens_in_all = (moment.next_name + len(atoms)) // 2  # every merger makes a name and takes an atom
+        return stretch(atoms, tokens_in_all, beta, kind, rules.perceptron, elapsed, radius, rules.tol)
     i, j, lead = nearest_pair(atoms, beta)
     if lead > DOMINANT and stop is None and not _opposite(atoms, i, j):
         return jump(atoms, beta, kind, radius, i, j), MOVING
@@ -190,47 +196,49 @@ def _outcome(atoms: Atoms, log_t: float, rest: Rest, rules: Rules) -> Outcome | 
     return Outcome.TIME_LIMIT if log_t > math.log(rules.max_time) else None
 
 
-def _glue(moment: Moment, leg: Leg, rules: Rules) -> tuple[Atoms, list[Merge], int]:
-    """Glue everything that collided in a leg, in order."""
+def _glue(moment: Moment, leg: Leg, energy: float) -> tuple[Atoms, list[Merge], int]:
+    """Glue everything that collided in a leg, in order; `energy` is the one at its end."""
     before = moment.atoms
     atoms = Atoms(leg.positions, before.masses, before.names)
-    now = {row: int(name) for row, name in enumerate(before.names)}  # name of the atom that holds each old row
-    name, pending = moment.next_name, []
+    joined: dict[int, int] = {}  # which row an absorbed row went to
+    name, merges = moment.next_name, []
+    positions, masses, names = atoms.positions.copy(), atoms.masses.copy(), atoms.names.copy()
     for c in leg.collisions:
-        first, second = now[c.i], now[c.j]
-        if first == second:
+        i, j = sorted((_holder(joined, c.i), _holder(joined, c.j)))
+        if i == j:
             continue
-        i, j = (int(np.flatnonzero(atoms.names == held)[0]) for held in (first, second))
-        m_left, m_right = float(atoms.masses[i]), float(atoms.masses[j])
-        atoms = glued(atoms, i, j, name)
-        now = {row: name if held in (first, second) else held for row, held in now.items()}
-        place = tuple(float(v) for v in atoms.positions[min(i, j)])
-        gap = 2 * math.asin(min(1.0, float(np.linalg.norm(before.positions[c.i] - before.positions[c.j])) / 2))
-        pending.append((c, first, second, name, m_left, m_right, place, gap))
-        name += 1
-    if not pending:
-        return atoms, [], name
-    energies = [normalised_energy(a.positions, a.masses, rules.beta) for a in (before, atoms)]
-    merges = []
-    for c, left, right, node, m_left, m_right, place, gap in pending:
         log_time = float(np.logaddexp(moment.log_t, c.log_elapsed))
+        gap = 2 * math.asin(min(1.0, float(np.linalg.norm(before.positions[c.i] - before.positions[c.j])) / 2))
+        mean = masses[i] * positions[i] + masses[j] * positions[j]
+        positions[i] = mean / np.linalg.norm(mean)
         error = c.uncertainty * math.exp(c.log_elapsed - log_time) if c.uncertainty else math.nan
-        clock, length = moment.clock + leg.clock, moment.length + leg.length
         merges.append(
             Merge(
-                log_time, left, right, node, m_left, m_right, gap, place, energies[0], energies[1], clock, length,
-                error, True, leg.way,
+                log_time, int(names[i]), int(names[j]), name, float(masses[i]), float(masses[j]), gap,
+                tuple(float(v) for v in positions[i]), moment.energy, energy, moment.clock + leg.clock,
+                moment.length + leg.length, error, True, leg.way,
             )
         )  # fmt: skip
-    return atoms, merges, name
+        masses[i] += masses[j]
+        names[i] = name
+        joined[j] = i
+        name += 1
+    kept = np.setdiff1d(np.arange(len(before)), np.fromiter(joined, dtype=int, count=len(joined)))
+    return Atoms(positions[kept], masses[kept], names[kept]), merges, name
+
+
+def _holder(joined: dict[int, int], row: int) -> int:
+    """The row that now holds what was in `row`."""
+    while row in joined:
+        row = joined[row]
+    return row
 
 
 def _rows(moment: Moment, leg: Leg, count: int) -> np.ndarray:
     kept = leg.curve[np.unique(np.linspace(0, len(leg.curve) - 1, min(len(leg.curve), _ROWS_PER_LEG)).astype(int))]
     log_t = np.logaddexp(moment.log_t, kept[:, 0])
-    return np.column_stack(
-        [log_t, kept[:, 1], moment.clock + kept[:, 2], moment.length + kept[:, 3], 0 * log_t + count]
-    )
+    clock, length = moment.clock + kept[:, 2], moment.length + kept[:, 3]
+    return np.column_stack([log_t, kept[:, 1], clock, length, np.full(len(kept), count)])
 
 
 def _with_errors(
@@ -266,14 +274,14 @@ def _rounding(log_time: float, beta: float) -> float:
 
 def begin(atoms: Atoms, rules: Rules) -> tuple[Moment, list[Merge], np.ndarray]:
     """The start of a run: tokens that already coincide are glued at t = 0."""
-    moment = Moment(-math.inf, 0.0, 0.0, atoms, len(atoms))
-    hits = close_pairs(atoms.positions, rules.radius)
-    at_once = tuple(Collision(i, j, -math.inf) for _, i, j in hits)
+    energy = normalised_energy(atoms.positions, atoms.masses, rules.beta)
+    moment = Moment(-math.inf, 0.0, 0.0, atoms, len(atoms), energy)
+    at_once = tuple(Collision(i, j, -math.inf) for _, i, j in close_pairs(atoms.positions, rules.radius))
     leg = Leg(atoms.positions, -math.inf, 0.0, 0.0, at_once, np.empty((0, 4)), "start")
-    after, merges, name = _glue(moment, leg, rules)
-    energy = normalised_energy(after.positions, after.masses, rules.beta)
+    after, merges, name = _glue(moment, leg, energy)
     row = np.array([[-math.inf, energy, 0.0, 0.0, len(after)]])
-    return Moment(-math.inf, 0.0, 0.0, after, name, False, _outcome(after, -math.inf, MOVING, rules)), merges, row
+    outcome = _outcome(after, -math.inf, MOVING, rules)
+    return dataclasses.replace(moment, atoms=after, next_name=name, outcome=outcome), merges, row
 
 
 def _rules(

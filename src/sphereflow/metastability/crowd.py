@@ -2,8 +2,8 @@ r"""The fast first phase of a crowd, and everything under a perceptron: steps in
 
 Thousands of tokens are evolved by the general solver, a stretch of time after another; between stretches, tokens that
 have come within the gluing radius become one atom. Stretches grow with time, so there are few of them. The number of
-atoms is padded to a power of two with atoms of mass 1e-300, which follow the others without being felt, so that the
-compiled solver is used again.
+atoms is padded to n, n/4, n/16, ... with atoms of mass 1e-300, which follow the others without being felt, so that the
+solver is compiled only when three quarters of the crowd are gone.
 
 With a perceptron the velocity is not exponentially small between clusters, and the run may end at several clusters
 held by its potential; it is followed in time until the field vanishes.
@@ -22,6 +22,7 @@ from sphereflow.dynamics import SA, USA, Perceptron
 from sphereflow.dynamics.base import Dynamics
 from sphereflow.errors import SphereflowError
 from sphereflow.evolve import evolve
+from sphereflow.evolve.status import Status
 from sphereflow.metastability.atoms import Atoms, close_pairs
 from sphereflow.metastability.slow import Collision, Leg
 
@@ -32,6 +33,8 @@ FEW = 64
 _RESTING = 1e-3
 _STATIONARY = 1e-10
 _GHOST = 1e-300
+# Collisions in a crowd are timed by interpolation; positions more accurate than this would be wasted on them.
+_CROWD_TOL = 1e-7
 
 _energy = eqx.filter_jit(lambda model, x: 2 * model.beta * model.energy(x))
 _speed = eqx.filter_jit(lambda model, x: jnp.max(jnp.linalg.norm(model.field(jnp.zeros(()), x), axis=1)))
@@ -48,14 +51,23 @@ MOVING = Rest(False, False)
 
 
 def stretch(
-    atoms: Atoms, beta: float, kind: str, perceptron: Perceptron | None, elapsed: float, radius: float, tol: float
+    atoms: Atoms,
+    tokens: int,
+    beta: float,
+    kind: str,
+    perceptron: Perceptron | None,
+    elapsed: float,
+    radius: float,
+    tol: float,
 ) -> tuple[Leg, Rest]:
     """Evolve for a stretch of time; returns the leg, and whether the atoms have come to rest."""
-    positions, attention = _padded(atoms, beta, kind)
+    positions, attention = _padded(atoms, tokens, beta, kind)
     model: Dynamics = attention if perceptron is None else attention + perceptron
     rate = 1.0 if kind == "sa" else float(atoms.masses.max())
     duration = max(1 / rate if perceptron is None else 1.0, 0.2 * elapsed)
-    run = evolve(model, positions, saveat=[0.0, duration], tol=tol, progress=False)
+    run = evolve(model, positions, saveat=[0.0, duration], tol=max(tol, _CROWD_TOL), solver="tsit5", progress=False)
+    if run.status is Status.INTERRUPTED:  # caught by the solver, meant for the whole run
+        raise KeyboardInterrupt
     if not run.status.complete:
         raise SphereflowError(f"the crowd could not be followed: {run.status.value}")
     k = len(atoms)
@@ -69,8 +81,10 @@ def stretch(
     return leg, Rest(speed < _RESTING * rate, speed < _STATIONARY)
 
 
-def _padded(atoms: Atoms, beta: float, kind: str) -> tuple[np.ndarray, Any]:
-    size = max(16, 1 << (len(atoms) - 1).bit_length())
+def _padded(atoms: Atoms, tokens: int, beta: float, kind: str) -> tuple[np.ndarray, Any]:
+    size = tokens
+    while size // 4 >= max(len(atoms), 16):
+        size //= 4
     ghosts = size - len(atoms)
     positions = np.concatenate([atoms.positions, np.repeat(atoms.positions[:1], ghosts, axis=0)])
     weights = jnp.asarray(np.concatenate([atoms.masses, np.full(ghosts, _GHOST)]))

@@ -145,8 +145,6 @@ def _modes(run: MergeHistory, start: np.ndarray) -> list[Modes]:
         masses[m.node] = masses.pop(m.left) + masses.pop(m.right)
         places[m.node] = np.array(m.position)
         if 2 <= len(places) <= 64:
-            held = list(places)
-            found.append(
-                slow_modes(np.stack([places[h] for h in held]), np.array([masses[h] for h in held]), run.beta, run.kind)
-            )
+            x = np.stack(list(places.values()))
+            found.append(slow_modes(x, np.array([masses[node] for node in places]), run.beta, run.kind))
     return found

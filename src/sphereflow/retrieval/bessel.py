@@ -40,7 +40,7 @@ def growth_rates(beta: float, count: int | None = None) -> np.ndarray:
 def sphere_growth_rates(beta: float, d: int, count: int) -> np.ndarray:
     r"""$l(l+d-2)\Lambda_l$ for l = 1, 2, ... on $S^{d-1}$, the same rates in higher dimension.
 
-    $\Lambda_l=\Gamma(\tfrac d2)(2/\beta)^{d/2-1}I_{l+d/2-1}(\beta)$ is the eigenvalue of the kernel on harmonics of degree l.
+    $\Lambda_l=\Gamma(\tfrac d2)(2/\beta)^{d/2-1}I_{l+d/2-1}(\beta)$ belongs to the harmonics of degree l.
     """
     degree = np.arange(1, whole_number("count", count) + 1)
     half = whole_number("d", d, least=2) / 2
@@ -67,7 +67,7 @@ def separation(sigma: ArrayLike, sigma0: ArrayLike, slope: float) -> np.ndarray:
 
 
 def log_mass(sigma: ArrayLike, slope: float) -> np.ndarray:
-    r"""$y=\log\frac{e^{\lambda\sigma}-1}{\lambda}$, for which $k_\lambda(\sigma,\sigma')\,d\sigma'=e^{-(y-y')}\,dy'$."""
+    r"""$y=\log\frac{e^{\lambda\sigma}-1}\lambda$, for which $k_\lambda(\sigma,\sigma')\,d\sigma'=e^{-(y-y')}\,dy'$."""
     sigma = np.asarray(sigma, float)
     if slope == 0:
         return np.log(sigma)

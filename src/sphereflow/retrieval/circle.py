@@ -28,6 +28,7 @@ from sphereflow.dynamics.base import Dynamics, Space
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.evolve.solver import Stepping, solve
 from sphereflow.interaction.expansion import circle_coefficients
+from sphereflow.interaction.modes import multiples
 from sphereflow.retrieval.positions import CausalWeights, Exponentials, alibi
 from sphereflow.shapes import ArrayLike
 
@@ -37,9 +38,6 @@ MOST_SOFTMAX_BETA = 8.0
 
 # e^beta is a plain factor of the unnormalised force.
 MOST_BETA = 600.0
-
-# Moments carried along in one pass over the tokens: few enough to stay in registers and the nearest cache.
-_MODES_PER_PASS = 16
 
 Wave = tuple[Array, Array]  # cosine and sine
 
@@ -118,38 +116,19 @@ def _by_recursion(
     r"""$\sum_m a_m\,\mathrm{Im}(e^{im\theta_j}\bar A_m(j))$ with the factors of the first row.
 
     A second row, if there is one, does the same with the real part.
-    Modes are taken in blocks: one pass along the tokens per block, with the moments of the block carried along.
     """
-    samples, (rows, modes) = x.shape[1], factors.shape
-    size = min(_MODES_PER_PASS, modes)
-    blocks = jnp.pad(factors, ((0, 0), (0, -modes % size))).reshape(rows, -1, size).swapaxes(0, 1)
+    modes = factors.shape[1]
     decay = jnp.exp(-weights.slopes / length)[:, None]
     charge = weights.amplitudes[:, None]
-    waves = jnp.cos(x), jnp.sin(x)
 
-    def one_pass(state: tuple[tuple[Array, ...], Wave, Wave], block: Array) -> tuple[tuple, None]:
-        sums, first, turn = state
+    def one_token(past: Wave, here: Wave) -> tuple[Wave, tuple[Array, ...]]:
+        c, s = (wave[1:] for wave in multiples(*here, modes + 1))
+        seen = past[0].sum(axis=1), past[1].sum(axis=1)
+        found = tuple(row @ part((c, s), seen) for row, part in zip(factors, _PARTS, strict=False))
+        return (decay * (past[0] + charge * c[:, None]), decay * (past[1] + charge * s[:, None])), found
 
-        def one_token(past: Wave, here: tuple[Wave, Wave]) -> tuple[Wave, tuple[Array, ...]]:
-            unit, wave = here
-            found = [jnp.zeros_like(unit[0])] * rows
-            moments = []
-            for m in range(size):
-                seen = past[0][m].sum(axis=0), past[1][m].sum(axis=0)
-                found = [
-                    f + block[r, m] * part(wave, seen) for r, (f, part) in enumerate(zip(found, _PARTS, strict=False))
-                ]
-                moments.append([decay * (old[m] + charge * new) for old, new in zip(past, wave, strict=True)])
-                wave = _rotate(wave, unit)
-            return tuple(jnp.stack(parts) for parts in zip(*moments, strict=True)), tuple(found)
-
-        nothing = jnp.zeros((size, decay.shape[0], samples), x.dtype)
-        found = jax.lax.scan(one_token, (nothing, nothing), (waves, first))[1]
-        return (tuple(a + b for a, b in zip(sums, found, strict=True)), _rotate(first, turn), turn), None
-
-    turn = jnp.cos(size * x), jnp.sin(size * x)
-    start = (jnp.zeros_like(x),) * rows
-    return jax.lax.scan(one_pass, (start, waves, turn), blocks)[0][0]
+    nothing = jnp.zeros((modes, decay.shape[0], x.shape[1]), x.dtype)
+    return jax.lax.scan(one_token, (nothing, nothing), (jnp.cos(x), jnp.sin(x)))[1]
 
 
 def _by_products(
@@ -177,10 +156,6 @@ def _real(wave: Wave, seen: Wave) -> Array:
 
 
 _PARTS = (_imaginary, _real)
-
-
-def _rotate(wave: Wave, by: Wave) -> Wave:
-    return wave[0] * by[0] - wave[1] * by[1], wave[1] * by[0] + wave[0] * by[1]
 
 
 def force_modes(beta: float, error: float = 1e-13) -> int:

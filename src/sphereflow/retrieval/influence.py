@@ -138,7 +138,7 @@ def sphere_influence(
     tol: float = 1e-6,
     notify: Notify | None = None,
 ) -> Estimate:
-    r"""$N\,E\,s$ and $N\,E\frac{ds^2-1}{d-1}$ with $s=\langle x_N(t),x_k(0)\rangle$ on S^{d-1}: the zonal modes 1 and 2.
+    r"""$N\,E\,s$ and $N\,E\frac{ds^2-1}{d-1}$ with $s=\langle x_N(t),x_k(0)\rangle$ on S^{d-1}: zonal modes 1 and 2.
 
     Quadrature: the 2d ends of a randomly rotated orthonormal frame, exact for polynomials up to degree 3.
     """
@@ -170,13 +170,16 @@ def sphere_influence(
 def circle_advance(model: CausalCircle, t: float, room: int | None = None) -> Advance:
     """Sequences of angles (B, n) at time 0 to those at time t, by fixed steps with errors of about 1e-5.
 
-    Sequences are filled up to `room` tokens: later tokens change nothing. The model must then know its length.
+    Sequences are filled up to `room` tokens, which changes nothing for the first ones (the model must know its length),
+    and batches to a fixed size: programs are compiled for few shapes.
     """
 
     def advance(angles: np.ndarray) -> np.ndarray:
-        n = angles.shape[1]
-        wide = angles.T if room is None else np.pad(angles.T, ((0, room - n), (0, 0)))
-        return np.asarray(flow(model, wide, t, dt=2.5 * model.time_step))[:n].T
+        count, n = angles.shape
+        missing = -count % _COLUMNS, (n if room is None else room) - n
+        wide = np.pad(angles, ((0, missing[0]), (0, missing[1])))
+        parts = [flow(model, part.T, t, dt=2.5 * model.time_step) for part in np.split(wide, len(wide) // _COLUMNS)]
+        return np.concatenate([np.asarray(part)[:n].T for part in parts])[:count]
 
     return advance
 

@@ -13,8 +13,8 @@ $$\dot\eta=\partial_\theta V\,\eta
   \int h\,C=\int h'\eta\,f,\quad \int h\,A_\varphi=\int h\,(\varphi-\bar\varphi)\,f|_{\sigma_0},$$
 
 which is the equation of the two-time covariance C in Lagrangian form. In $y=\log\frac{e^{\lambda\sigma}-1}\lambda$ the
-integral over layers is $\int e^{-(y-y')}\,dy'$: layers are Chebyshev nodes of panels in y, exact for polynomials, and the
-integral is carried from panel to panel.
+integral over layers is $\int e^{-(y-y')}\,dy'$: layers are Chebyshev nodes of panels in y, exact for polynomials,
+and it is carried from panel to panel.
 """
 
 from __future__ import annotations
@@ -90,8 +90,12 @@ class LayeredFlow:
         """The average of h(theta) in every layer at time t."""
         return np.sum(self.masses * h(self.angles), axis=1)
 
+    def wave(self, n: int) -> Float[np.ndarray, "p"]:
+        """The average of cos(n theta) in every layer at time t."""
+        return self.mean(lambda theta: np.cos(n * theta))
+
     def two_time_covariance(self) -> Float[np.ndarray, "w p"]:
-        r"""$N[\mathrm{Cov}(\cos n\theta_\sigma(t),\cos n\theta_{\sigma_0}(0))+\mathrm{Cov}(\sin,\sin)]$, by wave n and layer."""
+        r"""$N\,\mathrm{Re}\,\mathrm{Cov}(e^{in\theta_\sigma(t)},e^{in\theta_{\sigma_0}(0)})$ by wave n and layer."""
         rows = []
         for i, n in enumerate(self.waves):
             by_cos, by_sin = self.displacements[i], self.displacements[len(self.waves) + i]
@@ -133,7 +137,7 @@ def layered_flow(
     )  # fmt: skip
     start = np.zeros((len(sigma), 1 + len(charges), len(prompt.nodes)))
     start[:, 0] = prompt.nodes
-    stepping = Stepping(jnp.asarray(real_number("tol", tol, above=0)), None, "dopri8", 10_000)
+    stepping = Stepping(jnp.asarray(real_number("tol", tol, above=0)), None, "tsit5", 100_000)
     final = solve(model, jnp.asarray(start.reshape(len(sigma), -1)), jnp.asarray([0.0, t]), stepping).final
     state = np.asarray(final).reshape(start.shape)
     return LayeredFlow(t, sigma, masses, prompt.nodes, state[:, 0], used, state[:, 1:].swapaxes(0, 1))

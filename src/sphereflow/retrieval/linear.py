@@ -10,9 +10,10 @@ knows of the source; the second also counts what both have from common ancestors
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from scipy import integrate, special
+from scipy import integrate, linalg, special
 
 from sphereflow.errors import real_number, whole_number
 from sphereflow.retrieval.bessel import log_mass, position
@@ -23,7 +24,9 @@ from sphereflow.retrieval.profile import two_time_influence
 def weight_matrix(n: int, weights: CausalWeights | float) -> Float[np.ndarray, "n n"]:
     """The matrix of normalised causal weights; a number is the slope of ALiBi."""
     chosen = weights if isinstance(weights, CausalWeights) else alibi(real_number("the slope", weights))
-    return np.asarray(chosen.matrix(whole_number("n", n)))
+    distances = np.arange(1, whole_number("n", n)) / n
+    raw = np.tril(linalg.toeplitz(np.concatenate([[0.0], np.asarray(chosen.raw(jnp.asarray(distances)))])))
+    return raw / np.maximum(raw.sum(axis=1, keepdims=True), np.finfo(float).tiny)
 
 
 def two_time_matrix(weights: Float[np.ndarray, "n n"], growth: float) -> Float[np.ndarray, "n n"]:

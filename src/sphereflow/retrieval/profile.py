@@ -33,12 +33,12 @@ Readout = Literal["soft", "hard"]
 READOUTS = ("soft", "hard")
 
 
-def two_time_influence(a: float, t: float, sigma: ArrayLike, sigma0: ArrayLike, slope: float) -> np.ndarray:
+def two_time_influence(a: ArrayLike, t: float, sigma: ArrayLike, sigma0: ArrayLike, slope: float) -> np.ndarray:
     r"""$g_a(t,\sigma;\sigma_0)$: N times the covariance of a wave at (t, sigma) with the wave at (0, sigma0).
 
     Zero if sigma0 lies after sigma. For the covariance of both at time t see `equal_time_correlation`.
     """
-    return graphon(sigma, sigma0, slope) * psi(a * t, separation(sigma, sigma0, slope))
+    return graphon(sigma, sigma0, slope) * psi(np.asarray(a) * t, separation(sigma, sigma0, slope))
 
 
 def critical_time(beta: float, slope: float, vocab: int, readout: Readout = "soft") -> float:

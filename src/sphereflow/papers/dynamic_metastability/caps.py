@@ -39,7 +39,8 @@ def cap_frames(kind: str, beta: float) -> tuple[np.ndarray, np.ndarray]:
     "certificate",
     statement="The constants of three caps: alpha, gamma, the largest lambda, the bound on T1, and log T2.",
     source="definition of separated configurations and theorem on dynamic metastability",
-    formula=r"\gamma=1-\alpha-8\varepsilon-\frac1\beta\log\frac{2n^2}{\varepsilon},\ T_2=\frac{\varepsilon}{n}e^{(1-\alpha)\beta}",
+    formula=r"\gamma=1-\alpha-8\varepsilon-\frac1\beta\log\frac{2n^2}{\varepsilon},"
+    r"\ \log T_2=(1-\alpha)\beta+\log\frac{\varepsilon}{n}",
     falsifier="alpha taken between tokens, or from the caps of radius epsilon instead of 2 epsilon",
 )
 def certificate_constants(run: Run) -> Measurement:

@@ -1,0 +1,40 @@
+"""Exponentially many patterns on the sphere in a heat bath: the published theory, the exact one, and simulations."""
+
+from __future__ import annotations
+
+from sphereflow.claims import Paper
+
+PAPER = Paper(
+    slug="dense-associative-memory",
+    title="Geometric Entropy and Retrieval Phase Transitions in Continuous (Thermal) Dense Associative Memory",
+    authors=("Tatiana Petrova", "Evgeny Polyachenko", "Radu State"),
+    year=2026,
+    arxiv="2604.07401",
+    summary=(
+        "A memory stores e^(alpha N) random patterns on the N-sphere; its state is a point of the same sphere in a heat "
+        "bath. Retrieval competes with the entropy of the sphere and with the noise of all other patterns. Two layers "
+        "of theory are kept apart by name: the published one treats overlaps as Gaussian, the exact one uses their law "
+        "on the sphere (capacity 0.5 against 0.6226 at beta = 1). For the compact kernel one printed line contradicts "
+        "the printed noise floor. Boundaries seen in simulations of moderate N are kinetic."
+    ),
+    bibtex="""@inproceedings{petrova2026geometric,
+  title     = {Geometric Entropy and Retrieval Phase Transitions in Continuous (Thermal) Dense Associative Memory},
+  author    = {Petrova, Tatiana and Polyachenko, Evgeny and State, Radu},
+  booktitle = {International Conference on Machine Learning},
+  year      = {2026},
+  eprint    = {2604.07401},
+  archiveprefix = {arXiv}
+}""",
+)
+
+# The parts register their claims and figures on PAPER, in the order of the theory.
+# isort: off
+from sphereflow.papers.dense_associative_memory import published as published
+from sphereflow.papers.dense_associative_memory import noise as noise
+from sphereflow.papers.dense_associative_memory import capacity as capacity
+from sphereflow.papers.dense_associative_memory import lines as lines
+from sphereflow.papers.dense_associative_memory import equilibrium as equilibrium
+from sphereflow.papers.dense_associative_memory import compact as compact
+from sphereflow.papers.dense_associative_memory import escape as escape
+from sphereflow.papers.dense_associative_memory import simulations as simulations
+from sphereflow.papers.dense_associative_memory import figures as figures

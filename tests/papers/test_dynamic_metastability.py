@@ -1,0 +1,59 @@
+"""Every claim and figure of the paper on dynamic metastability, and the mistakes that must be caught."""
+
+import math
+
+import numpy as np
+import pytest
+from latex2mathml.converter import convert
+
+from sphereflow.claims import Run
+from sphereflow.metastability import coarsen_to_one
+from sphereflow.papers import load
+from sphereflow.papers.dynamic_metastability.caps import on_circle
+from sphereflow.papers.dynamic_metastability.direct import integrate
+from sphereflow.papers.dynamic_metastability.mergers import LOG_TIMES, START
+
+PAPER = load("dynamic-metastability")
+REFUTED = {"merge-clock-centre"}
+
+
+@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
+def test_claims(claim):
+    measured = claim.measure(Run("quick"))
+    assert measured.verdict == ("refuted" if claim.id in REFUTED else "holds"), measured
+    assert measured.because
+
+
+@pytest.mark.parametrize("claim", [c for c in PAPER.claims if c.formula], ids=lambda claim: claim.id)
+def test_formulas_can_be_shown(claim):
+    assert convert(claim.formula).startswith("<math")
+
+
+@pytest.mark.parametrize(
+    "figure", [f for f in PAPER.figures if f.id in ("honest-and-glued", "separated-fractions")], ids=lambda f: f.id
+)
+def test_figures(figure, tmp_path):
+    figure.draw(Run("quick")).savefig(tmp_path / "figure.png")
+
+
+def test_direct_integration_conserves_the_mean_angle_of_usa():
+    final = integrate(START[:3], 4.0, "usa", 1e-3).final
+    middle = final.mean(axis=0)
+    assert math.atan2(middle[1], middle[0]) == pytest.approx(START[:3].mean(), abs=1e-6)
+
+
+def test_landing_at_the_mass_mean_would_be_noticed():
+    # With the landing points of USA the last SA merger at beta = 2000 would come near 1.849 instead of 1.9135.
+    usa = coarsen_to_one("usa", on_circle(START), 2000.0, errors=False).log_times[-1] / 2000
+    assert abs(usa - LOG_TIMES["sa", 2000][-1]) > 0.05
+
+
+def test_fixed_steps_in_time_see_only_the_first_merger():
+    # Euler with dt = .1 for 20,000 steps at beta = 50: t = 2000, between e^4.3 and e^21.7.
+    theta = START.copy()
+    for _ in range(20_000):
+        difference = theta[None, :] - theta[:, None]
+        weights = np.exp(50 * (np.cos(difference) - 1))
+        theta = theta + 0.1 * np.sum(weights * np.sin(difference), axis=1) / weights.sum(axis=1)
+    gaps = np.diff(np.sort(theta))
+    assert np.sum(gaps > 0.1) == 3
