@@ -27,10 +27,11 @@ from sphereflow.evolve import Trajectory as Trajectory
 from sphereflow.evolve import evolve as evolve
 from sphereflow.evolve import load as load
 from sphereflow.evolve import run_layers as run_layers
-from sphereflow.evolve import simulate as simulate
 from sphereflow.interaction import Alibi as Alibi
 from sphereflow.interaction import Causal as Causal
 from sphereflow.interaction import attend as attend
+from sphereflow.laboratory import simulate as simulate
+from sphereflow.metastability import MergeHistory as MergeHistory
 from sphereflow.sphere import draw as draw
 from sphereflow.sphere import normalise as normalise
 

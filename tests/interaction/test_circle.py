@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sphereflow.errors import SphereflowError
-from sphereflow.interaction import PositionWeights, attend, engines
+from sphereflow.interaction import PositionWeights, attend, engines, transforms
 from sphereflow.interaction.circle import circle_energy
 from sphereflow.interaction.expansion import circle_modes
 
@@ -166,10 +166,11 @@ def test_derivative_of_recomputed_rows():
     np.testing.assert_allclose(fast, log_z(lambda q: attend(q, keys, keys, 200.0)), rtol=1e-12)
 
 
-def test_replicas_by_vmap():
+@pytest.mark.parametrize("nufft", [False, True])
+def test_replicas_by_vmap(nufft):
     theta = RNG.uniform(-np.pi, np.pi, (3, 50))
     x = jnp.asarray(np.stack([np.cos(theta), np.sin(theta)], axis=-1))
-    many = jax.vmap(lambda y: fourier(y, y, y, 9.0, modes=40, unit_queries=True).attended.average)(x)
+    many = jax.vmap(lambda y: fourier(y, y, y, 9.0, modes=40, unit_queries=True, nufft=nufft).attended.average)(x)
     for row, y in zip(many, x, strict=True):
         np.testing.assert_allclose(row, oracle.attention(y, y, y, 9.0)[0], atol=1e-12)
 
@@ -193,3 +194,21 @@ def test_requests_that_cannot_be_served():
     with pytest.raises(SphereflowError, match="PositionWeights"):
         fourier(x, x, x, 1.0, mask=PositionWeights(lambda i, j: -0.0 * (i + j)))
     assert circle_modes(1e6, 1e-16) < 10_000
+
+
+def test_transforms_have_exact_derivatives_and_batches():
+    """Against the sums that define them; twice differentiated, and with replicas."""
+    theta, source = jnp.asarray(RNG.uniform(-3, 3, (2, 9))), jnp.asarray(RNG.normal(size=(2, 1, 9)) + 0j)
+    k = jnp.arange(-4, 5)
+
+    def plain(c, t):
+        wave = jnp.exp(-1j * t[:, None] * k)
+        return jnp.sum(jnp.abs((c @ wave) @ jnp.conj(wave).T) ** 2)
+
+    def fast(c, t):
+        return jnp.sum(jnp.abs(transforms.gather(transforms.spread(c, t, modes=4, sign=-1), t, sign=1)) ** 2)
+
+    for order in (jax.grad, jax.hessian):
+        expected = jax.vmap(order(plain, argnums=1))(source, theta)
+        found = jax.jit(jax.vmap(order(fast, argnums=1)))(source, theta)
+        np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())

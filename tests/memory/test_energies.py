@@ -26,7 +26,9 @@ def test_values():
     np.testing.assert_allclose(
         LSR(0.08, 1e-3).energy(X, PATTERNS), -np.log(1e-3 + np.maximum(1 - 0.08 * g, 0).sum(axis=1)) / 0.08, rtol=1e-12
     )
-    np.testing.assert_allclose(Polynomial(3).energy(X, PATTERNS), -((X @ PATTERNS.T) ** 3).sum(axis=1) / N**2, rtol=1e-12)
+    np.testing.assert_allclose(
+        Polynomial(3).energy(X, PATTERNS), -((X @ PATTERNS.T) ** 3).sum(axis=1) / N**2, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("energy", [LSE(0.3), LSR(0.1, 1e-3), Polynomial(2), Polynomial(5)], ids=str)
@@ -40,7 +42,9 @@ def test_update_never_raises_the_energy(seed, beta):
     """The concave-convex rule descends, for both kernels, in R^N."""
     x = landscapes.random_patterns(N, 4, seed) * 0.8
     for energy in (LSE(beta), LSR(beta / 4, 1e-6)):
-        assert (np.asarray(energy.energy(energy.update(x, PATTERNS), PATTERNS) - energy.energy(x, PATTERNS)) <= 1e-9).all()
+        assert (
+            np.asarray(energy.energy(energy.update(x, PATTERNS), PATTERNS) - energy.energy(x, PATTERNS)) <= 1e-9
+        ).all()
 
 
 def test_softmax_update_and_the_gradient_of_the_product_form():
@@ -63,7 +67,7 @@ def test_infinite_energy_and_a_state_that_nothing_pulls():
     assert float(energy.gradient(lonely, PATTERNS[:1]).max()) == 0
 
 
-@pytest.mark.parametrize("energy", [LSE(1.0), Polynomial(3)], ids=str)
+@pytest.mark.parametrize("energy", [LSE(1.0), Polynomial(12)], ids=str)
 def test_gradient_flow_descends_to_the_pattern(energy):
     start = landscapes.state_at(PATTERNS[0], np.full(6, 0.8), 5) / np.sqrt(N)
     run = evolve(Retrieval(energy, jnp.asarray(PATTERNS[:4])), start, 30.0, saveat=12)

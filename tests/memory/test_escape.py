@@ -21,7 +21,9 @@ def by_scipy(n, t, noise, start, stop):
     return quad(lambda y: above(y) / (t * (1 - y * y) / n * density(y)), stop, start, epsrel=1e-9)[0]
 
 
-@pytest.mark.parametrize(("n", "t", "alpha", "stop"), [(12, 0.5, 0.3, 0.2), (30, 0.35, 0.35, 0.3), (40, 0.25, 0.5, 0.5)])
+@pytest.mark.parametrize(
+    ("n", "t", "alpha", "stop"), [(12, 0.5, 0.3, 0.2), (30, 0.35, 0.35, 0.3), (40, 0.25, 0.5, 0.5)]
+)
 def test_against_double_quadrature(n, t, alpha, stop):
     noise, start = float(spherical.noise_overlap(alpha, 1.0)), 0.9
     exact = by_scipy(n, t, noise, start, stop)
@@ -94,6 +96,8 @@ def test_a_step_that_ignores_n_freezes_the_chain(monkeypatch):
 
 def test_renewals_count_escapes():
     noise, start = float(spherical.noise_overlap(0.35, 1.0)), float(state.lse_overlap(0.6))
-    seen = chains.bulk_escapes(20, 1.0, 0.6, noise, start=start, stop=0.3, walkers=2000, duration=6.0, settle=6.0, dt=0.004)
+    seen = chains.bulk_escapes(
+        20, 1.0, 0.6, noise, start=start, stop=0.3, walkers=2000, duration=6.0, settle=6.0, dt=0.004
+    )
     exact = by_scipy(20, 0.6, noise, start, 0.3)
     assert seen.mean == pytest.approx(exact, abs=4 * seen.error + 0.02 * exact)

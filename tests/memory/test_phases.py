@@ -81,7 +81,8 @@ def test_sweep_keeps_memory_where_it_should(tmp_path):
 
 SWEEP = """
 from sphereflow.memory import sweep
-sweep("lse", loads=(0.3, 0.35, 0.4, 0.45, 0.5, 0.55), temperatures=(0.1, 0.5), patterns=40, trials=3, steps=300, keep="rows.json")
+sweep("lse", loads=(0.3, 0.35, 0.4, 0.45, 0.5, 0.55), temperatures=(0.1, 0.5), patterns=40, trials=3, steps=300,
+      keep="rows.json")
 """
 
 
@@ -101,7 +102,9 @@ def test_killed_sweep_continues_to_the_same_end(tmp_path):
     assert start().wait(timeout=120) == 0
     after = json.loads(kept.read_text())["rows"]
     assert after[: len(before)] == before
-    whole = sweep("lse", loads=(0.3, 0.35, 0.4, 0.45, 0.5, 0.55), temperatures=(0.1, 0.5), patterns=40, trials=3, steps=300)
+    whole = sweep(
+        "lse", loads=(0.3, 0.35, 0.4, 0.45, 0.5, 0.55), temperatures=(0.1, 0.5), patterns=40, trials=3, steps=300
+    )
     np.testing.assert_array_equal([row[0] for row in after], whole.overlap.T)
     with pytest.raises(SphereflowError, match="other parameters"):
         sweep("lse", loads=(0.3,), temperatures=(0.1,), patterns=40, keep=kept)

@@ -43,7 +43,7 @@ def test_lines_satisfy_their_equations(beta):
     np.testing.assert_allclose((1 - spherical.noise_overlap(ed, beta))[reachable], free[reachable], atol=1e-12)
     sp = spherical.spinodal(T, beta)
     np.testing.assert_allclose(spherical.noise_overlap(sp, beta), state.lse_overlap(T), atol=1e-12)
-    cold = T[T < 1 / beta]
+    cold = T[1 / beta > T]
     union = spherical.static(cold, beta)
     assert (union >= spherical.load_switch(beta) - 1e-12).all()
     np.testing.assert_allclose(
@@ -55,7 +55,9 @@ def test_gaussian_lines_satisfy_the_published_criterion():
     for beta in (0.4, 1.0, 3.0):
         line = gaussian.lse_line(T[:4], beta)
         np.testing.assert_allclose(gaussian.lse_noise_floor(line, beta), state.lse_free_energy(T[:4]), atol=1e-12)
-    np.testing.assert_allclose(gaussian.lsr_noise_floor(gaussian.lsr_line(T, B), B), state.lsr_free_energy(T, B), atol=1e-10)
+    np.testing.assert_allclose(
+        gaussian.lsr_noise_floor(gaussian.lsr_line(T, B), B), state.lsr_free_energy(T, B), atol=1e-10
+    )
 
 
 def test_gaussian_is_the_small_load_limit_of_spherical():

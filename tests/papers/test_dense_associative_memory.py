@@ -47,7 +47,9 @@ def test_wrong_exponent_of_the_density_is_caught(monkeypatch):
 
     monkeypatch.setattr(overlaps, "log_density", wrong)
     assert noise.mean_noise(Run()).verdict == "fails"
-    monkeypatch.setattr(equilibrium, "lse_mean_overlap", lambda n, t: equilibrium.mean_by_quadrature(n + 2, t * (n + 2) / n))
+    monkeypatch.setattr(
+        equilibrium, "lse_mean_overlap", lambda n, t: equilibrium.mean_by_quadrature(n + 2, t * (n + 2) / n)
+    )
     assert equilibrium.finite_size_mean(Run()).verdict == "fails"
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sphereflow.cli import info, memory, papers, reproduce, simulate
+from sphereflow.cli import info, memory, papers, reproduce, retrieval, simulate, staircase
 from sphereflow.cli.leaving import exit_code
 from sphereflow.provenance import version
 
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.command("reproduce")(reproduce.command)
 app.command("papers")(papers.command)
 app.command("simulate")(simulate.command)
+app.command("staircase")(staircase.command)
 app.add_typer(memory.app, name="memory")
 app.command("retrieval")(retrieval.command)
 app.command("info")(info.command)

@@ -27,7 +27,9 @@ def phases(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for phases.png, phases.svg, grid.csv, lines.csv, diagram.json.")
     ] = Path("phases"),
-    sizes: Annotated[str, typer.Option(metavar="N,N,...", help="Sizes N of escape times and crossovers.")] = "50,100,300",
+    sizes: Annotated[
+        str, typer.Option(metavar="N,N,...", help="Sizes N of escape times and crossovers.")
+    ] = "50,100,300",
     duration: Annotated[float, typer.Option(help="Length of a run, in Langevin time, for the crossovers.")] = 1e5,
     monte_carlo: Annotated[
         bool, typer.Option("--monte-carlo", help="Sample beside the theory; a sweep cut short continues.")

@@ -20,7 +20,9 @@ def command(
     n: Annotated[int, typer.Option("--n", help="Number of tokens.")] = 64,
     d: Annotated[int, typer.Option("--d", help="Dimension; tokens are unit vectors in R^d.")] = 3,
     beta: Annotated[float, typer.Option(help="Inverse temperature.")] = 1.0,
-    t1: Annotated[float, typer.Option(help="Final time.")] = 10.0,
+    t1: Annotated[
+        str, typer.Option(metavar="TIME|inf", help="Final time; inf runs on until all tokens are one cluster.")
+    ] = "10",
     model: Annotated[str, typer.Option(metavar="sa|usa", help="Softmax or unnormalised attention.")] = "sa",
     causal: Annotated[bool, typer.Option("--causal", help="Tokens look back only.")] = False,
     start: Annotated[
@@ -41,18 +43,22 @@ def command(
     The exit code is 1 if the run stops before the final time.
     """
     _refuse_before_work(out, plot, movie, overwrite)
+    if t1 == "inf":
+        _to_the_end(n, d, beta, model, causal, start, seed, tol, out, plot, movie)
+        return
 
-    from sphereflow.evolve import simulate
     from sphereflow.evolve.status import Status
+    from sphereflow.laboratory import simulate
     from sphereflow.pictures import rendered
     from sphereflow.saving import write_bytes
 
     options: dict[str, Any] = {"model": model, "causal": causal, "start": start, "seed": seed, "saves": saves}
     place = _workplace(out, n)
-    run = simulate(n, d, beta, t1, **options, tol=tol, out=place)
+    final = _time(t1)
+    run = simulate(n, d, beta, final, **options, tol=tol, out=place)
     if run.status is Status.INTERRUPTED:
         advice = "" if place is None else "; the same command continues from there"
-        raise Stopped(f"stopped by Ctrl-C at t = {run.ts[-1]:g} of {t1:g}{advice}.")
+        raise Stopped(f"stopped by Ctrl-C at t = {run.ts[-1]:g} of {final:g}{advice}.")
     if out is not None and run.status.complete:
         run = _kept(run, place, out)
     print(run.summary())
@@ -65,6 +71,53 @@ def command(
             print(f"written: {target}")
     if not run.status.complete:
         raise typer.Exit(1)
+
+
+def _time(t1: str) -> float:
+    from sphereflow.errors import SphereflowError
+
+    try:
+        return float(t1)
+    except ValueError:
+        raise SphereflowError(f"--t1 must be a number or inf, got {t1!r}.") from None
+
+
+def _to_the_end(
+    n: int,
+    d: int,
+    beta: float,
+    model: str,
+    causal: bool,
+    start: str,
+    seed: int,
+    tol: float,
+    out: Path | None,
+    plot: Path | None,
+    movie: Path | None,
+) -> None:
+    """Run until all tokens are one cluster, and print who merged with whom and when."""
+    from sphereflow.errors import SphereflowError
+    from sphereflow.laboratory import simulate
+    from sphereflow.pictures import rendered
+    from sphereflow.saving import write_bytes
+
+    if movie is not None:
+        raise SphereflowError("--movie needs a finite --t1: frames of a run to t = e^1000 would show nothing move.")
+    checkpoint = None if out is None else out.with_name(out.name + ".checkpoint")
+    history = simulate(
+        n, d, beta, t1="inf", model=model, causal=causal, start=start, seed=seed, tol=tol, out=checkpoint
+    )  # fmt: skip
+    if not history.outcome.complete:
+        advice = "" if checkpoint is None else "; the same command continues from there"
+        raise Stopped(f"stopped after {len(history)} mergers{advice}.")
+    print(history.summary())
+    if out is not None:
+        print(f"written: {history.save(out, overwrite=True)}")
+        if checkpoint is not None:
+            checkpoint.unlink(missing_ok=True)
+    if plot is not None:
+        write_bytes(plot, rendered(history.plot(), plot.suffix[1:].lower()))
+        print(f"written: {plot}")
 
 
 def _refuse_before_work(out: Path | None, plot: Path | None, movie: Path | None, overwrite: bool) -> None:

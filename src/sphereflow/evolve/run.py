@@ -1,4 +1,4 @@
-"""The two doors to a run: `evolve` composes, `simulate` is friendly."""
+"""`evolve`: solve the equation of a model from given tokens, with error control."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from sphereflow.dynamics import SA, USA, Dynamics
+from sphereflow.dynamics import Dynamics
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.evolve.solver import SOLVERS, Stepping, solve
 from sphereflow.evolve.status import Status
@@ -19,9 +19,8 @@ from sphereflow.evolve.storage import FrameWriter
 from sphereflow.evolve.trajectory import Trajectory
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
-from sphereflow.sphere import draw, tokens
+from sphereflow.sphere import tokens
 
-MODELS = ("sa", "usa")
 FRAMES = 101
 
 # Below this many pairs per field evaluation a whole run is one compiled call; above it the run goes frame by frame,
@@ -85,46 +84,6 @@ def evolve(
     if event is not None:
         raise SphereflowError("a run that is written to disk as it goes cannot stop at an event.")
     return _frame_by_frame(fast, start, times, stepping, out, progress, began, common)
-
-
-def simulate(
-    n: int = 64,
-    d: int = 3,
-    beta: float = 1.0,
-    t1: float = 10.0,
-    *,
-    model: str = "sa",
-    causal: bool = False,
-    start: str = "uniform",
-    seed: int = 0,
-    saves: int = FRAMES,
-    tol: float = 1e-8,
-    kernel_scale: str = "peak",
-    method: str = "auto",
-    out: str | Path | None = None,
-    progress: bool | None = None,
-) -> Trajectory:
-    """Draw n tokens on S^{d-1} and let attention move them until t1.
-
-    **Arguments:** `model` "sa" (softmax) or "usa" (unnormalised, kernel exp(beta(<x,y>-1)); `kernel_scale="raw"` for
-    exp(beta<x,y>)); `causal` lets tokens look back only; `start` one of uniform, vmf, orthogonal, mixture, fibonacci,
-    grid; `saves` the number of frames; other arguments as for `evolve`.
-
-    ```python
-    import sphereflow as sf
-    run = sf.simulate(n=64, d=3, beta=9.0, t1=30.0)
-    run.cluster_count()[-1]
-    ```
-    """
-    one_of("model", model, MODELS)
-    real_number("beta", beta, least=0, most=700 if kernel_scale == "raw" and model == "usa" else 1e6)
-    real_number("t1", t1, above=0)
-    options: dict[str, Any] = {"causal": bool(causal), "kernel_scale": kernel_scale}
-    dynamics = (SA if model == "sa" else USA)(beta, **options)
-    parameters = {"n": n, "d": d, "beta": beta, "t1": t1, "model": model, "start": start, **options}
-    x0 = draw(start, whole_number("n", n, most=10**8), whole_number("d", d, most=10**5), seed)
-    run: dict[str, Any] = {"saveat": saves, "tol": tol, "method": method, "out": out, "progress": progress}
-    return evolve(dynamics, x0, t1, seed=seed, parameters=parameters, **run)
 
 
 def _save_times(t0: float, t1: float | None, saveat: Any) -> np.ndarray:

@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 import jax.numpy as jnp
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Complex, Float, Shaped
 
-from sphereflow.errors import MissingExtra
 from sphereflow.interaction.circle import CircleModes
 from sphereflow.interaction.harmonic import SphereModes
 from sphereflow.interaction.modes import direction
-
-# Relative accuracy asked of the transforms: the best that double precision allows, one that single precision does.
-PRECISION = {"float64": 1e-14, "float32": 1e-6}
+from sphereflow.interaction.transforms import PRECISION, gather, spread
 
 
 def available() -> bool:
@@ -34,7 +31,7 @@ class CircleNufft(CircleModes):
     whole = True
 
     def project(self, keys: Float[Array, "n 2"], columns: Float[Array, "n c"]) -> Float[Array, "2 k c"]:
-        modes = _to_modes(2 * self.modes + 1, columns, _angle(keys))[:, self.modes :]
+        modes = _to_modes(self.modes, columns, _angle(keys))[:, self.modes :]
         return jnp.stack([modes.real, -modes.imag]).transpose(0, 2, 1)
 
     def evaluate(
@@ -58,7 +55,7 @@ class SphereNufft(SphereModes):
 
     def project(self, keys: Float[Array, "n 3"], columns: Float[Array, "n c"]) -> Float[Array, "m k 2 c"]:
         size = self.degree + 1
-        modes = _to_modes(2 * size - 1, columns, *_two_angles(keys))[:, :, size - 1 :]
+        modes = _to_modes(self.degree, columns, *_two_angles(keys))[:, :, size - 1 :]
         up, down = modes[:, size - 1 :], modes[:, size - 1 :: -1]  # the modes k and -k of theta
         odd = jnp.arange(size) % 2 == 1
         both = jnp.where(odd, 0.5j * (up - down), 0.5 * (up + down))
@@ -90,10 +87,9 @@ def _two_angles(tokens: Float[Array, "n 3"]) -> tuple[Float[Array, "n"], Float[A
     return jnp.arctan2(direction(tokens[:, :2])[1], tokens[:, 2]), _angle(tokens[:, :2])
 
 
-def _to_modes(count: int, columns: Float[Array, "n c"], *angles: Float[Array, "n"]) -> Complex[Array, "c ..."]:
-    r"""$\sum_j c_j e^{-i(k\cdot\theta_j)}$ for |k| <= count // 2 in every angle."""
-    pairs = _packed(columns.T)
-    both = _library().nufft1((count,) * len(angles), pairs, *angles, iflag=-1, eps=PRECISION[columns.dtype.name])
+def _to_modes(most: int, columns: Float[Array, "n c"], *angles: Float[Array, "n"]) -> Complex[Array, "c ..."]:
+    r"""$\sum_j c_j e^{-i(k\cdot\theta_j)}$ for |k| <= `most` in every angle."""
+    both = spread(_packed(columns.T), *angles, modes=most, sign=-1)
     mirrored = jnp.conj(jnp.flip(both, axis=range(1, both.ndim)))
     parts = jnp.stack([(both + mirrored) / 2, (both - mirrored) / 2j], axis=1)
     return parts.reshape(-1, *both.shape[1:])[: columns.shape[1]]
@@ -102,20 +98,11 @@ def _to_modes(count: int, columns: Float[Array, "n c"], *angles: Float[Array, "n
 def _to_tokens(modes: Complex[Array, "c ..."], *angles: Float[Array, "n"]) -> Float[Array, "n c"]:
     r"""$\sum_k f_k e^{i(k\cdot\theta)}$ for modes of real functions."""
     c = modes.shape[0]
-    filled = jnp.pad(modes, ((0, c % 2), *((0, 0),) * (modes.ndim - 1)))
-    pairs = filled[::2] + 1j * filled[1::2]
-    both = _library().nufft2(pairs, *angles, iflag=1, eps=PRECISION[angles[0].dtype.name])
+    both = gather(_packed(modes), *angles, sign=1)
     return jnp.stack([both.real, both.imag], axis=1).reshape(-1, both.shape[1])[:c].T
 
 
-def _packed(rows: Float[Array, "c n"]) -> Complex[Array, "h n"]:
-    filled = jnp.pad(rows, ((0, rows.shape[0] % 2), (0, 0)))
+def _packed(rows: Shaped[Array, "c ..."]) -> Complex[Array, "h ..."]:
+    """Rows two by two as real and imaginary parts (of functions, if the rows are modes)."""
+    filled = jnp.pad(rows, ((0, rows.shape[0] % 2), *((0, 0),) * (rows.ndim - 1)))
     return filled[::2] + 1j * filled[1::2]
-
-
-def _library():  # type: ignore[no-untyped-def]
-    try:
-        import jax_finufft
-    except ImportError:
-        raise MissingExtra("jax-finufft", "fast", "the non-uniform FFT") from None
-    return jax_finufft

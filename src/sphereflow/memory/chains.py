@@ -34,17 +34,17 @@ class BulkChains(NamedTuple):
 class Escapes(NamedTuple):
     """How often walkers escaped (each time they start again) in how much time; the mean time and its error."""
 
-    count: int
+    number: int
     exposure: float
 
     @property
     def mean(self) -> float:
-        return self.exposure / max(self.count, 1)
+        return self.exposure / max(self.number, 1)
 
     @property
     def error(self) -> float:
         """Standard error for waiting times close to exponential."""
-        return self.mean / np.sqrt(max(self.count, 1))
+        return self.mean / np.sqrt(max(self.number, 1))
 
 
 def bulk_metropolis(

@@ -2,22 +2,21 @@ r"""The exact layer for the compact kernel (LSR), whose support ends at the wall
 
 $$\alpha_{th}=-\tfrac12\ln(1-\phi_c^2).$$
 
-Above the threshold a typical state sees $e^{N(\alpha-\alpha_{th})}$ patterns and its energy falls like $-N^2$: retrieval
-is lost at every temperature. Below it a typical state sees none, its energy is infinite, and the equilibrium lives on
-the union of the caps around the patterns. What remains is kinetic: caps of neighbours overlap, and a state may hop.
+Above the threshold a typical state sees $e^{N(\alpha-\alpha_{th})}$ patterns and its energy falls like $-N^2$:
+retrieval is lost at every temperature. Below it a typical state sees none, its energy is infinite, and the equilibrium
+lives on the union of the caps around the patterns. What remains is kinetic: caps of neighbours overlap, and a state may
+hop.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
 from scipy.optimize import brentq
 
-from sphereflow.memory.overlaps import log_tail
+from sphereflow.memory.overlaps import Numbers, Values, log_tail
 from sphereflow.memory.spherical import extreme_overlap
-from sphereflow.memory.state import Numbers, lsr_overlap, wall
+from sphereflow.memory.state import lsr_overlap, wall
 
-LAYER = "spherical"
 _NEIGHBOURS = 400  # overlaps of a neighbour among which the easiest escape is sought
 
 
@@ -27,7 +26,7 @@ def threshold(b: float) -> float:
 
 
 def log_in_support(n: int, alpha: float, b: float) -> float:
-    r"""$\ln\big[M\cdot\tfrac12I_{1-\phi_c^2}(\tfrac{N-1}2,\tfrac12)\big]$: mean number of patterns seen by a random state."""
+    r"""$\ln\big[M\cdot\tfrac12I_{1-\phi_c^2}(\tfrac{N-1}2,\tfrac12)\big]$: mean number of patterns in support."""
     return alpha * n + float(log_tail(wall(b), n))
 
 
@@ -65,20 +64,21 @@ def centroid_load(b: float) -> float:
     return float(-np.log1p(-(centroid_rival(b) ** 2)) / 2)
 
 
-def nearest_escape(temperature: Numbers, b: float) -> Float[np.ndarray, "*s"]:
+def nearest_escape(temperature: Numbers, b: float) -> Values:
     r"""$\phi_{min}=\phi_c\phi_{eq}-\sqrt{(1-\phi_c^2)(1-\phi_{eq}^2)}$: a neighbour further away is out of reach."""
     c, phi = wall(b), lsr_overlap(temperature, b)
     return c * phi - np.sqrt((1 - c**2) * (1 - phi**2))
 
 
-def absolute_stability(temperature: Numbers, b: float) -> Float[np.ndarray, "*s"]:
-    r"""$\alpha_{abs}(T)=-\tfrac12\ln(1-\phi_{min}^2)$: below it no neighbour is within reach of the equilibrium shell."""
+def absolute_stability(temperature: Numbers, b: float) -> Values:
+    r"""$\alpha_{abs}(T)=-\tfrac12\ln(1-\phi_{min}^2)$: below it no neighbour is within reach of the shell."""
     reach = np.maximum(nearest_escape(temperature, b), 0.0)
     return -np.log1p(-(reach**2)) / 2
 
 
-def barrier(rho: Numbers, temperature: float, b: float) -> Float[np.ndarray, "*s"]:
-    r"""$\lim\frac{\Delta F}{NT}=-\tfrac12\ln\!\big(1-\frac{v^2}{1-\phi_{eq}^2}\big)$, $v=\frac{\phi_c-\phi_{eq}\rho}{\sqrt{1-\rho^2}}$.
+def barrier(rho: Numbers, temperature: float, b: float) -> Values:
+    r"""$\lim\frac{\Delta F}{NT}=-\tfrac12\ln\!\big(1-\frac{v^2}{1-\phi_{eq}^2}\big)$,
+    $v=\frac{\phi_c-\phi_{eq}\rho}{\sqrt{1-\rho^2}}$.
 
     The entropy a state at the retrieval overlap must give up to enter the cap of a neighbour at overlap rho; infinite
     where the cap is out of reach, zero where it already holds half of the shell.
@@ -91,7 +91,7 @@ def barrier(rho: Numbers, temperature: float, b: float) -> Float[np.ndarray, "*s
 
 
 def escape_exponent(alpha: float, temperature: float, b: float) -> float:
-    r"""$\lim\tfrac1N\ln\tau$: the least of barrier minus number of neighbours, $\min_\rho[\Delta F/NT-(\alpha+s(\rho))]$.
+    r"""$\lim\tfrac1N\ln\tau$: barrier less the number of neighbours, $\min_\rho[\Delta F/NT-(\alpha+s(\rho))]$.
 
     Zero means that hops cost no more than polynomial time; infinity that no neighbour is within reach.
     """

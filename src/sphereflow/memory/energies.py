@@ -142,5 +142,5 @@ def to_sphere(x: Float[AnyArray, "*b N"]) -> Float[Array, "*b N"]:
     return jnp.sqrt(x.shape[-1]) * normalise(x)
 
 
-def _like(x: Array, direction: Array) -> Array:
+def _like(x: AnyArray, direction: Array) -> Array:
     return jnp.linalg.norm(x, axis=-1, keepdims=True) * normalise(direction)

@@ -5,7 +5,7 @@ $$h(\phi)=1-\frac1{\beta N}\ln(e^{\beta N\phi}+e^{\beta N\phi_{noise}}),\qquad
 
 with the stationary density $p\propto(1-\phi^2)^{(N-3)/2}e^{-Nh/T}$. Times are in the unit of the Langevin equation.
 
-With $\phi=\cos\theta$ and $L=(N-2)\ln\sin\theta-Nh/T$ this is $\tau=\frac NT\int r\,d\theta$, $r=e^{-L}\int_0^\theta e^L$.
+With $\phi=\cos\theta$, $L=(N-2)\ln\sin\theta-Nh/T$ it is $\tau=\frac NT\int r\,d\theta$, $r=e^{-L}\int_0^\theta e^L$.
 Both integrals take L as linear within a cell, so nothing overflows and nothing is lost in a steep cell; the error,
 second order in the cells, is removed by one extrapolation.
 """
@@ -13,72 +13,79 @@ second order in the cells, is removed by one extrapolation.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError
-from sphereflow.memory.overlaps import log_mean_kernel
+from sphereflow.memory.overlaps import Broadcast, Values, log_mean_kernel
 from sphereflow.memory.spherical import noise_overlap
-from sphereflow.memory.state import Numbers, lse_overlap
+from sphereflow.memory.state import lse_overlap
 
 _CELLS = 3000
 
 
-def potential(phi: Numbers, n: Numbers, beta: float, noise: Numbers) -> Float[np.ndarray, "..."]:
+def potential(phi: Broadcast, n: Broadcast, beta: float, noise: Broadcast) -> Values:
     r"""h(phi): the energy density of a state with this overlap, all other patterns entering by their noise floor."""
     return 1 - np.logaddexp(beta * n * np.asarray(phi), beta * n * np.asarray(noise)) / (beta * n)
 
 
 def finite_noise_overlap(n: int, alpha: float, beta: float) -> float:
-    r"""$\phi_{noise}$ at finite N from the mean of the sum, $1+\tfrac1{\beta N}\ln E\,S_{nr}$, for loads above alpha*."""
+    r"""$\phi_{noise}$ at finite N from the mean sum, $1+\tfrac1{\beta N}\ln E\,S_{nr}$, for loads above alpha*."""
     return 1 + (alpha * n + log_mean_kernel(n, beta)) / (beta * n)
 
 
 def log_escape_time(
-    n: Numbers,
+    n: Broadcast,
     beta: float,
-    temperature: Numbers,
-    noise: Numbers,
+    temperature: Broadcast,
+    noise: Broadcast,
     *,
-    start: Numbers | None = None,
-    stop: Numbers | None = None,
+    start: Broadcast | None = None,
+    stop: Broadcast | None = None,
     cells: int = _CELLS,
     extrapolate: bool = True,
-) -> Float[np.ndarray, "..."]:
+) -> Values:
     r"""$\ln\tau$ from the overlap `start` (the retrieval overlap by default) down to `stop` (half of `noise`).
 
-    All arguments but `beta`, `cells` and `extrapolate` may be arrays; they broadcast. `noise` is $\phi_{noise}$. Without the
-    extrapolation the error is second order in the cells, enough for a map.
+    All arguments but `beta`, `cells` and `extrapolate` may be arrays; they broadcast. `noise` is $\phi_{noise}$.
+    Without the extrapolation the error is second order in the cells, enough for a map.
     """
     temperature = np.asarray(temperature, dtype=float)
     noise = np.asarray(noise, dtype=float)
     start = lse_overlap(temperature) if start is None else np.asarray(start, dtype=float)
     stop = noise / 2 if stop is None else np.asarray(stop, dtype=float)
-    n, temperature, noise, start, stop = np.broadcast_arrays(np.asarray(n, dtype=float), temperature, noise, start, stop)
+    n, temperature, noise, start, stop = np.broadcast_arrays(
+        np.asarray(n, dtype=float), temperature, noise, start, stop
+    )
     if not (np.all(start > stop) and np.all(temperature > 0) and np.all(n >= 4)):
         raise SphereflowError("an escape time needs start above stop, a temperature above 0 and N of at least 4.")
     args = [a[..., None] for a in (n, temperature, noise, start, stop)]
-    coarse = _log_time(beta, *args, cells=cells)
+    coarse = _log_time(beta, cells, *args)
     if not extrapolate:
         return coarse
-    fine = _log_time(beta, *args, cells=2 * cells)
+    fine = _log_time(beta, 2 * cells, *args)
     return fine + np.log1p(np.clip(-np.expm1(coarse - fine) / 3, -0.5, 0.5))
 
 
 def escape_time(
-    n: int, alpha: float, temperature: float, beta: float = 1.0, *, start: float | None = None, stop: float | None = None
+    n: int,
+    alpha: float,
+    temperature: float,
+    beta: float = 1.0,
+    *,
+    start: float | None = None,
+    stop: float | None = None,
 ) -> float:
     """The mean escape time at load alpha, with the noise floor of the spherical layer."""
     noise = noise_overlap(alpha, beta)
     return float(np.exp(log_escape_time(n, beta, temperature, noise, start=start, stop=stop)))
 
 
-def free_energy_barrier(alpha: Numbers, temperature: Numbers, beta: float) -> Float[np.ndarray, "*s"]:
-    r"""$\Delta f/T$, the rate of growth of $\ln\tau/N$: from $\phi_{eq}$ up to the cusp at $\phi_{noise}$, zero beyond the spinodal."""
+def free_energy_barrier(alpha: Broadcast, temperature: Broadcast, beta: float) -> Values:
+    r"""$\Delta f/T=\lim\ln\tau/N$: from $\phi_{eq}$ up to the cusp at $\phi_{noise}$; zero beyond the spinodal."""
     t = np.asarray(temperature, dtype=float)
     bottom, top = lse_overlap(t), noise_overlap(alpha, beta)
 
     def profile(phi: np.ndarray) -> np.ndarray:
-        return (1 - phi) / t - np.log1p(-np.minimum(phi, 1 - 1e-16) ** 2) / 2
+        return (1 - phi) / t - np.log1p(-(np.minimum(phi, 1 - 1e-16) ** 2)) / 2
 
     return np.where(top < bottom, profile(np.minimum(top, bottom)) - profile(bottom), 0.0)
 
@@ -92,7 +99,7 @@ def finite_overlap(n: int, beta: float, temperature: float, noise: float) -> flo
 
 
 def _log_time(
-    beta: float, n: np.ndarray, t: np.ndarray, noise: np.ndarray, start: np.ndarray, stop: np.ndarray, cells: int
+    beta: float, cells: int, n: np.ndarray, t: np.ndarray, noise: np.ndarray, start: np.ndarray, stop: np.ndarray
 ) -> np.ndarray:
     first, last = np.arccos(start), np.arccos(stop)
     inner = np.concatenate([_graded(1e-6 * first, first, n, noise, cells // 3)[..., :-1],

@@ -9,22 +9,20 @@ against 0.6226 at beta = 1), so every result says which one it belongs to. Lines
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
 from scipy.optimize import brentq
 
-from sphereflow.memory.state import Numbers, lse_free_energy, lsr_free_energy, wall
+from sphereflow.memory.overlaps import Numbers, Values
+from sphereflow.memory.state import lse_free_energy, lsr_free_energy, wall
 
-LAYER = "gaussian"
 
-
-def lse_noise_floor(alpha: Numbers, beta: float) -> Float[np.ndarray, "*s"]:
+def lse_noise_floor(alpha: Numbers, beta: float) -> Values:
     r"""$u_{noise}=1-\sqrt{2\alpha}$ (load-limited, $\beta>\sqrt{2\alpha}$), else $1-\alpha/\beta-\beta/2$."""
     a = np.asarray(alpha, dtype=float)
     extreme = np.sqrt(2 * a)
     return np.where(beta > extreme, 1 - extreme, 1 - a / beta - beta / 2)
 
 
-def lse_line(temperature: Numbers, beta: float = 1.0) -> Float[np.ndarray, "*s"]:
+def lse_line(temperature: Numbers, beta: float = 1.0) -> Values:
     r"""$\alpha_c(T)=\tfrac12[1-f_{ret}]^2$ where $\beta\ge1-f_{ret}$, else $\beta(1-f_{ret})-\beta^2/2$.
 
     Beyond the temperature at which $f_{ret}=1$ nothing is retrieved at any load.
@@ -49,13 +47,13 @@ def lsr_threshold(b: float) -> float:
     return wall(b) ** 2 / 2
 
 
-def lsr_noise_floor(alpha: Numbers, b: float) -> Float[np.ndarray, "*s"]:
+def lsr_noise_floor(alpha: Numbers, b: float) -> Values:
     r"""$u_{noise}=-\tfrac1b\ln(1-b(1-\sqrt{2\alpha}))$ above the threshold, infinite below."""
     inside = 1 - b * (1 - np.sqrt(2 * np.asarray(alpha, dtype=float)))
     return np.where(inside > 0, -np.log(np.where(inside > 0, inside, 1.0)) / b, np.inf)
 
 
-def lsr_line_as_published(temperature: Numbers, b: float) -> Float[np.ndarray, "*s"]:
+def lsr_line_as_published(temperature: Numbers, b: float) -> Values:
     r"""$\tfrac12[1-f_{ret}^{LSR}]^2$, the printed expression; it is not what the printed noise floor gives.
 
     NaN from the smallest temperature on at which it meets the threshold (see `lsr_published_end`).
@@ -65,7 +63,7 @@ def lsr_line_as_published(temperature: Numbers, b: float) -> Float[np.ndarray, "
 
 
 def lsr_published_end(b: float) -> float:
-    r"""The smallest T with $\tfrac12[1-f_{ret}^{LSR}(T)]^2=\alpha_{th}$; the square rises through it once more later."""
+    r"""The smallest T with $\tfrac12[1-f_{ret}^{LSR}(T)]^2=\alpha_{th}$; it rises through it once more later."""
     depth = wall(b)  # the square root of twice the threshold
 
     def above(t: float) -> float:
@@ -77,7 +75,7 @@ def lsr_published_end(b: float) -> float:
     return float(brentq(above, 0.0, top, xtol=1e-13))
 
 
-def lsr_line(temperature: Numbers, b: float) -> Float[np.ndarray, "*s"]:
+def lsr_line(temperature: Numbers, b: float) -> Values:
     r"""$\alpha_c(T)=\tfrac12\big[1-\tfrac{1-e^{-bf_{ret}(T)}}b\big]^2$: the criterion with the layer's own noise floor.
 
     It tends to the threshold only as T grows without bound.

@@ -2,7 +2,7 @@ r"""Three ways to hold $e^{\alpha N}$ patterns behind one interface: a landscape
 
 - `Full`: every pattern stored.
 - `Cone` (LSE): the patterns with an overlap above `keep` with the target are stored, their number is Poisson, and all
-  others enter as one constant, $\ln C=\alpha N+\ln\int_{-1}^{keep}h(\phi)e^{-\beta N(1-\phi)}d\phi$. The constant is that
+  others enter as one constant, $\ln C=\alpha N+\ln\int_{-1}^{keep}h(\phi)e^{-\beta N(1-\phi)}d\phi$. It is that
   of a state near the target; after an escape it is biased.
 - `Bulk` (LSE): no pattern but the target, the noise floor in place of all others. H depends on one overlap only.
 """
@@ -21,7 +21,7 @@ from scipy.interpolate import PchipInterpolator
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.memory.energies import Energy, products, to_sphere
-from sphereflow.memory.overlaps import log_density, log_tail
+from sphereflow.memory.overlaps import Numbers, Values, log_density, log_tail
 
 _ASIDE = 20_011
 _MOST_STORED = 50_000_000  # numbers in the kept patterns
@@ -102,7 +102,7 @@ def random_patterns(n: int, count: int, seed: int | list[int] = 0) -> Float[np.n
 def log_rest(n: int, alpha: float, beta: float, keep: float) -> float:
     r"""$\ln C$: the mean kernel sum, at the target, over patterns with an overlap below `keep`."""
 
-    def exponent(phi: np.ndarray | float) -> np.ndarray:
+    def exponent(phi: Numbers) -> Values:
         return log_density(phi, n) - beta * n * (1 - np.asarray(phi))
 
     grid = np.linspace(-1, keep, 2001)[1:-1]

@@ -51,7 +51,12 @@ Row = tuple[str, str, str, np.ndarray | float]
 def _lse(beta: float, t: np.ndarray, sizes: tuple[int, ...]) -> list[Row]:
     return [
         ("critical line", "gaussian", "retrieval iff f_ret <= u_noise, Gaussian overlaps", gaussian.lse_line(t, beta)),
-        ("equal depth", "spherical", "one basin as deep as the noise; nothing singular", spherical.equal_depth(t, beta)),
+        (
+            "equal depth",
+            "spherical",
+            "one basin as deep as the noise; nothing singular",
+            spherical.equal_depth(t, beta),
+        ),
         ("static line", "spherical", "union of all basins against the noise", spherical.static(t, beta)),
         ("spinodal", "spherical", "the retrieval minimum disappears", spherical.spinodal(t, beta)),
         ("capacity", "spherical", "zero temperature: one-step weight 1/2", float(spherical.capacity(beta))),

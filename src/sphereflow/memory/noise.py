@@ -14,7 +14,7 @@ from jaxtyping import Float
 from scipy.interpolate import PchipInterpolator
 from scipy.special import logsumexp
 
-from sphereflow.memory.overlaps import log_density, log_mean_kernel, log_tail, sample
+from sphereflow.memory.overlaps import Numbers, Values, log_density, log_mean_kernel, log_tail, sample
 from sphereflow.memory.spherical import capacity, saddle
 
 _ONE_BY_ONE = 20_000  # patterns that are drawn individually
@@ -41,7 +41,7 @@ def sample_log_noise(n: int, alpha: float, beta: float, draws: int, seed: int = 
     return _sample_by_extremes(rng, n, alpha, beta, draws)
 
 
-def one_step_weight(log_noise: Float[np.ndarray, "*s"] | float) -> Float[np.ndarray, "*s"]:
+def one_step_weight(log_noise: Numbers) -> Values:
     r"""$w_1=1/(1+S_{nr})$: the softmax weight that a stored pattern has for itself."""
     return np.exp(-np.logaddexp(0.0, np.asarray(log_noise, dtype=float)))
 

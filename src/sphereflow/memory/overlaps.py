@@ -9,9 +9,20 @@ Everything is kept as a logarithm: with e^{alpha N} patterns the interesting pro
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from jaxtyping import Float
 from scipy import special
+
+# What formulas take and give: arrays of one shape, or numbers. A number that comes out of array arithmetic is an
+# np.float64, which can be used as an array of no dimension and is one for static typing.
+Numbers = Float[np.ndarray, "*s"] | float
+Broadcast = Float[np.ndarray, "..."] | float
+if TYPE_CHECKING:
+    Values = np.ndarray
+else:
+    Values = Float[np.ndarray, "..."] | np.float64
 
 # From this order on the uniform expansion is as good as the library's Bessel function, and it never underflows.
 _UNIFORM_FROM = 60.0
@@ -20,13 +31,13 @@ _UNIFORM_FROM = 60.0
 _SMALLEST_TAIL = 1e-280
 
 
-def log_density(phi: Float[np.ndarray, "*s"] | float, n: int) -> Float[np.ndarray, "*s"]:
+def log_density(phi: Numbers, n: int) -> Values:
     r"""$\ln h(\phi)$."""
     constant = special.gammaln(n / 2) - special.gammaln((n - 1) / 2) - np.log(np.pi) / 2
     return constant + (n - 3) / 2 * np.log1p(-(np.asarray(phi, dtype=float) ** 2))
 
 
-def log_tail(c: Float[np.ndarray, "*s"] | float, n: int) -> Float[np.ndarray, "*s"]:
+def log_tail(c: Numbers, n: int) -> Values:
     r"""$\ln\Pr(\phi>c)$ for $0\le c<1$, where $\Pr(\phi>c)=\tfrac12 I_{1-c^2}(\tfrac{N-1}2,\tfrac12)$."""
     c = np.asarray(c, dtype=float)
     a, x = (n - 1) / 2, (1 - c) * (1 + c)
@@ -44,7 +55,8 @@ def sample(rng: np.random.Generator, n: int, shape: int | tuple[int, ...]) -> Fl
 
 
 def log_mean_kernel(n: int, beta: float) -> float:
-    r"""$\ln E\,e^{-\beta N(1-\phi)}=\ln\!\big[\Gamma(\tfrac N2)(\tfrac2{\beta N})^{N/2-1}e^{-\beta N}I_{N/2-1}(\beta N)\big]$."""
+    r"""$\ln E\,e^{-\beta N(1-\phi)}$, which is
+    $\ln\!\big[\Gamma(\tfrac N2)(\tfrac2{\beta N})^{N/2-1}e^{-\beta N}I_{N/2-1}(\beta N)\big]$."""
     order, z = n / 2 - 1, beta * n
     return float(special.gammaln(n / 2) + order * np.log(2 / z) - z + log_bessel(order, z))
 

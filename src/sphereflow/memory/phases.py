@@ -79,7 +79,9 @@ class PhaseDiagram:
         for each in self.lines:
             if each.name == name:
                 return each
-        raise SphereflowError(f"there is no line '{name}'; the lines are {', '.join(each.name for each in self.lines)}.")
+        raise SphereflowError(
+            f"there is no line '{name}'; the lines are {', '.join(each.name for each in self.lines)}."
+        )
 
     def files(self) -> dict[str, bytes]:
         """grid.csv, lines.csv and diagram.json: everything the picture shows, as numbers."""
@@ -99,7 +101,13 @@ class PhaseDiagram:
              *[_told(self.log_escape[n][i, j]) for n in self.sizes]]
             for i, t in enumerate(self.temperatures) for j, a in enumerate(self.loads)
         ]  # fmt: skip
-        columns = ["alpha", "T", "region_spherical", "retrieval_gaussian", *[f"ln_escape_time_N{n}" for n in self.sizes]]
+        columns = [
+            "alpha",
+            "T",
+            "region_spherical",
+            "retrieval_gaussian",
+            *[f"ln_escape_time_N{n}" for n in self.sizes],
+        ]
         rows = [[line.name, line.layer, _told(t), _told(a)]
                 for line in self.lines for t, a in zip(line.temperatures, line.loads, strict=True)]  # fmt: skip
         rows += [[f"crossover at N={n}, duration {self.duration:g}", "kinetic", _told(t), _told(a)]

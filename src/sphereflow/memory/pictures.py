@@ -41,15 +41,21 @@ def regions(axes: Axes, diagram: PhaseDiagram) -> list[Artist]:
         diagram.loads, diagram.temperatures, diagram.region, cmap=ListedColormap(shades), vmin=-0.5,
         vmax=len(shades) - 0.5, shading="nearest", rasterized=True,
     )  # fmt: skip
-    handles: list[Artist] = [Patch(facecolor=s, edgecolor="0.6", lw=0.5, label=n) for n, s in zip(names, shades, strict=True)]
+    handles: list[Artist] = [
+        Patch(facecolor=s, edgecolor="0.6", lw=0.5, label=n) for n, s in zip(names, shades, strict=True)
+    ]
     shown = [line for line in diagram.lines if "N=" not in line.name]
     for index, line in enumerate(shown):
         colour = PALETTE[index % len(PALETTE)]
         style = "--" if line.layer == "gaussian" else "-"
-        handles += axes.plot(line.loads, line.temperatures, style, color=colour, lw=1.4, label=_name(line.name, line.layer))
+        handles += axes.plot(
+            line.loads, line.temperatures, style, color=colour, lw=1.4, label=_name(line.name, line.layer)
+        )
     for index, n in enumerate(diagram.sizes):
         label = f"escape time {diagram.duration:g} at $N={n}$ (kinetic)"
-        handles += axes.plot(diagram.crossover(n), diagram.temperatures, ":", color=str(0.55 - 0.2 * index), lw=1.8, label=label)
+        handles += axes.plot(
+            diagram.crossover(n), diagram.temperatures, ":", color=str(0.55 - 0.2 * index), lw=1.8, label=label
+        )
     _frame(axes, diagram)
     axes.set_title("regions (spherical layer) and lines")
     return handles
@@ -59,9 +65,13 @@ def escape_map(axes: Axes, diagram: PhaseDiagram, n: int) -> None:
     decades = np.clip(diagram.log_escape[n] / np.log(10), 0, 20)
     mesh = axes.pcolormesh(diagram.loads, diagram.temperatures, decades, cmap="viridis", vmin=0, vmax=20,
                            shading="nearest", rasterized=True)  # fmt: skip
-    curves = axes.contour(diagram.loads, diagram.temperatures, decades, levels=[1, 3, 6, 10, 15], colors="white", linewidths=0.8)
+    curves = axes.contour(
+        diagram.loads, diagram.temperatures, decades, levels=[1, 3, 6, 10, 15], colors="white", linewidths=0.8
+    )
     axes.clabel(curves, fmt=lambda v: f"$10^{{{v:g}}}$", fontsize=8)
-    axes.figure.colorbar(mesh, ax=axes, label=r"$\log_{10}\tau$" + ("" if diagram.kernel == "lse" else ", exponential rate only"))
+    axes.figure.colorbar(
+        mesh, ax=axes, label=r"$\log_{10}\tau$" + ("" if diagram.kernel == "lse" else ", exponential rate only")
+    )
     _frame(axes, diagram)
     axes.set_title(f"escape time at $N={n}$")
 
@@ -75,12 +85,14 @@ def monte_carlo(axes: Axes, diagram: PhaseDiagram, sweep: Sweep) -> None:
     axes.figure.colorbar(mesh, ax=axes, label=r"mean overlap with the target, $\langle\phi\rangle$")
     for line in diagram.lines:
         if line.name in ("spinodal", "static line", "threshold", "absolute stability"):
-            axes.plot(line.loads, line.temperatures, color="0.2", lw=1.1, ls="-" if line.name in ("spinodal", "threshold") else "--",
+            style = "-" if line.name in ("spinodal", "threshold") else "--"
+            axes.plot(line.loads, line.temperatures, color="0.2", lw=1.1, ls=style,
                       label=line.name)  # fmt: skip
     _frame(axes, diagram)
     axes.set_xlim(0, max(diagram.loads[-1], sweep.loads[-1] + 0.03))
     axes.set_title(
-        f"Monte Carlo: $M={sweep.patterns}$, $N={sweep.sizes.max()}$ to ${sweep.sizes.min()}$, {sweep.steps} moves", fontsize=10
+        f"Monte Carlo: $M={sweep.patterns}$, $N={sweep.sizes.max()}$ to ${sweep.sizes.min()}$, {sweep.steps} moves",
+        fontsize=10,
     )
 
 
@@ -89,4 +101,6 @@ def _name(name: str, layer: str) -> str:
 
 
 def _frame(axes: Axes, diagram: PhaseDiagram) -> None:
-    axes.set(xlim=(0, diagram.loads[-1]), ylim=(0, diagram.temperatures[-1]), xlabel=r"load $\alpha=\ln M/N$", ylabel="$T$")
+    axes.set(
+        xlim=(0, diagram.loads[-1]), ylim=(0, diagram.temperatures[-1]), xlabel=r"load $\alpha=\ln M/N$", ylabel="$T$"
+    )

@@ -173,7 +173,7 @@ class Recall:
 
     @property
     def confidence(self) -> Float[np.ndarray, "..."]:
-        """The share of the nearest pattern in the sum over all: 1 means that nothing else is heard, 0 that nothing is."""
+        """The share of the nearest pattern in the sum over all: 1: nothing else is heard; 0: nothing is."""
         return self._shown(np.asarray(self._nearest[1]))
 
     @property

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 
 from sphereflow.memory.energies import to_sphere
 from sphereflow.memory.landscapes import Landscape
+from sphereflow.memory.overlaps import Numbers, Values
 from sphereflow.memory.state import lse_overlap
 
 
@@ -30,12 +31,12 @@ class Chains(NamedTuple):
     acceptance: Float[Array, "*r c"]
 
 
-def published_step(n: int, temperature: float | np.ndarray) -> Float[np.ndarray, "*s"]:
+def published_step(n: int, temperature: Numbers) -> Values:
     r"""$\sigma=2.4\,T/\sqrt N$."""
     return 2.4 * np.asarray(temperature, dtype=float) / np.sqrt(n)
 
 
-def curvature_step(n: int, temperature: float | np.ndarray) -> Float[np.ndarray, "*s"]:
+def curvature_step(n: int, temperature: Numbers) -> Values:
     r"""$\sigma^2=2T/(\gamma N)$, $\gamma=T(1+\phi_{eq}^2)/(1-\phi_{eq}^2)^2$: matched to the basin of LSE at every N.
 
     Without the division by N the move turns the state by an angle of order one, and the chain freezes.

@@ -2,10 +2,10 @@ r"""Softmax averages over many patterns of which few count, as in a memory below
 
 $$\sum_\mu p_\mu\xi^\mu,\qquad p_\mu\propto e^{s_\mu},\qquad s_\mu=\beta(x\cdot\xi^\mu-\tfrac12|\xi^\mu|^2).$$
 
-A pattern whose score lies $\ln(M/\varepsilon)$ below the best one changes nothing: all such patterns together weigh less
-than the rounding $\varepsilon$. One pass over all patterns keeps the largest score of every group of neighbours; the
-average is then taken over the groups that can count. This halves the work of attention and loses no digit. If for some
-query many groups count, the general engine does the sum.
+A pattern whose score lies $\ln(M/\varepsilon)$ below the best one changes nothing: all such patterns together weigh
+less than the rounding $\varepsilon$. One pass over all patterns keeps the largest score of every group of neighbours;
+the average is then taken over the groups that can count. This halves the work of attention and loses no digit. If for
+some query many groups count, the general engine does the sum.
 """
 
 from __future__ import annotations

@@ -10,22 +10,19 @@ line has the two branches. Lines are loads alpha at given temperatures.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
 from scipy.optimize import brentq
 
-from sphereflow.memory.overlaps import log_mean_kernel
-from sphereflow.memory.state import Numbers, lse_free_energy, lse_overlap
-
-LAYER = "spherical"
+from sphereflow.memory.overlaps import Numbers, Values, log_mean_kernel
+from sphereflow.memory.state import lse_free_energy, lse_overlap
 
 
-def saddle(beta: Numbers) -> Float[np.ndarray, "*s"]:
+def saddle(beta: Numbers) -> Values:
     r"""$\phi^*(\beta)$: the overlap of the patterns that dominate the mean of the noise."""
     b = np.asarray(beta, dtype=float)
     return 2 * b / (np.sqrt(1 + 4 * b * b) + 1)
 
 
-def g_max(beta: Numbers) -> Float[np.ndarray, "*s"]:
+def g_max(beta: Numbers) -> Values:
     r"""$g_{max}(\beta)=\lim\tfrac1N\ln E\,e^{\beta N\phi}$."""
     phi = saddle(beta)
     return np.log1p(-phi * phi) / 2 + beta * phi
@@ -36,22 +33,22 @@ def load_switch(beta: float) -> float:
     return float(-np.log1p(-(saddle(beta) ** 2)) / 2)
 
 
-def extreme_overlap(alpha: Numbers) -> Float[np.ndarray, "*s"]:
+def extreme_overlap(alpha: Numbers) -> Values:
     r"""$\phi_{max}(\alpha)$: the largest overlap among $e^{\alpha N}$ independent patterns."""
     return np.sqrt(-np.expm1(-2 * np.asarray(alpha, dtype=float)))
 
 
-def noise_overlap(alpha: Numbers, beta: float) -> Float[np.ndarray, "*s"]:
-    r"""$\phi_{noise}$: $(\alpha+g_{max})/\beta$ for $\alpha\ge\alpha^*$, $\phi_{max}(\alpha)$ below; $u_{noise}=1-\phi_{noise}$.
+def noise_overlap(alpha: Numbers, beta: float) -> Values:
+    r"""$\phi_{noise}$: $(\alpha+g_{max})/\beta$ for $\alpha\ge\alpha^*$, $\phi_{max}(\alpha)$ below.
 
-    It is the quenched average $\tfrac1{\beta N}E\ln\sum_\mu e^{\beta N\phi^\mu}$, and the edge of the basin of
-    attraction: from a larger overlap with a pattern the state returns to it.
+    $u_{noise}=1-\phi_{noise}$. It is the quenched average $\tfrac1{\beta N}E\ln\sum_\mu e^{\beta N\phi^\mu}$, and the
+    edge of the basin of attraction: from a larger overlap with a pattern the state returns to it.
     """
     a = np.asarray(alpha, dtype=float)
     return np.where(a >= load_switch(beta), (a + g_max(beta)) / beta, extreme_overlap(a))
 
 
-def capacity(beta: Numbers) -> Float[np.ndarray, "*s"]:
+def capacity(beta: Numbers) -> Values:
     r"""$\alpha_c(\beta,0)=\beta-g_{max}(\beta)$: the load at which a pattern stops dominating its own softmax."""
     return np.asarray(beta, dtype=float) - g_max(beta)
 
@@ -66,27 +63,27 @@ def separation_bound(beta: float) -> float:
     return float(brentq(lambda a: float(extreme_overlap(a)) - 1 + a / beta, 0.0, beta, xtol=1e-14))
 
 
-def spinodal(temperature: Numbers, beta: float) -> Float[np.ndarray, "*s"]:
+def spinodal(temperature: Numbers, beta: float) -> Values:
     r"""$\alpha_{sp}(T)$, where $\phi_{eq}(T)=\phi_{noise}(\alpha)$: beyond it there is no retrieval minimum."""
     phi = lse_overlap(temperature)
     far = beta * phi - g_max(beta)
     return np.where(far >= load_switch(beta), far, _load_with_extreme(phi))
 
 
-def spinodal_temperature(alpha: Numbers, beta: float) -> Float[np.ndarray, "*s"]:
+def spinodal_temperature(alpha: Numbers, beta: float) -> Values:
     r"""$T_{sp}(\alpha)=1/\phi_{noise}-\phi_{noise}$, zero where $\phi_{noise}\ge1$."""
     phi = noise_overlap(alpha, beta)
     return np.maximum(1 / phi - phi, 0.0)
 
 
-def equal_depth(temperature: Numbers, beta: float) -> Float[np.ndarray, "*s"]:
+def equal_depth(temperature: Numbers, beta: float) -> Values:
     r"""$\alpha_{ed}(T)$: the one basin is as deep as the noise, $f_{ret}=u_{noise}$; nothing singular happens there."""
     depth = 1 - lse_free_energy(temperature)
     far = beta * depth - g_max(beta)
     return np.where(far >= load_switch(beta), far, _load_with_extreme(np.maximum(depth, 0.0)))
 
 
-def static(temperature: Numbers, beta: float) -> Float[np.ndarray, "*s"]:
+def static(temperature: Numbers, beta: float) -> Values:
     r"""$\alpha_u(T)$: the union of all basins against the noise, $f_{ret}-\alpha T=u_{noise}$.
 
     $\alpha_u=\frac{\beta(1-f_{ret})-g_{max}}{1-\beta T}$ for $T<1/\beta$, and the spinodal for $T\ge1/\beta$.
@@ -98,12 +95,12 @@ def static(temperature: Numbers, beta: float) -> Float[np.ndarray, "*s"]:
     return np.where(cold & (1 - beta * t > 1e-6), union, _load_with_extreme(lse_overlap(t)))
 
 
-def static_by_moments(temperature: Numbers, beta: float) -> Float[np.ndarray, "*s"]:
-    r"""The same for $T<1/\beta$ from moments of the noise: $\frac{g_{max}(n\beta)-n\,g_{max}(\beta)}{n-1}$, $n=1/(\beta T)$."""
+def static_by_moments(temperature: Numbers, beta: float) -> Values:
+    r"""The same for $T<1/\beta$ from moments: $\frac{g_{max}(n\beta)-n\,g_{max}(\beta)}{n-1}$, $n=1/(\beta T)$."""
     n = 1 / (beta * np.asarray(temperature, dtype=float))
     return (g_max(n * beta) - n * g_max(beta)) / (n - 1)
 
 
 def _load_with_extreme(phi: np.ndarray) -> np.ndarray:
     """The load whose extreme overlap is phi."""
-    return -np.log1p(-np.minimum(phi, 1 - 1e-16) ** 2) / 2
+    return -np.log1p(-(np.minimum(phi, 1 - 1e-16) ** 2)) / 2

@@ -9,23 +9,20 @@ At finite N the overlap has the density $(1-\phi^2)^{(N-3)/2}e^{-Nu(\phi)/T}$, w
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
 
-from sphereflow.memory.overlaps import log_bessel
+from sphereflow.memory.overlaps import Numbers, Values, log_bessel
 
 # The reference value of the compact kernel: its wall stands at phi_c = 1/sqrt(2).
 REFERENCE_B = 2 + 2**0.5
 
-Numbers = Float[np.ndarray, "*s"] | float
 
-
-def lse_overlap(temperature: Numbers) -> Float[np.ndarray, "*s"]:
+def lse_overlap(temperature: Numbers) -> Values:
     r"""$\phi_{eq}(T)=\tfrac12(\sqrt{T^2+4}-T)$, written so that it is precise at every T."""
     t = np.asarray(temperature, dtype=float)
     return 2 / (np.sqrt(t * t + 4) + t)
 
 
-def lse_free_energy(temperature: Numbers) -> Float[np.ndarray, "*s"]:
+def lse_free_energy(temperature: Numbers) -> Values:
     r"""$f_{ret}(T)=1-\phi_{eq}-\tfrac T2\ln(1-\phi_{eq}^2)$; note $1-\phi_{eq}^2=T\phi_{eq}$."""
     t = np.asarray(temperature, dtype=float)
     phi = lse_overlap(t)
@@ -37,14 +34,14 @@ def wall(b: float) -> float:
     return 1 - 1 / b
 
 
-def lsr_overlap(temperature: Numbers, b: float) -> Float[np.ndarray, "*s"]:
+def lsr_overlap(temperature: Numbers, b: float) -> Values:
     r"""The smaller root y of $(bT+1)y^2-(2+T+bT)y+T=0$, as $\phi=1-y$."""
     t = np.asarray(temperature, dtype=float)
     quadratic, linear = b * t + 1, 2 + t + b * t
     return 1 - 2 * t / (linear + np.sqrt(linear**2 - 4 * quadratic * t))
 
 
-def lsr_free_energy(temperature: Numbers, b: float) -> Float[np.ndarray, "*s"]:
+def lsr_free_energy(temperature: Numbers, b: float) -> Values:
     r"""$f_{ret}(T)=-\tfrac1b\ln[1-b(1-\phi)]-\tfrac T2\ln(1-\phi^2)$ at the retrieval overlap."""
     t = np.asarray(temperature, dtype=float)
     phi = lsr_overlap(t, b)

@@ -102,9 +102,9 @@ def _row(
     stored = np.stack([random_patterns(n, patterns, [*seed, trial]) for trial in range(trials)])
     x0 = np.stack([state_at(each[0], start, [*seed, trial, 1]) for trial, each in enumerate(stored)])
     energy: Energy = LSE(sharpness) if kernel == "lse" else LSR.on_sphere(sharpness, n)
-    single = [jnp.asarray(a, jnp.float32) for a in (stored, x0, t, published_step(n, t))]
-    chains = metropolis_each(Full(energy, single[0]), *single[1:], jax.random.key(seed[0] * 1000 + seed[1]), steps,
-                             steps // 2)  # fmt: skip
+    place, x, bath, sigma = (jnp.asarray(a, jnp.float32) for a in (stored, x0, t, published_step(n, t)))
+    key = jax.random.fold_in(jax.random.key(seed[0]), seed[1])
+    chains = metropolis_each(Full(energy, place), x, bath, sigma, key, steps, steps // 2)
     overlap = np.asarray(chains.overlap, dtype=float)
     return [overlap.mean(axis=0).tolist(), (overlap.std(axis=0, ddof=1) / np.sqrt(trials)).tolist()]
 
@@ -116,7 +116,9 @@ def _kept(keep: str | Path | None, fingerprint: str) -> list[list[list[float]]]:
         record = json.loads(Path(keep).read_text())
         known, rows = record["fingerprint"], record["rows"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise SphereflowError(f"cannot read {keep}: it is not a sweep of this kind; remove it or choose another.") from None
+        raise SphereflowError(
+            f"cannot read {keep}: it is not a sweep of this kind; remove it or choose another."
+        ) from None
     if known != fingerprint:
         raise SphereflowError(f"{keep} belongs to a sweep with other parameters; remove it or choose another name.")
     return rows

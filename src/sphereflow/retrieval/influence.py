@@ -34,6 +34,9 @@ Observable = Callable[[np.ndarray, np.ndarray], np.ndarray]
 # Columns of a simulation that run together: their waves fit the processor's cache, and the loop is worth its turns.
 _COLUMNS = 256
 
+# Sequences asked for at a time; on the circle they are several such blocks, which different processor cores can share.
+_BATCH = 1024
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -57,7 +60,7 @@ def source_average(
     target: int | tuple[int, ...] = -1,
     environments: int,
     seed: int = 0,
-    columns: int = _COLUMNS,
+    columns: int = _BATCH,
     notify: Notify | None = None,
 ) -> Estimate:
     """The average of an observable, with the source's law integrated out exactly in every environment.
@@ -162,7 +165,15 @@ def sphere_influence(
         return np.stack([inner, (d * inner**2 - 1) / (d - 1)])
 
     estimate = source_average(
-        advance, draw, frame, zonal, source=source, environments=environments, seed=seed, notify=notify
+        advance,
+        draw,
+        frame,
+        zonal,
+        source=source,
+        environments=environments,
+        seed=seed,
+        columns=_COLUMNS,
+        notify=notify,
     )
     return estimate.scaled(n)
 

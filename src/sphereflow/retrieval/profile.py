@@ -23,7 +23,6 @@ from sphereflow.retrieval.bessel import (
     growth_rates,
     hazard,
     log_psi,
-    mode_count,
     psi,
     separation,
 )
@@ -161,8 +160,12 @@ class Profile:
         return f"{wells} well{'s' * (wells != 1)}"
 
     def _modes(self, head: Head) -> list[tuple[float, float]]:
-        count = mode_count(head.beta)
-        return list(zip(readout_weights(self.vocab, count, self.readout), growth_rates(head.beta), strict=True))
+        """(weight, rate) of the modes that count; psi grows with the rate, so the others never matter."""
+        rates = growth_rates(head.beta)
+        weights = readout_weights(self.vocab, len(rates), self.readout)
+        size = np.abs(weights) * rates
+        kept = size > 1e-18 * size.max()
+        return list(zip(weights[kept], rates[kept], strict=True))
 
     def _sum(self, sigma0: np.ndarray, *, derivative: bool) -> np.ndarray:
         total = np.zeros_like(sigma0)

@@ -11,11 +11,12 @@ PAPER = Paper(
     year=2026,
     arxiv="2604.07401",
     summary=(
-        "A memory stores e^(alpha N) random patterns on the N-sphere; its state is a point of the same sphere in a heat "
-        "bath. Retrieval competes with the entropy of the sphere and with the noise of all other patterns. Two layers "
-        "of theory are kept apart by name: the published one treats overlaps as Gaussian, the exact one uses their law "
-        "on the sphere (capacity 0.5 against 0.6226 at beta = 1). For the compact kernel one printed line contradicts "
-        "the printed noise floor. Boundaries seen in simulations of moderate N are kinetic."
+        "A memory stores e^(alpha N) random patterns on the N-sphere; its state is a point of the same sphere in "
+        "a heat bath. Retrieval competes with the entropy of the sphere and with the noise of all other patterns. "
+        "Two layers of theory are kept apart by name: the published one treats overlaps as Gaussian, the exact "
+        "one uses their law on the sphere (capacity 0.5 against 0.6226 at beta = 1). For the compact kernel one "
+        "printed line contradicts the printed noise floor. Boundaries seen in simulations of moderate N are "
+        "kinetic."
     ),
     bibtex="""@inproceedings{petrova2026geometric,
   title     = {Geometric Entropy and Retrieval Phase Transitions in Continuous (Thermal) Dense Associative Memory},

@@ -24,7 +24,8 @@ from sphereflow.papers.dense_associative_memory import PAPER
 )
 def capacity_layers(run: Run) -> Measurement:
     return agreement(
-        [0.5, 0.375, 0.6225719], [gaussian.lse_capacity(1.0), gaussian.lse_capacity(0.5), float(spherical.capacity(1.0))],
+        [0.5, 0.375, 0.6225719],
+        [gaussian.lse_capacity(1.0), gaussian.lse_capacity(0.5), float(spherical.capacity(1.0))],
         absolute=1e-6, because="reference with 7 decimals",
         labels=("gaussian, beta=1", "gaussian, beta=0.5: beta(1-beta/2)", "spherical, beta=1"),
     )  # fmt: skip
@@ -69,8 +70,8 @@ def capacity_finite(run: Run) -> Measurement:
 
 @PAPER.claim(
     "capacity-extrapolated",
-    statement="The load at which the median one-step weight is 1/2, measured at several N and extrapolated in 1/N, is the "
-    "capacity.",
+    statement="The load at which the median one-step weight is 1/2, measured at several N and extrapolated in 1/N, is "
+    "the capacity.",
     source="One attention step from a stored pattern",
     formula=r"\alpha_{1/2}(N)=\alpha_c(\beta,0)+\frac{\ln\sqrt{1-\phi^{*4}}}{N}+O(N^{-2})",
     falsifier="an extrapolation to 1/2 at beta = 1",
@@ -79,7 +80,9 @@ def capacity_extrapolated(run: Run) -> Measurement:
     sizes = np.array([24, 32, 48, 96, 192])
     fitted, errors, slopes = [], [], []
     for beta in (0.5, 1.0):
-        points, spreads = zip(*(median_crossing(int(n), beta, 400 if run.quick else 4000, run.seed) for n in sizes), strict=True)
+        points, spreads = zip(
+            *(median_crossing(int(n), beta, 400 if run.quick else 4000, run.seed) for n in sizes), strict=True
+        )
         # Noise fluctuates little at large N; what remains there is the next term of the expansion, 1/N^2.
         sigma = np.array(spreads) + 0.3 / sizes**2
         coefficients, covariance = np.polyfit(1 / sizes, points, 1, w=1 / sigma, cov="unscaled")
@@ -117,7 +120,7 @@ def iterated(n: int, alpha: float, beta: float, steps: int, seed: int, projected
 def iterated_update(run: Run) -> Measurement:
     draws = 6 if run.quick else 20
     stays = [min(iterated(16, a, 1.0, 30, run.seed + k, True) for k in range(draws)) for a in (0.4, 0.5)]
-    collapses = np.mean([iterated(18, 0.35, 0.5, 100, run.seed + k, False) for k in range(20)])
+    collapses = float(np.mean([iterated(18, 0.35, 0.5, 100, run.seed + k, False) for k in range(20)]))
     return at_most(
         [0.1, 0.1, 0.03],
         [1 - stays[0], 1 - stays[1], collapses],

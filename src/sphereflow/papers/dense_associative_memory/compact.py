@@ -1,6 +1,7 @@
 r"""The compact kernel: its threshold on the sphere, exact one-step retrieval, neighbours and centroids.
 
-$$\alpha_{th}=-\tfrac12\ln(1-\phi_c^2),\qquad M\cdot\tfrac12I_{1-\phi_c^2}\!\left(\tfrac{N-1}2,\tfrac12\right)\text{ patterns in support}.$$
+$$\alpha_{th}=-\tfrac12\ln(1-\phi_c^2),\qquad
+  M\cdot\tfrac12I_{1-\phi_c^2}\!\left(\tfrac{N-1}2,\tfrac12\right)\text{ patterns in support}.$$
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ def support_count(run: Run) -> Measurement:
     found = float(np.mean(overlaps.sample(rng, 16, draws) > state.wall(B)))
     return agreement(
         [*expected, share, share],
-        [*(np.exp(compact.log_in_support(40, a, B)) for a in loads), np.exp(overlaps.log_tail(state.wall(B), 16)), found],
+        [
+            *(np.exp(compact.log_in_support(40, a, B)) for a in loads),
+            np.exp(overlaps.log_tail(state.wall(B), 16)),
+            found,
+        ],
         absolute=[5.1e-8, 5.1e-8, 5.1e-7, 5.1e-7, 5.1e-10, 4 * np.sqrt(share / draws)],
         because="half a unit of the last digit of the reference; four binomial standard errors of a million overlaps",
         labels=(*[f"N=40, load {a:g}" for a in loads], "N=16, one pattern", "N=16, fraction drawn"),
@@ -71,14 +76,16 @@ def log_mean_sum(n: int, alpha: float) -> float:
 
     top = max(exponent(p) for p in wall + np.geomspace(1e-7, 1 - wall, 4000)[:-1])
     reach = min(60 / n, 1 - wall)
-    total = quad(lambda p: float(np.exp(exponent(p) - top)) if p > wall else 0.0, wall, wall + reach, epsrel=1e-10, limit=400)[0]
+    total = quad(
+        lambda p: float(np.exp(exponent(p) - top)) if p > wall else 0.0, wall, wall + reach, epsrel=1e-10, limit=400
+    )[0]
     return alpha * n + top + float(np.log(total))
 
 
 @PAPER.claim(
     "above-threshold",
-    statement="Above the threshold the kernel sum of a typical state grows exponentially, so its energy falls like -N^2 "
-    "and retrieval is lost at every temperature.",
+    statement="Above the threshold the kernel sum of a typical state grows exponentially, so its energy falls like "
+    "-N^2 and retrieval is lost at every temperature.",
     source="Compact kernel above threshold",
     formula=r"\tfrac1N\ln E\,S\to\alpha-\alpha_{th},\qquad H\simeq-\tfrac{N^2}b(\alpha-\alpha_{th})",
     falsifier="a limit other than 0.0534",
@@ -120,7 +127,8 @@ def one_step_retrieval(run: Run) -> Measurement:
     "absolute-stability",
     statement="Below a load that falls with temperature no neighbour is within reach of the retrieval shell.",
     source="Entropic escape between caps",
-    formula=r"\phi_{min}=\phi_c\phi_{eq}-\sqrt{(1-\phi_c^2)(1-\phi_{eq}^2)},\qquad \alpha_{abs}=-\tfrac12\ln(1-\phi_{min}^2)",
+    formula=r"\phi_{min}=\phi_c\phi_{eq}-\sqrt{(1-\phi_c^2)(1-\phi_{eq}^2)},"
+    r"\qquad \alpha_{abs}=-\tfrac12\ln(1-\phi_{min}^2)",
     falsifier="values of the Gaussian layer",
 )
 def absolute_stability(run: Run) -> Measurement:

@@ -53,16 +53,18 @@ def finite_size_mean(run: Run) -> Measurement:
         [0.9522, 0.8634, 0.7837, 0.6211, *(mean_by_quadrature(n, v) for v in t), *exact, *[2.0] * 4],
         [*exact, *exact, *chains.overlap.mean(axis=1), *(gain / double)],
         absolute=[6e-5] * 4 + [1e-8] * 4 + list(4 * error) + [0.1] * 4,
-        because="reference with 4 decimals; quadrature to 1e-12; four standard errors of 64 chains; the distance from the "
-        "limit halves as N doubles, up to the next order 1/N",
-        labels=tuple(f"{what}, T={v:g}" for what in ("reference", "quadrature", "Monte Carlo", "gap(N)/gap(2N)") for v in t),
+        because="reference with 4 decimals; quadrature to 1e-12; four standard errors of 64 chains; the distance from "
+        "the limit halves as N doubles, up to the next order 1/N",
+        labels=tuple(
+            f"{what}, T={v:g}" for what in ("reference", "quadrature", "Monte Carlo", "gap(N)/gap(2N)") for v in t
+        ),
         parameters={"N": n},
     )
 
 
 @PAPER.claim(
     "exact-sampling",
-    statement="At T = 1/beta the chains have the law 'pick a pattern uniformly, then a von Mises-Fisher point around it'.",
+    statement="At T = 1/beta the chains have the law 'a uniform pattern, then a von Mises-Fisher point around it'.",
     source="Exact point: the equilibrium is a mixture of von Mises-Fisher laws",
     formula=r"Z=\int dx\sum_\mu e^{-\beta N(1-\phi^\mu)},\qquad x\mid\mu\sim\mathrm{vMF}(\xi^\mu,\beta N)",
     falsifier="bath and kernel temperatures mixed, or a wrong concentration",

@@ -6,6 +6,7 @@ $$\tau=\int_{\phi_b}^{\phi_0}\frac{dy}{D(y)p(y)}\int_y^1p(z)\,dz,\qquad \ln\tau\
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,7 @@ ESCAPES = {"quick": 200, "paper": 4000}  # escapes to wait for at each size
 
 @PAPER.claim(
     "escape-time",
-    statement="The mean escape time from the retrieval basin is a double integral: it agrees with walkers in 30 dimensions.",
+    statement="The mean escape time from the retrieval basin is a double integral; walkers in 30 dimensions agree.",
     source="Escape time in the bulk potential",
     formula=r"\tau=\int_{\phi_b}^{\phi_0}\frac{dy}{D\,p}\int_y^1p\,dz,\quad D=\tfrac{T(1-\phi^2)}N",
     falsifier="a missing Ito drift (stationary law off), or a start at overlap 1 (14.97)",
@@ -84,10 +85,10 @@ def escape_decades(run: Run) -> Measurement:
     exact, seen = observed(cells, wanted, run.seed)
     return agreement(
         np.ones(len(cells)), [s.mean / t for s, t in zip(seen, exact, strict=True)],
-        absolute=[4 / np.sqrt(max(s.count, 1)) + 0.02 for s in seen],
+        absolute=[4 / np.sqrt(max(s.number, 1)) + 0.02 for s in seen],
         because="four standard errors of the number of escapes, and the error of the time step",
         labels=tuple(f"N={n}, T={t:g}: tau = {tau:.4g}" for (n, t), tau in zip(cells, exact, strict=True)),
-        note="Escapes counted: " + ", ".join(str(s.count) for s in seen) + ".",
+        note="Escapes counted: " + ", ".join(str(s.number) for s in seen) + ".",
         parameters={"beta": 1, "alpha": LOAD, "phi_b": STOP},
     )  # fmt: skip
 
@@ -120,9 +121,10 @@ def kinetic_boundary(run: Run) -> Measurement:
         [0.0] * 4 + [0.02 * limit, 0.05],
         [*np.diff(gaps), gaps[-1], abs(slopes[-1] + 0.5)],
         because="near the spinodal the barrier is quadratic in the gap, N gap^2 = constant: exponent -1/2",
-        labels=(*[f"gap({b}) - gap({a})" for a, b in zip(sizes, sizes[1:], strict=False)], "gap at the largest N",
+        labels=(*[f"gap({b}) - gap({a})" for a, b in pairwise(sizes)], "gap at the largest N",
                 "distance of the last exponent from -1/2"),
-        note="Gaps: " + ", ".join(f"{g:.4f}" for g in gaps) + "; exponents: " + ", ".join(f"{s:.3f}" for s in slopes) + ".",
+        note="Gaps: " + ", ".join(f"{g:.4f}" for g in gaps)
+        + "; exponents: " + ", ".join(f"{s:.3f}" for s in slopes) + ".",
         parameters={"alpha": 0.5, "beta": 1, "duration": 1e5, "criterion": "escape time equal to the duration"},
     )  # fmt: skip
 
@@ -137,10 +139,8 @@ def kinetic_boundary(run: Run) -> Measurement:
 )
 def finite_tip(run: Run) -> Measurement:
     cells = ((25, 0.62), (24, 0.65), (22, 0.70))
-    prefactor = -np.log1p(-float(spherical.saddle(1.0)) ** 4) / 2
-    measured = [
-        escape.finite_overlap(n, 1.0, 0.005, a + float(spherical.g_max(1.0)) + prefactor / n) for n, a in cells
-    ]
+    prefactor = -np.log1p(-(float(spherical.saddle(1.0)) ** 4)) / 2
+    measured = [escape.finite_overlap(n, 1.0, 0.005, a + float(spherical.g_max(1.0)) + prefactor / n) for n, a in cells]
     return agreement(
         [0.9953, 0.9923, 0.9767], measured, absolute=6e-5, because="reference with 4 decimals",
         labels=tuple(f"N={n}, load {a:g}" for n, a in cells), parameters={"beta": 1, "T": 0.005},
@@ -149,8 +149,8 @@ def finite_tip(run: Run) -> Measurement:
 
 @PAPER.claim(
     "step-size",
-    statement="The curvature-matched Metropolis step must shrink like one over the square root of N; then acceptance is "
-    "the same at every N.",
+    statement="The curvature-matched Metropolis step must shrink like one over the square root of N; then acceptance "
+    "is the same at every N.",
     source="Bulk scheme; the step printed there does not depend on N and freezes the chain",
     formula=r"\sigma^2=\frac{2T}{\gamma N},\qquad \gamma=T\frac{1+\phi_{eq}^2}{(1-\phi_{eq}^2)^2}",
     falsifier="an acceptance outside (0.1, 0.95)",

@@ -18,15 +18,17 @@ from sphereflow.pictures import PALETTE, blank, look
 _KINETIC = "Dotted curves are kinetic: where the escape time at that N equals the stated time, and no phase boundary."
 
 
-@PAPER.figure("plane-lse", caption=f"Load and temperature for the Gaussian kernel at beta = 1, with every named line. {_KINETIC}")
+@PAPER.figure(
+    "plane-lse", caption=f"Load and temperature for the Gaussian kernel at beta = 1, with every named line. {_KINETIC}"
+)
 def plane_lse(run: Run) -> Figure:
     return draw(phase_diagram("lse", 1.0))
 
 
 @PAPER.figure(
     "plane-lsr",
-    caption="Load and temperature for the compact kernel at b = 3.41421. The line as published contradicts the published "
-    f"noise floor, which gives the other dashed line; neither is a boundary on the sphere. {_KINETIC}",
+    caption="Load and temperature for the compact kernel at b = 3.41421. The line as published contradicts the "
+    f"published noise floor, which gives the other dashed line; neither is a boundary on the sphere. {_KINETIC}",
 )
 def plane_lsr(run: Run) -> Figure:
     return draw(phase_diagram("lsr", REFERENCE_B))
@@ -92,7 +94,13 @@ def capacity_against_sharpness(run: Run) -> Figure:
         axes.plot(betas, spherical.capacity(betas), label=r"spherical layer, $\beta-g_{max}(\beta)$")
         axes.plot(betas, [gaussian.lse_capacity(b) for b in betas], "--", label="Gaussian layer")
         axes.plot(betas, [spherical.separation_bound(b) for b in betas], ":", label="bound from separated patterns")
-        axes.plot(betas[betas > 1], np.log(betas[betas > 1]) / 2 + 0.5, color="0.6", lw=0.8, label=r"$\frac{1}{2}\ln\beta+\frac{1}{2}$")
+        axes.plot(
+            betas[betas > 1],
+            np.log(betas[betas > 1]) / 2 + 0.5,
+            color="0.6",
+            lw=0.8,
+            label=r"$\frac{1}{2}\ln\beta+\frac{1}{2}$",
+        )
         axes.set(xscale="log", xlabel=r"$\beta$", ylabel=r"$\alpha_c$", xlim=(0.05, 50), ylim=(0, None))
         axes.legend(fontsize=8)
     return figure
@@ -105,7 +113,7 @@ def capacity_against_sharpness(run: Run) -> Figure:
 )
 def escape_figure(run: Run) -> Figure:
     cells = escape.points(run)
-    exact, seen = escape.observed(cells, escape.ESCAPES[run.preset], run.seed)
+    _, seen = escape.observed(cells, escape.ESCAPES[run.preset], run.seed)
     noise, phi = float(spherical.noise_overlap(0.35, 1.0)), np.linspace(0.2, 0.995, 400)
     sizes = np.arange(8, 160)
     with look():
@@ -120,10 +128,15 @@ def escape_figure(run: Run) -> Figure:
         left.legend(fontsize=8)
         for t, colour in zip((0.35, 0.5, 0.9), PALETTE, strict=False):
             start = np.maximum(np.full(len(sizes), spherical.lse_overlap(t)), noise)
-            right.plot(sizes, np.exp(log_escape_time(sizes, 1.0, t, noise, start=start, stop=escape.STOP, cells=600)), color=colour, label=f"$T={t:g}$")
+            right.plot(
+                sizes,
+                np.exp(log_escape_time(sizes, 1.0, t, noise, start=start, stop=escape.STOP, cells=600)),
+                color=colour,
+                label=f"$T={t:g}$",
+            )
             mine = [k for k, cell in enumerate(cells) if cell[1] == t]
-            right.errorbar([cells[k][0] for k in mine], [seen[k].mean for k in mine], [seen[k].error for k in mine], fmt="o",
-                           color=colour, ms=4, capsize=2)  # fmt: skip
+            right.errorbar([cells[k][0] for k in mine], [seen[k].mean for k in mine], [seen[k].error for k in mine],
+                           fmt="o", color=colour, ms=4, capsize=2)  # fmt: skip
         right.set(xlabel="$N$", ylabel=r"$\tau$", yscale="log")
         right.legend(fontsize=8)
     return figure

@@ -1,6 +1,7 @@
 r"""Lines of the exact layer: spinodal, equal depth, the union of all basins, and the exact point T = 1/beta.
 
-$$\alpha_{ed}\le\alpha_u\le\alpha_{sp},\qquad \alpha_u=\frac{g_{max}(n\beta)-n\,g_{max}(\beta)}{n-1},\ n=\frac1{\beta T}.$$
+$$\alpha_{ed}\le\alpha_u\le\alpha_{sp},\qquad
+  \alpha_u=\frac{g_{max}(n\beta)-n\,g_{max}(\beta)}{n-1},\ n=\frac1{\beta T}.$$
 """
 
 from __future__ import annotations
@@ -90,13 +91,13 @@ def line_order(run: Run) -> Measurement:
         gaps += [np.max(lines[0] - lines[1]), np.max(lines[1] - lines[2])]
     return at_most(
         np.zeros(6), gaps, slack=1e-10, because="rounding where lines touch",
-        labels=tuple(f"beta={b:g}, {w}" for b in (0.5, 1.0, 3.0) for w in ("depth above static", "static above spinodal")),
+        labels=tuple(f"beta={b:g}, {w}" for b in (0.5, 1.0, 3.0) for w in ("depth - static", "static - spinodal")),
     )  # fmt: skip
 
 
 @PAPER.claim(
     "exact-point",
-    statement="At T = 1/beta the free energy of all basins equals the noise floor identically, at every load above alpha*.",
+    statement="At T = 1/beta the free energy of all basins equals the noise floor, at every load above alpha*.",
     source="Exact point: the equilibrium is a mixture of von Mises-Fisher laws",
     formula=r"f_{ret}(1/\beta)-\alpha/\beta=1-(\alpha+g_{max}(\beta))/\beta",
     falsifier="bath and kernel temperatures mixed",

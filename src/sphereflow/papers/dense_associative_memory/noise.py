@@ -26,7 +26,7 @@ def by_quadrature(n: int, alpha: float, beta: float) -> float:
 
 @PAPER.claim(
     "mean-noise",
-    statement="The mean of the noise sum has a Bessel form: it agrees with quadrature of the overlap law and with draws.",
+    statement="The mean of the noise sum has a Bessel form; quadrature of the overlap law and draws agree with it.",
     source="Exact noise sum on the sphere",
     formula=r"E\,S_{nr}=M\,\Gamma(\tfrac N2)(\tfrac{2}{\beta N})^{N/2-1}e^{-\beta N}I_{N/2-1}(\beta N)",
     falsifier="a wrong normalisation of the overlap law, or the mean of logarithms (-6.79) in place of their mean",
@@ -85,15 +85,19 @@ def typical_noise(run: Run) -> Measurement:
         [direct.mean(), law.mean(), max(law.mean() - below, 0.0)],
         absolute=[0.015, 0.015, 0.0],
         because="reference with the spread of 16 draws; convergence to the limit 0.4258 is from below",
-        labels=(f"{count} overlaps drawn one by one", "nearest patterns and the mean of the rest", "excess over the limit"),
+        labels=(
+            f"{count} overlaps drawn one by one",
+            "nearest patterns and the mean of the rest",
+            "excess over the limit",
+        ),
         parameters={"N": n, "alpha": alpha, "beta": beta},
     )
 
 
 @PAPER.claim(
     "typical-noise-limit",
-    statement="With patterns drawn in law but not stored, the typical noise is followed to N = 3000 (e^300 patterns) and "
-    "tends to the limit on both sides of alpha*.",
+    statement="With patterns drawn in law but not stored, the typical noise is followed to N = 3000 (e^300 patterns) "
+    "and tends to the limit on both sides of alpha*.",
     source="Typical noise floor, two regimes",
     formula=r"\phi_{noise}(N)-\phi_{noise}=O(\ln N/N)",
     falsifier="a distance from the limit that stops falling, or falls to the other branch",
@@ -107,7 +111,7 @@ def typical_noise_limit(run: Run) -> Measurement:
             draws = 1 + sample_log_noise(n, alpha, beta, 200, run.seed) / (beta * n)
             measured.append(draws.mean())
             predicted.append(limit)
-            # The extreme of M independent overlaps lies ln(M h'(phi)...)/N below its limit: at most 2 ln(N)/(N s'(phi)).
+            # The density of the extreme puts it a multiple of ln(N)/(N |s'(phi)|) below its limit.
             slope = limit / (1 - limit**2)
             tolerance.append(2 * np.log(n) / (n * slope) if alpha < spherical.load_switch(beta) else 1 / n)
             labels.append(f"load {alpha:g}, N={n}")
@@ -153,8 +157,8 @@ def weight(run: Run) -> Measurement:
         [*reference, *formula],
         [*measured, *measured],
         absolute=[0.015] * 8 + [0.02] * 8,
-        because="medians over 4000 draws of an independent program, with the spread of a few hundred draws; the formula "
-        "is the limit of large N",
+        because="medians over 4000 draws of an independent program, with the spread of a few hundred draws; the "
+        "formula is the limit of large N",
         labels=tuple(f"N={n}, load {a:g}, against {what}" for what in ("reference", "formula") for n, a in cells),
         parameters={"beta": 0.5, "draws": draws},
     )

@@ -36,7 +36,7 @@ def minimised(energy: Callable[[float], float], temperature: float, lowest: floa
 
 
 def critical_temperature(alpha: float, energy: Callable[[float], float], lowest: float, printed: bool = False) -> float:
-    """The T at which the minimised free energy meets the noise floor u(sqrt(2 alpha)); `printed` uses 1 - sqrt(2 alpha)."""
+    """The T at which the minimised f meets the noise floor u(sqrt(2 alpha)); `printed`: 1 - sqrt(2 alpha)."""
     extreme = np.sqrt(2 * alpha)
     floor = 1 - extreme if printed else energy(extreme)
     return float(brentq(lambda t: minimised(energy, t, lowest)[1] - floor, 1e-6, 20.0, xtol=1e-10))
@@ -54,7 +54,9 @@ def retrieval_state(run: Run) -> Measurement:
     lse = [minimised(lse_energy, t, 0.0) for t in temperatures]
     lsr = [minimised(lsr_energy, t, state.wall(B)) for t in temperatures]
     t = np.array(temperatures)
-    closed = np.stack([state.lse_overlap(t), state.lse_free_energy(t), state.lsr_overlap(t, B), state.lsr_free_energy(t, B)])
+    closed = np.stack(
+        [state.lse_overlap(t), state.lse_free_energy(t), state.lsr_overlap(t, B), state.lsr_free_energy(t, B)]
+    )
     return agreement(
         np.concatenate([np.array(lse).T, np.array(lsr).T]).ravel(),
         closed.ravel(),

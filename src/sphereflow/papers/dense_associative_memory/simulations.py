@@ -6,7 +6,6 @@ $$x'=\sqrt N\frac{x+\sigma\eta}{|x+\sigma\eta|},\qquad \sigma=2.4\,T/\sqrt N.$$
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,15 +26,17 @@ TEMPERATURES = {"lse": (0.1, 0.3, 0.5, 0.7, 0.9, 1.2, 2.5), "lsr": (0.1, 0.3, 1.
 
 
 @lru_cache(maxsize=4)
-def overlaps_in_bath(kernel: str, n: int, trials: int, steps: int, discard: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def overlaps_in_bath(
+    kernel: str, n: int, trials: int, steps: int, discard: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Mean overlap with the target and its standard error at the temperatures of the kernel, 148 patterns."""
     t = np.array(TEMPERATURES[kernel])
     rng = np.random.default_rng([seed, n])
     stored = np.stack([random_patterns(n, PATTERNS, [seed, n, k]) for k in range(trials)])
     start = np.stack([state_at(p[0], rng.uniform(0.75, 1, len(t)), [seed, n, k, 1]) for k, p in enumerate(stored)])
     energy: Energy = LSE(1.0) if kernel == "lse" else LSR.on_sphere(REFERENCE_B, n)
-    single: list[Any] = [jnp.asarray(a, jnp.float32) for a in (stored, start, t, published_step(n, t))]
-    chains = metropolis_each(Full(energy, single[0]), *single[1:], jax.random.key(seed), steps, discard)
+    place, x, bath, sigma = (jnp.asarray(a, jnp.float32) for a in (stored, start, t, published_step(n, t)))
+    chains = metropolis_each(Full(energy, place), x, bath, sigma, jax.random.key(seed), steps, discard)
     found = np.asarray(chains.overlap, dtype=float)
     return found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(trials)
 
@@ -47,7 +48,7 @@ def preset(run: Run) -> tuple[int, int, int]:
 
 @PAPER.claim(
     "one-memory-in-a-bath",
-    statement="At N = 50 with 148 patterns the overlap of a kept memory is that of one pattern alone, for both kernels.",
+    statement="At N = 50 with 148 patterns the overlap of a kept memory is that of one pattern, for both kernels.",
     source="Figure: overlap against temperature at load 0.1, N = 50",
     formula=r"\langle\phi\rangle_{M=148}=\langle\phi\rangle_{M=1}",
     falsifier="a compact kernel that loses its memory (wall or b wrong)",
@@ -81,7 +82,8 @@ def lost_and_kept(run: Run) -> Measurement:
         [float(spherical.spinodal_temperature(0.1, 1.0)) - 2.5, lse[-1] + 3 * lse_error[-1], abs(lsr[-1] - kept)],
         because="beyond the spinodal there is no retrieval minimum to escape from; the LSR mean is that of one pattern",
         labels=("spinodal below T", "LSE overlap and three standard errors", "LSR overlap against one pattern"),
-        note=f"LSE {lse[-1]:.3f} +- {lse_error[-1]:.3f}, LSR {lsr[-1]:.3f} +- {lsr_error[-1]:.3f} (one pattern {kept:.4f}).",
+        note=f"LSE {lse[-1]:.3f} +- {lse_error[-1]:.3f}, "
+        f"LSR {lsr[-1]:.3f} +- {lsr_error[-1]:.3f} (one pattern {kept:.4f}).",
         parameters={"N": N, "M": PATTERNS, "T": 2.5, "trials, steps, discarded": preset(run)},
     )
 
@@ -99,11 +101,14 @@ def cone_constant(run: Run) -> Measurement:
     nodes, weights = np.polynomial.legendre.leggauss(400)
     for keep in (0.2, 0.4, 0.7):
         phi = keep + (1 - keep) * (nodes + 1) / 2
-        inside = np.log(np.sum(weights * (1 - keep) / 2 * np.exp(log_density(phi, n) - beta * n * (1 - phi)))) + alpha * n
+        inside = (
+            np.log(np.sum(weights * (1 - keep) / 2 * np.exp(log_density(phi, n) - beta * n * (1 - phi)))) + alpha * n
+        )
         measured.append(np.logaddexp(log_rest(n, alpha, beta, keep), inside))
         predicted.append(log_mean_noise(n, alpha, beta))
     return agreement(predicted, measured, absolute=1e-10, because="an identity, to the accuracy of the quadratures",
-                     labels=tuple(f"keep {k:g}" for k in (0.2, 0.4, 0.7)), parameters={"N": n, "M": 20_000})  # fmt: skip
+                     labels=tuple(f"keep {k:g}" for k in (0.2, 0.4, 0.7)),
+                     parameters={"N": n, "M": 20_000})  # fmt: skip
 
 
 @PAPER.claim(
@@ -123,7 +128,9 @@ def cone_against_full(run: Run) -> Measurement:
     filled = jnp.ones(chains, jnp.float32)
     sigma = float(published_step(n, t))
     full_mean, cone_mean = (
-        np.asarray(metropolis(place, x0, t * filled, sigma * filled, jax.random.key(run.seed), steps, 100).overlap).mean()
+        np.asarray(
+            metropolis(place, x0, t * filled, sigma * filled, jax.random.key(run.seed), steps, 100).overlap
+        ).mean()
         for place in (full, cone)
     )
     return agreement(

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from sphereflow.claims import Run
 from sphereflow.papers.lost_in_the_middle import PAPER
-from sphereflow.papers.lost_in_the_middle.monte_carlo import WAVES, measured
+from sphereflow.papers.lost_in_the_middle.monte_carlo import QUICK, WAVES, measured
 from sphereflow.papers.lost_in_the_middle.tables import DOUBLE_WELL, DOUBLE_WELL_TIME
 from sphereflow.pictures import PALETTE, blank, look
 from sphereflow.retrieval.bessel import growth_rates
@@ -59,13 +59,14 @@ def phase_diagram(run: Run) -> Figure:
 @PAPER.figure(
     "worst-position",
     caption="Position of the minimum against time, in units of the critical time, for several slopes (beta = 1, 8 "
-    "codewords): from the first token at time zero to the last at the critical time.",
+    "codewords). It starts at the first token. Up to a slope of about log 4 it reaches the last one at the critical time; "
+    "with a steeper slope it stays inside, and only recency is lost.",
 )
 def minimum(run: Run) -> Figure:
     with look():
         figure = blank(5.2, 3.5)
         axes = figure.add_subplot()
-        fractions = np.linspace(0.02, 0.995, 40)
+        fractions = np.linspace(0.01, 0.995, 16)
         for slope, shade in zip((0.5, 1.0, 3.0, 10.0), np.linspace(0, 0.85, 4), strict=True):
             t_crit = critical_time(1.0, slope, 8)
             found = [profile(1.0, slope, f * t_crit).minimiser for f in fractions]
@@ -75,7 +76,7 @@ def minimum(run: Run) -> Figure:
                 color=colormaps["viridis"](shade),
                 label=rf"$\lambda={slope:g}$",
             )
-        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel=r"$t\,/\,t_{crit}$", ylabel=r"worst position $\sigma_*$")
+        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel=r"$t\,/\,t_{crit}$", ylabel=r"worst position $\sigma_\ast$")
         axes.legend(loc="upper left")
     return figure
 
@@ -87,8 +88,9 @@ def minimum(run: Run) -> Figure:
     "falls like 1/N.",
 )
 def particles(run: Run) -> Figure:
-    sizes = {64: 200} if run.quick else {64: 3000, 512: 1000}
-    fractions = (0.08, 0.2, 0.297, 0.5, 0.7, 0.906) if run.quick else (0.08, 0.15, 0.297, 0.45, 0.6, 0.75, 0.906)
+    cases = [*QUICK, (64, 8, 250), (64, 38, 250)]
+    if not run.quick:
+        cases = [(64, k, 3000) for k in (3, 8, 19, 38, 58)] + [(512, k, 1000) for k in (26, 64, 152, 304, 460)]
     with look():
         figure = blank(5.8, 3.8)
         axes = figure.add_subplot()
@@ -96,15 +98,16 @@ def particles(run: Run) -> Figure:
         for i, n in enumerate(WAVES):
             curve = two_time_influence(growth_rates(1.0)[n - 1], 1.0, 1.0, sigma0, 1.0)
             axes.plot(sigma0, curve, color=PALETTE[i], label=f"closed form, wave {n}")
-        for size, marker in zip(sizes, ("o", "s"), strict=False):
-            for at, k in enumerate(round(f * size) for f in fractions):
-                estimate = measured(size, k, 1.0, 1.0, sizes[size], run.seed + 31 * at)
-                for i in range(len(WAVES)):
-                    axes.errorbar(
-                        (k - 0.5) / size, estimate.mean[i], 3 * estimate.error[i], fmt=marker, ms=3.5, capsize=2, lw=1,
-                        color=PALETTE[i], mfc="white" if marker == "o" else PALETTE[i],
-                        label=f"particles, $N={size}$" if at == i == 0 else None,
-                    )  # fmt: skip
+        named: set[int] = set()
+        for n, k, environments in cases:
+            estimate = measured(n, k, 1.0, 1.0, environments, run.seed)
+            for i, (value, error) in enumerate(zip(estimate.mean, estimate.error, strict=True)):
+                axes.errorbar(
+                    (k - 0.5) / n, value, 3 * error, fmt="o" if n == 64 else "s", ms=3.5, capsize=2, lw=1,
+                    color=PALETTE[i], mfc="white" if n == 64 else PALETTE[i],
+                    label=None if n in named else f"particles, $N={n}$",
+                )  # fmt: skip
+                named.add(n)
         axes.set(xlim=(0, 1), xlabel=r"position of the source $\sigma_0$")
         axes.set_ylabel(r"$N\,E\cos n(\theta_N(t)-\theta_k(0))$")
         axes.legend(loc="upper center")

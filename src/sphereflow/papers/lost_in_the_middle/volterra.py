@@ -137,6 +137,6 @@ def two_kinds(run: Run) -> Measurement:
     return agreement(
         [0.750236, 1.311982, equal_time_correlation(a, 1.0, end, s, 1.0)], [*finite, many],
         absolute=[5e-7, 5e-7, first],
-        because="six printed digits; the last differs by as much as the first cell, a frozen token, adds to the integral",
+        because="six printed digits; the last differs by what the first cell, a frozen token, adds to the integral",
         labels=("two times, N=32, k=19", "equal times, N=32, k=19", f"equal times, N={n}, k={k} against the integral"),
     )  # fmt: skip

@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sphereflow.claims import Run
-from sphereflow.evolve import simulate
+from sphereflow.laboratory import simulate
 from sphereflow.papers.mathematical_perspective.circle import growth_rate, measured_growth_rate
 from sphereflow.papers.mathematical_perspective.energy import raw_energy
 from sphereflow.papers.mathematical_perspective.equiangular import collapse_time, gamma

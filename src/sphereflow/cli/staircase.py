@@ -1,0 +1,38 @@
+"""`sphereflow staircase`: the energy of a run to the single cluster, step by step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    n: Annotated[int, typer.Option("--n", help="Number of tokens, 2 to 10,000.")] = 5,
+    d: Annotated[int, typer.Option("--d", help="Dimension; tokens are unit vectors in R^d.")] = 2,
+    beta: Annotated[float, typer.Option(help="Inverse temperature.")] = 200.0,
+    model: Annotated[str, typer.Option(metavar="sa|usa", help="Softmax or unnormalised attention.")] = "usa",
+    seed: Annotated[int, typer.Option(help="Seed of the first tokens.")] = 0,
+    plot: Annotated[Path | None, typer.Option(metavar="FIG.png", help="Draw it (.png, .svg, .pdf).")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Keep the history of mergers.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist already.")] = False,
+) -> None:
+    """Follow tokens until they are one cluster, beside the dynamics that glues them, and the limit of large beta."""
+    from sphereflow.errors import SphereflowError, writable_target
+    from sphereflow.metastability import staircase
+    from sphereflow.pictures import rendered
+    from sphereflow.saving import write_bytes
+
+    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise SphereflowError(f"--plot must end in .png or .svg or .pdf, got {str(plot)!r}.")
+    for target in (plot, out):
+        if target is not None:
+            writable_target(target, overwrite=overwrite)
+    steps = staircase(n, beta, seed, kind=model, d=d)
+    print(steps.summary())
+    if plot is not None:
+        write_bytes(plot, rendered(steps.plot(), plot.suffix[1:].lower()))
+        print(f"written: {plot}")
+    if out is not None:
+        print(f"written: {steps.honest.save(out, overwrite=True)}")

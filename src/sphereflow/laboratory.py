@@ -1,0 +1,76 @@
+"""The friendly door: draw tokens, let attention move them, to a given time or to the end of time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from sphereflow.dynamics import SA, USA
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.evolve import FRAMES, Trajectory, evolve
+from sphereflow.metastability import MergeHistory, coarsen_to_one
+from sphereflow.sphere import draw
+
+MODELS = ("sa", "usa")
+
+
+@overload
+def simulate(
+    n: int = 64, d: int = 3, beta: float = 1.0, t1: float = 10.0, **options: Any
+) -> Trajectory: ...  # fmt: skip
+
+
+@overload
+def simulate(
+    n: int = 64, d: int = 3, beta: float = 1.0, *, t1: Literal["inf"], **options: Any
+) -> MergeHistory: ...  # fmt: skip
+
+
+def simulate(
+    n: int = 64,
+    d: int = 3,
+    beta: float = 1.0,
+    t1: float | str = 10.0,
+    *,
+    model: str = "sa",
+    causal: bool = False,
+    start: str = "uniform",
+    seed: int = 0,
+    saves: int = FRAMES,
+    tol: float = 1e-8,
+    kernel_scale: str = "peak",
+    method: str = "auto",
+    out: str | Path | None = None,
+    progress: bool | None = None,
+) -> Trajectory | MergeHistory:
+    """Draw n tokens on S^{d-1} and let attention move them until t1.
+
+    **Arguments:** `model` "sa" (softmax) or "usa" (unnormalised, kernel exp(beta(<x,y>-1)); `kernel_scale="raw"` for
+    exp(beta<x,y>)); `causal` lets tokens look back only; `start` one of uniform, vmf, orthogonal, mixture, fibonacci,
+    grid; `saves` the number of frames; other arguments as for `evolve`.
+
+    `t1="inf"` runs until everything is one cluster, however long that takes (times of e^1000 are no problem), and
+    returns the history of mergers instead of a trajectory; `out` is then a checkpoint (a JSON file) from which an
+    interrupted run goes on.
+
+    ```python
+    import sphereflow as sf
+    run = sf.simulate(n=64, d=3, beta=9.0, t1=30.0)
+    run.cluster_count()[-1]
+    sf.simulate(n=5, d=2, beta=200.0, t1="inf").merges
+    ```
+    """
+    one_of("model", model, MODELS)
+    real_number("beta", beta, least=0, most=700 if kernel_scale == "raw" and model == "usa" else 1e6)
+    x0 = draw(start, whole_number("n", n, most=10**8), whole_number("d", d, most=10**5), seed)
+    if isinstance(t1, str):
+        one_of("t1", t1, ("inf", "a number"))
+        if causal or kernel_scale == "raw":
+            raise SphereflowError("a run to the single cluster (t1='inf') is for attention without mask, peak kernel.")
+        return coarsen_to_one(model, x0, beta, tol=tol, checkpoint=out, seed=seed, progress=progress)
+    real_number("t1", t1, above=0)
+    options: dict[str, Any] = {"causal": bool(causal), "kernel_scale": kernel_scale}
+    dynamics = (SA if model == "sa" else USA)(beta, **options)
+    parameters = {"n": n, "d": d, "beta": beta, "t1": t1, "model": model, "start": start, **options}
+    run: dict[str, Any] = {"saveat": saves, "tol": tol, "method": method, "out": out, "progress": progress}
+    return evolve(dynamics, x0, t1, seed=seed, parameters=parameters, **run)

@@ -1,0 +1,190 @@
+"""The closed form against arbitrary precision, quadrature and a differential equation; its shape and its thresholds."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, special
+from scipy.linalg import expm
+
+import sphereflow as sf
+from sphereflow.retrieval import (
+    AnyKernel,
+    alibi,
+    critical_time,
+    equal_time_matrix,
+    growth_rates,
+    profile,
+    several_heads,
+    sphere_growth_rates,
+    theorem_time,
+    two_time_influence,
+    two_time_matrix,
+    two_time_row,
+    weight_matrix,
+)
+from sphereflow.retrieval.bessel import graphon, log_mass, log_psi, position, psi, separation
+
+
+def series(c, y, order=1, terms=400):
+    k = np.arange(terms)
+    logs = (k + order) * np.log(c) + special.xlogy(k, y) - special.gammaln(k + 1) - special.gammaln(k + order + 1)
+    return special.logsumexp(logs)
+
+
+@given(c=st.floats(1e-6, 50), y=st.floats(0, 500), order=st.integers(1, 3))
+def test_psi_is_its_power_series(c, y, order):
+    assert float(log_psi(c, y, order)) == pytest.approx(series(c, y, order), abs=1e-11, rel=1e-12)
+
+
+def test_psi_at_zero_and_its_derivative():
+    assert float(psi(0.7, 0.0)) == pytest.approx(0.7, rel=1e-15)
+    h = 1e-5
+    slope = (psi(1.3, 2 + h) - psi(1.3, 2 - h)) / (2 * h)
+    assert float(np.exp(log_psi(1.3, 2.0, 2))) == pytest.approx(float(slope), rel=1e-9)
+    assert np.isfinite(log_psi(1e40, 5.0))
+
+
+@pytest.mark.parametrize("slope", [-3.0, -1e-9, 0.0, 1e-9, 1.0, 40.0])
+def test_graphon_has_mass_one_and_its_coordinate_is_exact(slope):
+    mass = integrate.quad(lambda s: float(graphon(0.8, s, slope)), 0, 0.8, epsabs=1e-12)[0]
+    assert mass == pytest.approx(1, abs=1e-10)
+    assert float(graphon(0.5, 0.6, slope)) == 0
+    for sigma in (1e-200, 0.01, 0.7):
+        assert float(position(log_mass(sigma, slope), slope)) == pytest.approx(sigma, rel=1e-12)
+    h = 1e-6
+    jacobian = (log_mass(0.3 + h, slope) - log_mass(0.3 - h, slope)) / (2 * h)
+    decay = np.exp(-separation(0.8, 0.3, slope))
+    assert float(graphon(0.8, 0.3, slope)) == pytest.approx(float(decay * jacobian), rel=1e-8)
+
+
+def test_influence_solves_its_equation():
+    a, t, slope, source = 0.9, 1.3, 2.0, 0.2
+    for sigma in (0.25, 0.6, 1.0):
+        h = 1e-5
+        rate = (
+            two_time_influence(a, t + h, sigma, source, slope) - two_time_influence(a, t - h, sigma, source, slope)
+        ) / (2 * h)
+        inside = integrate.quad(
+            lambda s, sigma=sigma: float(graphon(sigma, s, slope) * two_time_influence(a, t, s, source, slope)),
+            source, sigma, epsabs=1e-12,
+        )[0]  # fmt: skip
+        assert float(rate) == pytest.approx(a * (float(graphon(sigma, source, slope)) + inside), rel=1e-8)
+    assert float(two_time_influence(a, t, 0.1, source, slope)) == 0
+
+
+def test_growth_rates_on_the_circle_are_those_of_dimension_two():
+    np.testing.assert_allclose(sphere_growth_rates(1.7, 2, 6), growth_rates(1.7, 6), rtol=1e-13)
+    # On S^2: eigenvalue of e^{beta s} on P_1 is the integral of s e^{beta s} over [-1, 1], halved.
+    eigenvalue = integrate.quad(lambda s: s * np.exp(1.3 * s) / 2, -1, 1)[0]
+    assert sphere_growth_rates(1.3, 3, 1)[0] == pytest.approx(2 * eigenvalue, rel=1e-12)
+
+
+def test_finite_theory_is_the_matrix_exponential():
+    for weights in (alibi(1.0), AnyKernel(lambda s: 1 / (0.1 + s))):
+        w = weight_matrix(30, weights)
+        assert (np.triu(w) == 0).all()
+        np.testing.assert_allclose(w.sum(axis=1), [0.0, *[1.0] * 29], atol=1e-14)
+        np.testing.assert_allclose(w, weights.matrix(30), atol=1e-15)
+        exact = expm(1.7 * w)
+        np.testing.assert_allclose(two_time_matrix(w, 1.7), exact, atol=1e-13)
+        np.testing.assert_allclose(two_time_row(w, 1.7), exact[-1], atol=1e-13)
+        np.testing.assert_allclose(equal_time_matrix(w, 1.7), exact @ exact.T, atol=1e-13)
+    assert (np.triu(two_time_matrix(w, 3.0), 1) == 0).all()
+
+
+def test_extreme_arguments():
+    early = profile(1.0, 1.0, 1.0)
+    assert np.isfinite(early.score(1e-300))
+    assert float(early.log_score(1e-300)) == pytest.approx(np.log(float(early.score(1e-300))), rel=1e-12)
+    cold = profile(100.0, 1.0, 0.5 * critical_time(100.0, 1.0, 8))
+    assert np.isfinite(cold.score([1e-300, 0.5, 1.0])).all()
+    assert cold.shape == "U-shaped"
+    assert 0 < theorem_time(100.0, 1.0) < critical_time(100.0, 1.0, 8)
+    assert np.isfinite(profile(100.0, 1.0, 1.0).log_score([1e-300, 0.5])).all()
+
+
+def test_steepness_is_the_derivative():
+    curve = several_heads([(1, 0.7, 3), (-2, 1.2, 0), (0.5, 0.4, -1)], 1.1, 5)
+    s, h = 0.37, 1e-6
+    slope = s * (curve.score(s + h) - curve.score(s - h)) / (2 * h)
+    assert float(curve.steepness(s)) == pytest.approx(float(slope), rel=1e-8)
+
+
+def test_very_early_minimum_is_found():
+    curve = profile(1.0, 1.0, 1e-9)
+    assert curve.shape == "U-shaped"
+    assert curve.minimiser == pytest.approx(0.25 * 1e-9 * 1.03, rel=0.1)
+
+
+def test_theorem_time_is_below_the_critical_time():
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        beta, slope, vocab = rng.uniform(0.1, 8), rng.uniform(0.05, 12), int(rng.integers(1, 40))
+        assert theorem_time(beta, slope) <= critical_time(beta, slope, vocab) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("slope", [0.1, 0.0, -1.0])
+def test_flat_slopes_give_primacy_only(slope):
+    curve = profile(1.0, slope, 1.0)
+    assert curve.shape == "decreasing"
+    assert (np.diff(curve.score(np.geomspace(1e-6, 1, 500))) < 0).all()
+
+
+def test_words_for_shapes():
+    assert several_heads([(-1, 1.0, 1.0)], 1.0).shape == "hump-shaped"
+    assert profile(1.0, 3.0, 1.05 * critical_time(1.0, 3.0, 8)).shape == "1 well"
+
+
+# --- mistakes that must show ------------------------------------------------------------------------------------
+
+
+def test_a_lost_factor_beta_shows_away_from_beta_one():
+    right, wrong = growth_rates(1.5)[:2], growth_rates(1.5)[:2] / 1.5
+    values = two_time_influence(right, 0.5, 1.0, 18.5 / 64, 1.0)
+    np.testing.assert_allclose(values, [0.5563, 0.8735], atol=5e-5)
+    np.testing.assert_allclose(two_time_influence(wrong, 0.5, 1.0, 18.5 / 64, 1.0), [0.3286, 0.4957], atol=5e-5)
+
+
+def test_another_fourier_convention_changes_the_critical_time_by_two_pi():
+    a = 2 * np.pi * growth_rates(1.0)
+    weights = np.exp(-((np.pi * np.arange(1, len(a) + 1) / 8) ** 2) / 2)
+    wrong = 2 * (1 - np.exp(-1)) * np.sum(weights * a) / np.sum(weights * a**2)
+    assert critical_time(1.0, 1.0, 8) / wrong == pytest.approx(2 * np.pi, rel=1e-12)
+
+
+def test_seeing_itself_spoils_the_rate():
+    """With self-attention, or normalised over k <= j, the error of the last rows no longer halves."""
+    a, errors = float(growth_rates(1.0)[0]), []
+    for n in (100, 200):
+        index = np.arange(n)
+        p = np.where(index[:, None] >= index[None, :], np.exp(-(index[:, None] - index[None, :]) / n), 0)
+        row = n * two_time_row(p / p.sum(axis=1, keepdims=True), a)[:-1]
+        sigma0 = (np.arange(n - 1) + 0.5) / n
+        exact = two_time_influence(a, 1.0, 1.0, sigma0, 1.0)
+        errors.append(np.abs(row / exact - 1)[sigma0 > 0.1].max())
+    right = []
+    for n in (100, 200):
+        sigma0 = (np.arange(n - 1) + 0.5) / n
+        exact = two_time_influence(a, 1.0, 1.0, sigma0, 1.0)
+        row = n * two_time_row(weight_matrix(n, 1.0), a)[:-1]
+        right.append(np.abs(row / exact - 1)[sigma0 > 0.1].max())
+    assert right[0] / right[1] == pytest.approx(2, abs=0.03)
+    assert errors[0] > 1.3 * right[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: profile(0.0, 1.0, 1.0), "beta must be"),
+        (lambda: profile(1.0, 1.0, 0.0), "t must be"),
+        (lambda: profile(1.0, 1.0, 1.0, 0), "vocab must be"),
+        (lambda: profile(1.0, 1.0, 1.0).score(0.0), "must lie in"),
+        (lambda: several_heads([(1.0, 2.0)], 1.0), "three numbers"),
+        (lambda: several_heads([], 1.0), "at least one head"),
+        (lambda: several_heads([(1, 1, 1), (1, 2, 1)], 1.0).log_score(0.5), "one head of positive weight"),
+    ],
+)
+def test_requests_that_cannot_be_served(call, words):
+    with pytest.raises(sf.SphereflowError, match=words):
+        call()
