@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sphereflow import SA, USA, Perceptron, SphereflowError, draw, evolve, simulate
+from sphereflow.sphere import project
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,14 @@ def test_an_engine_that_cannot_serve_says_why():
         simulate(n=10, d=5, t1=1.0, method="harmonic")
     with pytest.raises(SphereflowError, match="method must be one of"):
         simulate(n=10, t1=1.0, method="fast")
+
+
+def test_another_beta_does_not_compile_again(monkeypatch):
+    traced = []
+    monkeypatch.setattr("sphereflow.dynamics.attention.project", lambda x, v: traced.append(1) or project(x, v))
+    x0 = draw("uniform", 11, 3, 0)
+    evolve(SA(1.0), x0, 1.0, saveat=2)
+    once = len(traced)
+    for beta in (0.5, 2.0, 7.5):
+        evolve(SA(beta), x0, 1.0, saveat=2)
+    assert len(traced) == once > 0

@@ -28,8 +28,8 @@ def test_without_influence_the_estimate_is_zero():
     """Tokens that do not move: every environment gives zero up to rounding."""
     waves = np.array([1.0, 2.0, 3.0])[:, None, None]
     estimate = source_average(
-        lambda tokens: tokens, uniform_angles(6), equidistant(8), lambda target, start: np.cos(waves * (target - start)),
-        source=2, environments=50,
+        lambda tokens: tokens, uniform_angles(6), equidistant(8),
+        lambda target, start: np.cos(waves * (target - start)), source=2, environments=50,
     )  # fmt: skip
     assert np.abs(estimate.mean).max() < 1e-15
     assert estimate.error.max() < 1e-15
@@ -201,8 +201,8 @@ def test_covariance_of_a_prompt_that_is_not_uniform():
         return (np.cos(target) * c + np.sin(target) * s)[None]
 
     estimate = source_average(
-        circle_advance(CausalCircle(1.0, 1.0, length=n), 1.0), draw, lambda rng, count: (np.tile(nodes, (count, 1)), weights),
-        centred, source=k - 1, environments=250,
+        circle_advance(CausalCircle(1.0, 1.0, length=n), 1.0), draw,
+        lambda rng, count: (np.tile(nodes, (count, 1)), weights), centred, source=k - 1, environments=250,
     ).scaled(n)  # fmt: skip
     band = (0.4 + 0.15 * n / (k - 0.5)) / n
     assert abs(estimate.mean[0] - predicted) < 3 * estimate.error[0] + 2 * band

@@ -12,12 +12,6 @@ from sphereflow.cli.leaving import Stopped
 app = typer.Typer(help="Dense associative memories: phase diagrams, and recall from stored patterns.")
 
 
-@app.callback(invoke_without_command=True)
-def _front(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        print(context.get_help())
-
-
 @app.command("phases")
 def phases(
     kernel: Annotated[str, typer.Option(metavar="lse|lsr", help="Gaussian or compact kernel.")] = "lse",

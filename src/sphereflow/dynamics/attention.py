@@ -84,7 +84,10 @@ class Attention(Dynamics):
         equal = self.weights is None
         request = {"mask": self.mask, "tol": accuracy, "dtype": dtype, "self_attention": equal, "method": method}
         choice = choose(n, n, d, float(self.beta), **request)  # type: ignore[arg-type]
-        return dataclasses.replace(self, engine=choice)
+        if choice.expansion is None:
+            return self
+        # What the choice says of itself depends on beta; kept out, programs are compiled per expansion, not per beta.
+        return dataclasses.replace(self, engine=dataclasses.replace(choice, predicted_seconds=0.0, reason="tuned"))
 
     @property
     def engine_name(self) -> str:

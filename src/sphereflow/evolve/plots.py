@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sphereflow.errors import SphereflowError, writable_target
+from sphereflow.evolve.density import DensityView
 from sphereflow.observables import cluster_labels
 from sphereflow.pictures import look
 from sphereflow.progress import progress_bar
@@ -47,7 +48,8 @@ def make_movie(run: Trajectory, path: str | Path, *, fps: int = 20, overwrite: b
     with look(), whole_file(target) as temporary:
         figure = Figure(figsize=(5, 5.2), layout="constrained")
         FigureCanvasAgg(figure)
-        view = TokenView(figure, figure.add_gridspec(1, 1)[0, 0], run)
+        crowd = run.d == 2 and run.n > _MOST_DRAWN and run.model.space == "sphere"
+        view = (DensityView if crowd else TokenView)(figure, figure.add_gridspec(1, 1)[0, 0], run)
         with (
             writer.saving(figure, str(temporary), dpi=120),
             progress_bar("drawing", None, total=len(run)) as bar,

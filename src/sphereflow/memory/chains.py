@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from sphereflow.memory.escape import potential
 from sphereflow.memory.sampling import curvature_step
@@ -108,8 +108,8 @@ def bulk_escapes(
 
 @partial(jax.jit, static_argnames=("walkers",))
 def _count_escapes(
-    key: Array, n: Array, beta: Array, t: Array, noise: Array, start: Array, stop: Array, dt: Array, first: int,
-    steps: int, walkers: int,
+    key: Array, n: Array, beta: Array, t: Array, noise: Array, start: Array, stop: Array, dt: Array, first: Int[Array, ""] | int,
+    steps: Int[Array, ""] | int, walkers: int,
 ) -> Array:  # fmt: skip
     size = 2 * t * dt / n
 

@@ -84,7 +84,7 @@ def free_energy_barrier(alpha: Broadcast, temperature: Broadcast, beta: float) -
     t = np.asarray(temperature, dtype=float)
     bottom, top = lse_overlap(t), noise_overlap(alpha, beta)
 
-    def profile(phi: np.ndarray) -> np.ndarray:
+    def profile(phi: Values) -> Values:
         return (1 - phi) / t - np.log1p(-(np.minimum(phi, 1 - 1e-16) ** 2)) / 2
 
     return np.where(top < bottom, profile(np.minimum(top, bottom)) - profile(bottom), 0.0)

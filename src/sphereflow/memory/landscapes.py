@@ -43,10 +43,10 @@ class Landscape(eqx.Module):
 
 
 class Full(Landscape):
-    """All patterns stored; the target is the first."""
+    """All patterns stored; the target is the first. A leading axis holds many landscapes for `metropolis_each`."""
 
     energy: Energy
-    patterns: Float[Array, "M N"]
+    patterns: Float[Array, "*many M N"]
 
     @property
     def target(self) -> Float[Array, "N"]:

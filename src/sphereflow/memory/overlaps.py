@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Real
 from scipy import special
 
 # What formulas take and give: arrays of one shape, or numbers. A number that comes out of array arithmetic is an
 # np.float64, which can be used as an array of no dimension and is one for static typing.
-Numbers = Float[np.ndarray, "*s"] | float
-Broadcast = Float[np.ndarray, "..."] | float
+Numbers = Real[np.ndarray, "*s"] | float
+Broadcast = Real[np.ndarray, "..."] | float
 if TYPE_CHECKING:
     Values = np.ndarray
 else:

@@ -101,6 +101,6 @@ def static_by_moments(temperature: Numbers, beta: float) -> Values:
     return (g_max(n * beta) - n * g_max(beta)) / (n - 1)
 
 
-def _load_with_extreme(phi: np.ndarray) -> np.ndarray:
+def _load_with_extreme(phi: Values) -> Values:
     """The load whose extreme overlap is phi."""
     return -np.log1p(-(np.minimum(phi, 1 - 1e-16) ** 2)) / 2

@@ -64,6 +64,6 @@ def lsr_mean_overlap(n: int, temperature: float, b: float) -> float:
     return float(np.sum(weight * phi) / np.sum(weight))
 
 
-def _entropy_cost(t: np.ndarray, one_minus_square: np.ndarray) -> np.ndarray:
+def _entropy_cost(t: Values, one_minus_square: Values) -> Values:
     """(T/2) ln(1 - phi^2), which is 0 at T = 0."""
     return t / 2 * np.log(np.where(t > 0, one_minus_square, 1.0))

@@ -58,30 +58,30 @@ def graphon(sigma: ArrayLike, sigma0: ArrayLike, slope: float) -> np.ndarray:
 def hazard(sigma: ArrayLike, slope: float) -> np.ndarray:
     r"""$\lambda/(1-e^{-\lambda\sigma})$, which is $1/\sigma$ without slope."""
     sigma = np.asarray(sigma, float)
-    return 1 / sigma if slope == 0 else slope / -np.expm1(-slope * sigma)
+    return np.asarray(1 / sigma if slope == 0 else slope / -np.expm1(-slope * sigma))
 
 
 def separation(sigma: ArrayLike, sigma0: ArrayLike, slope: float) -> np.ndarray:
     r"""$Y=\log\frac{e^{\lambda\sigma}-1}{e^{\lambda\sigma_0}-1}$, the distance in which attention is a convolution."""
-    return np.maximum(log_mass(sigma, slope) - log_mass(sigma0, slope), 0.0)
+    return np.asarray(np.maximum(log_mass(sigma, slope) - log_mass(sigma0, slope), 0.0))
 
 
 def log_mass(sigma: ArrayLike, slope: float) -> np.ndarray:
     r"""$y=\log\frac{e^{\lambda\sigma}-1}\lambda$, for which $k_\lambda(\sigma,\sigma')\,d\sigma'=e^{-(y-y')}\,dy'$."""
     sigma = np.asarray(sigma, float)
     if slope == 0:
-        return np.log(sigma)
+        return np.asarray(np.log(sigma))
     x = slope * sigma
     small = x < 0.5  # slopes below zero included
     direct = np.log(np.abs(np.expm1(np.where(small, x, 0.5))))
     large = np.where(small, 0.5, x)
-    return np.where(small, direct, large + np.log1p(-np.exp(-large))) - np.log(abs(slope))
+    return np.asarray(np.where(small, direct, large + np.log1p(-np.exp(-large))) - np.log(abs(slope)))
 
 
 def position(y: ArrayLike, slope: float) -> np.ndarray:
     r"""The sigma at which `log_mass` is y: $\sigma=\lambda^{-1}\log(1+\lambda e^y)$."""
     mass = np.exp(np.asarray(y, float))
-    return mass if slope == 0 else np.log1p(slope * mass) / slope
+    return np.asarray(mass if slope == 0 else np.log1p(slope * mass) / slope)
 
 
 def log_psi(c: ArrayLike, y: ArrayLike, order: int = 1) -> np.ndarray:
@@ -98,7 +98,7 @@ def log_psi(c: ArrayLike, y: ArrayLike, order: int = 1) -> np.ndarray:
     with np.errstate(divide="ignore"):
         log_c = np.log(c)
     near = order * log_c + np.log(np.polynomial.polynomial.polyval(small, terms))
-    root = 2 * np.sqrt(np.where(series, 1.0, product))
+    root = np.asarray(2 * np.sqrt(np.where(series, 1.0, product)))
     far = order / 2 * (log_c - np.log(np.where(series, 1.0, y))) + root + _log_ive(order, root)
     return np.where(series, near, far)
 
@@ -112,4 +112,4 @@ def _log_ive(order: int, z: np.ndarray) -> np.ndarray:
 
 def psi(c: ArrayLike, y: ArrayLike) -> np.ndarray:
     r"""$\psi_c(y)$."""
-    return np.exp(log_psi(c, y))
+    return np.asarray(np.exp(log_psi(c, y)))

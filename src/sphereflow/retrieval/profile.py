@@ -37,7 +37,7 @@ def two_time_influence(a: ArrayLike, t: float, sigma: ArrayLike, sigma0: ArrayLi
 
     Zero if sigma0 lies after sigma. For the covariance of both at time t see `equal_time_correlation`.
     """
-    return graphon(sigma, sigma0, slope) * psi(np.asarray(a) * t, separation(sigma, sigma0, slope))
+    return np.asarray(graphon(sigma, sigma0, slope) * psi(np.asarray(a) * t, separation(sigma, sigma0, slope)))
 
 
 def critical_time(beta: float, slope: float, vocab: int, readout: Readout = "soft") -> float:
@@ -114,7 +114,7 @@ class Profile:
     def excess(self, sigma0: ArrayLike) -> np.ndarray:
         """N (accuracy - baseline) to leading order."""
         scale = np.sqrt(2 * np.pi) / self.vocab if self.readout == "soft" else 1.0
-        return scale * self.score(sigma0)
+        return np.asarray(scale * self.score(sigma0))
 
     def log_score(self, sigma0: ArrayLike) -> np.ndarray:
         """log S, which stays finite where S does not fit a number; one head of positive weight, soft readout."""
@@ -124,7 +124,8 @@ class Profile:
         head = self.heads[0]
         with np.errstate(divide="ignore"):
             logs = [np.log(w) + log_psi(a * self.t, separation(1.0, sigma0, head.slope)) for w, a in self._modes(head)]
-        return np.log(head.weight) + np.log(graphon(1.0, sigma0, head.slope)) + np.logaddexp.reduce(logs)
+        density = np.log(head.weight) + np.log(graphon(1.0, sigma0, head.slope))
+        return np.asarray(density + np.logaddexp.reduce(logs))
 
     def steepness(self, sigma0: ArrayLike) -> np.ndarray:
         r"""$\sigma_0\,\mathcal S_t'(\sigma_0)$, which stays moderate as $\sigma_0\to0$; at 1 the slope of the end."""
@@ -179,7 +180,7 @@ class Profile:
                         bend = sigma0 * hazard(sigma0, head.slope) * np.exp(log_psi(a * self.t, y, order=2))
                         wave = head.slope * sigma0 * wave - bend
                     total = total + density * weight * wave
-        return total
+        return np.asarray(total)
 
 
 def profile(

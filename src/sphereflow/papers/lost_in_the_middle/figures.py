@@ -59,8 +59,8 @@ def phase_diagram(run: Run) -> Figure:
 @PAPER.figure(
     "worst-position",
     caption="Position of the minimum against time, in units of the critical time, for several slopes (beta = 1, 8 "
-    "codewords). It starts at the first token. Up to a slope of about log 4 it reaches the last one at the critical time; "
-    "with a steeper slope it stays inside, and only recency is lost.",
+    "codewords). It starts at the first token. Up to a slope of about log 4 it ends at the last one, at the critical "
+    "time; with a steeper slope it stays inside, and only recency is lost.",
 )
 def minimum(run: Run) -> Figure:
     with look():

@@ -71,7 +71,7 @@ def critical(run: Run) -> Measurement:
 
 @PAPER.claim(
     "minimum-outlives-recency",
-    statement="With a steep slope the minimum survives the critical time: the profile then falls again at its very end.",
+    statement="With a steep slope the minimum survives the critical time: the profile then falls again at the end.",
     source="Second derivative of the profile at its end",
     formula=r"\mathcal S''_{yy}(0)\big|_{t_{crit}}\propto1-\tfrac23c,\quad c=2(1-e^{-\lambda}):\qquad"
     r"\sigma_*\to1\ \text{at}\ t_{crit}\iff\lambda<\log4\ \text{(one mode)}",
