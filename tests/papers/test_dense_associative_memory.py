@@ -34,7 +34,7 @@ def test_gaussian_g_max_is_caught(monkeypatch):
 
 
 def test_one_branch_at_all_loads_is_caught(monkeypatch):
-    monkeypatch.setattr(spherical, "load_switch", lambda beta: 0.0)
+    monkeypatch.setattr(spherical, "load_switch", lambda beta: -10.0)
     for measure in (lines.spinodal, lines.equal_depth):
         assert measure(Run()).verdict == "fails"
 

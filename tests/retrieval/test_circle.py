@@ -132,5 +132,7 @@ def test_requests_that_cannot_be_served():
         CausalCircle(1.0, 1.0, "sigmoid")
     with pytest.raises(sf.SphereflowError, match="one slope per amplitude"):
         Exponentials([1.0, 2.0], [1.0])
+    with pytest.raises(sf.SphereflowError, match=r"shape \(n, samples\)"):
+        flow(CausalCircle(1.0, 1.0), np.zeros(5), 1.0)
     with pytest.raises(sf.SphereflowError, match="slope must be a finite number"):
         CausalCircle(1.0, float("nan"))

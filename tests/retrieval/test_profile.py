@@ -153,24 +153,34 @@ def test_another_fourier_convention_changes_the_critical_time_by_two_pi():
     assert critical_time(1.0, 1.0, 8) / wrong == pytest.approx(2 * np.pi, rel=1e-12)
 
 
-def test_seeing_itself_spoils_the_rate():
-    """With self-attention, or normalised over k <= j, the error of the last rows no longer halves."""
-    a, errors = float(growth_rates(1.0)[0]), []
+def finite_error(weights):
+    """The largest relative error against the closed form beyond sigma0 = 0.1, at beta = t = 1."""
+    a, n = float(growth_rates(1.0)[0]), len(weights)
+    sigma0 = (np.arange(n - 1) + 0.5) / n
+    ratio = n * two_time_row(weights, a)[:-1] / two_time_influence(a, 1.0, 1.0, sigma0, 1.0)
+    return np.abs(ratio - 1)[sigma0 > 0.1].max()
+
+
+def test_wrong_weights_are_told_by_the_size_of_the_error():
+    """Where a token sees itself the error halves with N all the same, and is even smaller: only its size tells."""
+    found = {}
     for n in (100, 200):
-        index = np.arange(n)
-        p = np.where(index[:, None] >= index[None, :], np.exp(-(index[:, None] - index[None, :]) / n), 0)
-        row = n * two_time_row(p / p.sum(axis=1, keepdims=True), a)[:-1]
-        sigma0 = (np.arange(n - 1) + 0.5) / n
-        exact = two_time_influence(a, 1.0, 1.0, sigma0, 1.0)
-        errors.append(np.abs(row / exact - 1)[sigma0 > 0.1].max())
-    right = []
-    for n in (100, 200):
-        sigma0 = (np.arange(n - 1) + 0.5) / n
-        exact = two_time_influence(a, 1.0, 1.0, sigma0, 1.0)
-        row = n * two_time_row(weight_matrix(n, 1.0), a)[:-1]
-        right.append(np.abs(row / exact - 1)[sigma0 > 0.1].max())
-    assert right[0] / right[1] == pytest.approx(2, abs=0.03)
-    assert errors[0] > 1.3 * right[0]
+        steps = np.subtract.outer(np.arange(n), np.arange(n))
+        p = np.where(steps >= 0, np.exp(-steps / n), 0)
+        strict = np.where(steps > 0, p, 0)
+        reversed_slope = np.where(steps > 0, np.exp(steps / n), 0)
+        found[n] = {
+            "right": finite_error(weight_matrix(n, 1.0)),
+            "sees itself": finite_error(p / p.sum(axis=1, keepdims=True)),
+            "normalised with itself": finite_error(strict / p.sum(axis=1, keepdims=True)),
+            "not normalised": finite_error(strict / n),
+            "reversed slope": finite_error(
+                reversed_slope / np.maximum(reversed_slope.sum(axis=1, keepdims=True), 1e-9)
+            ),
+        }
+    assert found[200].pop("right") == pytest.approx(5.72e-3, rel=0.005)
+    assert all(abs(error / 5.72e-3 - 1) > 0.5 for error in found[200].values())
+    assert found[100]["sees itself"] / found[200]["sees itself"] == pytest.approx(2, abs=0.03)
 
 
 @pytest.mark.parametrize(

@@ -108,9 +108,18 @@ def bulk_escapes(
 
 @partial(jax.jit, static_argnames=("walkers",))
 def _count_escapes(
-    key: Array, n: Array, beta: Array, t: Array, noise: Array, start: Array, stop: Array, dt: Array, first: Int[Array, ""] | int,
-    steps: Int[Array, ""] | int, walkers: int,
-) -> Array:  # fmt: skip
+    key: Array,
+    n: Array,
+    beta: Array,
+    t: Array,
+    noise: Array,
+    start: Array,
+    stop: Array,
+    dt: Array,
+    first: Int[Array, ""] | int,
+    steps: Int[Array, ""] | int,
+    walkers: int,
+) -> Array:
     size = 2 * t * dt / n
 
     def advance(step: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:

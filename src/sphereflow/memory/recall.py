@@ -186,7 +186,7 @@ class Recall:
         return _judged(self.memory.energy, self.states, self.memory._patterns)
 
     def _shown(self, rows: np.ndarray) -> np.ndarray:
-        return rows[0] if self.single else rows
+        return np.asarray(rows[0]) if self.single else rows
 
     def __repr__(self) -> str:
         sure = np.atleast_1d(self.confidence)

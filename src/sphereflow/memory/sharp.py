@@ -19,6 +19,8 @@ from jaxtyping import Array, Float
 
 from sphereflow.interaction import attend
 
+Scalar = Float[Array, ""] | float
+
 _GROUP = 16  # patterns that are kept or dropped together
 _BLOCK = 2048  # patterns per block of the pass over all
 _QUERIES_AT_ONCE = 64
@@ -46,7 +48,7 @@ def softmax_average(
 
 @jax.jit
 def _group_maxima(
-    x: Array, patterns: Array, lengths: Array | None, beta: float, cutoff: float
+    x: Array, patterns: Array, lengths: Array | None, beta: Scalar, cutoff: Scalar
 ) -> tuple[Float[Array, "G Q"], Array]:
     """The best score of each group, and how many groups count for the query that needs most."""
     count = patterns.shape[0]
@@ -69,7 +71,7 @@ def _group_maxima(
 
 @partial(jax.jit, static_argnames="groups")
 def _few(
-    x: Array, patterns: Array, lengths: Array | None, beta: float, maxima: Float[Array, "G Q"], groups: int
+    x: Array, patterns: Array, lengths: Array | None, beta: Scalar, maxima: Float[Array, "G Q"], groups: int
 ) -> Float[Array, "Q N"]:
     """The average over the `groups` best groups of each query."""
 

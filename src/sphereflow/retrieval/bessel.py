@@ -16,7 +16,7 @@ from scipy import special
 from sphereflow.errors import real_number, whole_number
 from sphereflow.shapes import ArrayLike
 
-# e^beta enters the rates as a plain number.
+# e^beta enters rates and forces as a plain number.
 MOST_BETA = 600.0
 
 # The terms left out of a sum over modes are below this fraction of the whole.

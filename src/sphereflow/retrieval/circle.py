@@ -29,15 +29,13 @@ from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.evolve.solver import Stepping, solve
 from sphereflow.interaction.expansion import circle_coefficients
 from sphereflow.interaction.modes import multiples
+from sphereflow.retrieval.bessel import MOST_BETA
 from sphereflow.retrieval.positions import CausalWeights, Exponentials, alibi
 from sphereflow.shapes import ArrayLike
 
 # Without itself in its sum, a token may sit opposite to all others: the softmax denominator falls to e^(-2 beta), and a
 # series in double precision resolves it to 1e-15 e^(2 beta) of itself.
 MOST_SOFTMAX_BETA = 8.0
-
-# e^beta is a plain factor of the unnormalised force.
-MOST_BETA = 600.0
 
 Wave = tuple[Array, Array]  # cosine and sine
 
@@ -172,7 +170,10 @@ def flow(model: CausalCircle, theta: ArrayLike, t1: float, *, dt: float | None =
 
     The default step is `model.time_step`, with errors of about 1e-7.
     """
+    start = jnp.asarray(theta, dtype=float)
+    if start.ndim != 2 or 0 in start.shape:
+        raise SphereflowError(f"angles must have shape (n, samples), got {start.shape}.")
     longest = model.time_step if dt is None else real_number("dt", dt, above=0)
     steps = max(1, int(np.ceil(real_number("t1", t1, above=0) / longest - 1e-9)))
     stepping = Stepping(jnp.asarray(1e-8), jnp.asarray(t1 / steps), "tsit5", 100_000)
-    return solve(model, jnp.asarray(theta, dtype=float), jnp.asarray([0.0, t1]), stepping).final
+    return solve(model, start, jnp.asarray([0.0, t1]), stepping).final
