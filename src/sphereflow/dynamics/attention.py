@@ -94,6 +94,10 @@ class Attention(Dynamics):
         return "direct" if self.engine is None else self.engine.engine
 
     @property
+    def engine_error(self) -> float:
+        return 0.0 if self.engine is None else self.engine.error_bound
+
+    @property
     def heads(self) -> int:
         return max((m.shape[0] for m in (self.query, self.key, self.value) if m is not None), default=1)
 

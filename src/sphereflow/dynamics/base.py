@@ -46,6 +46,11 @@ class Dynamics(eqx.Module):
         return "direct"
 
     @property
+    def engine_error(self) -> float:
+        """A bound of the relative error of these sums, zero (rounding) for direct ones."""
+        return 0.0
+
+    @property
     def token_weights(self) -> Float[Array, "n"] | None:
         """Masses of the tokens, None for equal masses."""
         return None
@@ -85,6 +90,10 @@ class Sum(Dynamics):
     @property
     def engine_name(self) -> str:
         return next((term.engine_name for term in self.terms if term.engine_name != "direct"), "direct")
+
+    @property
+    def engine_error(self) -> float:
+        return max(term.engine_error for term in self.terms)
 
     @property
     def token_weights(self) -> Float[Array, "n"] | None:
@@ -133,6 +142,10 @@ class Reversed(Dynamics):
     @property
     def engine_name(self) -> str:
         return self.forward.engine_name
+
+    @property
+    def engine_error(self) -> float:
+        return self.forward.engine_error
 
     @property
     def token_weights(self) -> Float[Array, "n"] | None:

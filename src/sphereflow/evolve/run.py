@@ -77,7 +77,7 @@ def evolve(
     common: dict[str, Any] = {"model": model, "tol": tol, "solver": solver, "seed": seed, "versions": versions()}
     common["parameters"] = parameters or {}
     fast = model.tuned(start.shape[-2], start.shape[-1], tol, str(start.dtype), method)
-    common["engine"] = fast.engine_name
+    common |= {"engine": fast.engine_name, "engine_error": fast.engine_error}
     pairs = start.shape[-2] * int(np.prod(start.shape[:-1]))
     if out is None and (pairs <= _ONE_CALL_PAIRS or event is not None):
         return _in_one_call(fast, start, times, stepping, event, began, common)

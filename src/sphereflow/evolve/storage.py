@@ -24,7 +24,7 @@ from sphereflow.saving import promote_folder
 
 FORMAT = "sphereflow trajectory, version 1"
 _MISSING = -1
-_DESCRIBED = ("tol", "solver", "engine", "seed", "parameters", "versions")
+_DESCRIBED = ("tol", "solver", "engine", "engine_error", "seed", "parameters", "versions")
 _IN_MEMORY_BYTES = 256 * 2**20
 _CHUNK_BYTES = 16 * 2**20
 

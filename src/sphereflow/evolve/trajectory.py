@@ -33,6 +33,7 @@ class Trajectory:
     """Tokens `xs` of shape (T, ..., n, d) at times `ts`; axes between time and token are replicas.
 
     `xs` may live on disk: index it by frame, or let the observables below go through it one frame at a time.
+    `engine` says how sums over tokens were done and `engine_error` bounds their relative error (0: every pair summed).
     `parameters` holds the call, `seed` the seed, `versions` the software; `stopped_at` the time of the event.
     """
 
@@ -43,6 +44,7 @@ class Trajectory:
     tol: float
     solver: str
     engine: str
+    engine_error: float
     steps: int
     seconds: float
     seed: int | None = None
@@ -163,7 +165,7 @@ class Trajectory:
         ensemble = "" if not self.replicas else f" x {' x '.join(map(str, self.replicas))} replicas"
         lines = [
             f"{self.n} tokens in dimension {self.d}{ensemble}, t = {self.ts[0]:g} to {self.ts[-1]:g}",
-            f"{self.steps} steps of {self.solver} ({self.engine} sums), tolerance {self.tol:g}, {self.seconds:.2f} s",
+            f"{self.steps} steps of {self.solver} ({self._sums()}), tolerance {self.tol:g}, {self.seconds:.2f} s",
             self.status.value,
         ]
         small = self.model.space == "sphere" and (self.n <= 5000 or self.d == 2)
@@ -173,6 +175,9 @@ class Trajectory:
             orders = [float(order_parameter(jnp.asarray(x))) for x in first]
             lines.append(f"clusters {counts[0]} -> {counts[1]}, order parameter {orders[0]:.4f} -> {orders[1]:.4f}")
         return "\n".join(lines)
+
+    def _sums(self) -> str:
+        return f"{self.engine} sums" + (f" to {self.engine_error:.0e}" if self.engine_error else "")
 
     def __repr__(self) -> str:
         return f"<Trajectory: {'; '.join(self.summary().splitlines())}>"

@@ -130,9 +130,8 @@ def layered_flow(
     phi = np.array([f(n * prompt.nodes) for f in (np.cos, np.sin) for n in used]).reshape(-1, len(prompt.nodes))
     charges = masses[first] * (phi - phi @ masses[first][:, None])
     reach = graphon(sigma, source, slope) * influenced if source is not None else np.zeros_like(sigma)
-    later = past * influenced[:, None] * influenced[None, :] if source is not None else np.zeros_like(past)
     model = _Layers(
-        jnp.asarray(beta), jnp.asarray(masses), jnp.asarray(past), jnp.asarray(later), jnp.asarray(reach),
+        jnp.asarray(beta), jnp.asarray(masses), jnp.asarray(past), jnp.asarray(reach),
         jnp.asarray(charges), first, force_modes(beta) if modes is None else modes,
     )  # fmt: skip
     start = np.zeros((len(sigma), 1 + len(charges), len(prompt.nodes)))
@@ -151,7 +150,6 @@ class _Layers(Dynamics):
     beta: Float[Array, ""]
     masses: Float[Array, "p q"]
     past: Float[Array, "p p"]
-    later: Float[Array, "p p"]
     reach: Float[Array, "p"]
     charges: Float[Array, "m q"]
     first: int = eqx.field(static=True)
@@ -169,9 +167,9 @@ class _Layers(Dynamics):
         velocity = jnp.einsum("k,kpq,kp->pq", factor, s, c_past) - jnp.einsum("k,kpq,kp->pq", factor, c, s_past)
         turned = factor * n[:, 0, 0]
         stretch = jnp.einsum("k,kpq,kp->pq", turned, c, c_past) + jnp.einsum("k,kpq,kp->pq", turned, s, s_past)
-        # The cosines and sines of the covariance C, integrated over layers, and those of A at the source.
-        c_cov = jnp.einsum("ab,kbq,bq,bmq->kam", self.later, -n * s, self.masses, eta)
-        s_cov = jnp.einsum("ab,kbq,bq,bmq->kam", self.later, n * c, self.masses, eta)
+        # The cosines and sines of the covariance C, integrated over layers (it vanishes before the source), and of A.
+        c_cov = jnp.einsum("ab,kbq,bq,bmq->kam", self.past, -n * s, self.masses, eta)
+        s_cov = jnp.einsum("ab,kbq,bq,bmq->kam", self.past, n * c, self.masses, eta)
         c_all = c_cov + self.reach[None, :, None] * (c[:, self.first] @ self.charges.T)[:, None]
         s_all = s_cov + self.reach[None, :, None] * (s[:, self.first] @ self.charges.T)[:, None]
         push = jnp.einsum("k,kpq,kpm->pmq", factor, s, c_all) - jnp.einsum("k,kpq,kpm->pmq", factor, c, s_all)

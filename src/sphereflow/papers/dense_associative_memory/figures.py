@@ -115,7 +115,7 @@ def escape_figure(run: Run) -> Figure:
     cells = escape.points(run)
     _, seen = escape.observed(cells, escape.ESCAPES[run.preset], run.seed)
     noise, phi = float(spherical.noise_overlap(0.35, 1.0)), np.linspace(0.2, 0.995, 400)
-    sizes = np.arange(8, 160)
+    sizes = np.arange(8, 100)
     with look():
         figure = blank(9.0, 3.6)
         left, right = figure.subplots(1, 2)
@@ -126,7 +126,7 @@ def escape_figure(run: Run) -> Figure:
         left.annotate(r"$\phi_{noise}$", (noise + 0.01, 0.16), color="0.4")
         left.set(xlabel=r"$\phi$", ylabel=r"$V_N/N$", title="$T=0.35$", ylim=(0, 0.2))
         left.legend(fontsize=8)
-        for t, colour in zip((0.35, 0.5, 0.9), PALETTE, strict=False):
+        for t, colour in zip((0.22, 0.27, 0.35, 0.5, 0.9), PALETTE, strict=False):
             start = np.maximum(np.full(len(sizes), spherical.lse_overlap(t)), noise)
             right.plot(
                 sizes,
@@ -137,6 +137,6 @@ def escape_figure(run: Run) -> Figure:
             mine = [k for k, cell in enumerate(cells) if cell[1] == t]
             right.errorbar([cells[k][0] for k in mine], [seen[k].mean for k in mine], [seen[k].error for k in mine],
                            fmt="o", color=colour, ms=4, capsize=2)  # fmt: skip
-        right.set(xlabel="$N$", ylabel=r"$\tau$", yscale="log")
+        right.set(xlabel="$N$", ylabel=r"$\tau$", yscale="log", ylim=(0.5, 1e6))
         right.legend(fontsize=8)
     return figure
