@@ -277,10 +277,11 @@ def primitives(function, *arguments) -> str:
 def test_the_front_door_chooses_the_path():
     n = default_block() + 100
     x = jnp.asarray(unit(np.random.default_rng(0), n, 3))
+    promise = {"self_attention": True, "method": "direct"}
     general = primitives(lambda x: attend(x, x, x, 3.0), x)
-    bounded = primitives(lambda x: attend(x, 1.0 * x, x, 3.0, self_attention=True), x)
-    symmetric = primitives(lambda x: attend(x, x, x, 3.0, self_attention=True), x)
-    strict = primitives(lambda x: attend(x, x, x, 3.0, self_attention=True, mask=Causal(strict=True)), x)
+    bounded = primitives(lambda x: attend(x, 1.0 * x, x, 3.0, **promise), x)
+    symmetric = primitives(lambda x: attend(x, x, x, 3.0, **promise), x)
+    strict = primitives(lambda x: attend(x, x, x, 3.0, **promise, mask=Causal(strict=True)), x)
     assert "reduce_max" in general
     assert "reduce_max" in strict  # the promise does not hold where a token does not see itself
     assert "reduce_max" not in bounded
@@ -297,7 +298,8 @@ def test_real_blocks_in_both_precisions(kind):
     for dtype in (jnp.float64, jnp.float32):
         y, masses = jnp.asarray(x, dtype), jnp.asarray(w, dtype)
         for promise in (False, True):
-            result = attend(y, y, y, beta, weights=masses, mask=make_mask(kind), self_attention=promise)
+            options = {"mask": make_mask(kind), "self_attention": promise, "method": "direct"}
+            result = attend(y, y, y, beta, weights=masses, **options)
             assert result.average.dtype == dtype
             assert_close(result, *expected, tolerance(beta, dtype))
 

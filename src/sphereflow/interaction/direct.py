@@ -4,8 +4,8 @@ $$s_{ij} = \beta(\langle q_i,k_j\rangle - 1) + \log p_{ij}, \qquad
   S_i = \sum_j e^{s_{ij}-t_i}\, c_j, \qquad t_i = \max_{j:\,w_j > 0} s_{ij} \ \text{ or } 0.$$
 
 The columns $c_j = (w_j v_j, w_j)$ carry numerator and denominator of the softmax through one matrix product. Blocks
-are stored with keys as rows and queries as columns: both products of a block are then of the plain kind that the
-CPU does fastest, and the shift $t$ runs along the contiguous axis.
+of scores have keys as rows and queries as columns, and the columns $c$ are transposed once, at the start: both
+products of a block are then of a kind that processors do fast, and the shift $t$ runs along the contiguous axis.
 
 - General rows keep a running maximum t, so a denominator of 1e-300 is as precise as any other.
 - Rows known to hold a score of 0 and none above (`bounded`) need no shift: t = 0.
@@ -38,7 +38,7 @@ class Attended(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Some of the queries (as columns) or of the keys (as rows), and their positions."""
+    """Some of the queries or of the keys, and their positions."""
 
     tokens: Float[Array, "..."]
     positions: Int[Array, "..."]
@@ -112,7 +112,7 @@ def _row_sums(
     tall = min(m, block**2 // wide)
     wide = min(n, block**2 // tall)
     key_blocks = (_Block(_split(keys, wide), _positions(n, wide)), _split(columns, wide).swapaxes(1, 2))
-    query_blocks = _Block(_split(queries, tall).swapaxes(1, 2), _positions(m, tall))
+    query_blocks = _Block(_split(queries, tall), _positions(m, tall))
 
     def row(query: _Block) -> tuple[Array, Array]:
         def step(state: tuple[Array, Array], these: tuple[_Block, Array]) -> tuple[tuple[Array, Array], None]:
@@ -160,7 +160,7 @@ def _block_sums(
     mask: Mask | None,
     bounded: bool,
 ) -> tuple[Float[Array, "c q"], Float[Array, "q"], Float[Array, "q"]]:
-    scores = beta * (_product(key.tokens, query.tokens) - 1)
+    scores = beta * (_product(key.tokens, query.tokens.T) - 1)
     if mask is not None:
         log_p = mask.log_weight(query.positions[None, :], key.positions[:, None])
         scores = scores + log_p.astype(scores.dtype)
@@ -206,11 +206,10 @@ def _paired_blocks(
     """The block (I, J), I > J, also serves as the block (J, I)."""
     n, c = columns.shape
     keys = _split(tokens, block)
-    queries_t = keys.swapaxes(1, 2)
     columns_t = _split(columns, block).swapaxes(1, 2)
 
     def kernel(i: Array, j: Array) -> Array:
-        return jnp.exp(beta * (_product(keys[j], queries_t[i]) - 1))
+        return jnp.exp(beta * (_product(keys[j], keys[i].T) - 1))
 
     def diagonal(i: Array) -> Array:
         return _product(columns_t[i], kernel(i, i))

@@ -90,10 +90,9 @@ def monte_carlo(axes: Axes, diagram: PhaseDiagram, sweep: Sweep) -> None:
                       label=line.name)  # fmt: skip
     _frame(axes, diagram)
     axes.set_xlim(0, max(diagram.loads[-1], sweep.loads[-1] + 0.03))
-    axes.set_title(
-        f"Monte Carlo: $M={sweep.patterns}$, $N={sweep.sizes.max()}$ to ${sweep.sizes.min()}$, {sweep.steps} moves",
-        fontsize=10,
-    )
+    solid, dashed = ("spinodal", "static line") if diagram.kernel == "lse" else ("threshold", "absolute stability")
+    sizes = f"$M={sweep.patterns}$, $N={sweep.sizes.max()}$ to ${sweep.sizes.min()}$, {sweep.steps} moves"
+    axes.set_title(f"Monte Carlo: {sizes}\nsolid: {solid}; dashed: {dashed}", fontsize=9)
 
 
 def _name(name: str, layer: str) -> str:

@@ -25,6 +25,7 @@ _GROUP = 16  # patterns that are kept or dropped together
 _BLOCK = 2048  # patterns per block of the pass over all
 _QUERIES_AT_ONCE = 64
 _MOST_GROUPS = 64
+_PROBED = 8
 _WORTHWHILE = 20_000  # fewer patterns are summed faster than sorted out
 
 
@@ -35,9 +36,13 @@ def softmax_average(
     lengths = None if equal_lengths else jnp.sum(patterns**2, axis=1)
     if patterns.shape[0] >= _WORTHWHILE:
         cutoff = float(np.log(patterns.shape[0] / jnp.finfo(x.dtype).eps))
-        best, needed = _group_maxima(x, patterns, lengths, beta, cutoff)
-        groups = 1 << int(needed - 1).bit_length()
-        if groups <= _MOST_GROUPS:
+        # A few queries tell whether the pass over all is worth while for the others.
+        for some in (x[:_PROBED], x):
+            best, needed = _group_maxima(some, patterns, lengths, beta, cutoff)
+            groups = 1 << (int(needed) - 1).bit_length()
+            if groups > _MOST_GROUPS:
+                break
+        else:
             return _few(x, patterns, lengths, beta, best, groups)
     if lengths is None:
         return attend(x, patterns, patterns, beta).average

@@ -61,15 +61,19 @@ def points(run: Run) -> tuple[tuple[int, float], ...]:
 @lru_cache(maxsize=4)
 def observed(cells: tuple[tuple[int, float], ...], wanted: int, seed: int) -> tuple[list[float], list[Escapes]]:
     """Escape times by quadrature, and what walkers on the overlap show, at load 0.35."""
-    noise, walkers = float(spherical.noise_overlap(LOAD, 1.0)), 2000
+    noise, walkers = float(spherical.noise_overlap(LOAD, 1.0)), 1500
     exact, seen = [], []
     for n, temperature in cells:
         start = max(float(lse_overlap(temperature)), noise)
         tau = escape.escape_time(n, LOAD, temperature, start=start, stop=STOP)
+        settle = min(3 * tau, 20.0)
         exact.append(tau)
-        seen.append(bulk_escapes(n, 1.0, temperature, noise, start=start, stop=STOP, walkers=walkers,
-                                 duration=wanted * tau / walkers, settle=min(4 * tau, 40.0), dt=min(0.5 * temperature / n, tau / 400),
-                                 seed=seed))  # fmt: skip
+        seen.append(
+            bulk_escapes(
+                n, 1.0, temperature, noise, start=start, stop=STOP, walkers=walkers, settle=settle,
+                duration=max(wanted * tau / walkers, settle), dt=min(0.5 * temperature / n, tau / 400), seed=seed,
+            )
+        )  # fmt: skip
     return exact, seen
 
 
@@ -86,8 +90,8 @@ def escape_decades(run: Run) -> Measurement:
     return agreement(
         np.ones(len(cells)), [s.mean / t for s, t in zip(seen, exact, strict=True)],
         absolute=[4 / np.sqrt(max(s.number, 1)) + 0.02 for s in seen],
-        because="four standard errors of the number of escapes, and 2 per cent for the time step, whose error is linear: "
-        "4 per cent were seen at twice the step",
+        because="four standard errors of the number of escapes, and 2 per cent for the time step, whose error is "
+        "linear: 4 per cent were seen at twice the step",
         labels=tuple(f"N={n}, T={t:g}: tau = {tau:.4g}" for (n, t), tau in zip(cells, exact, strict=True)),
         note="Escapes counted: " + ", ".join(str(s.number) for s in seen) + ".",
         parameters={"beta": 1, "alpha": LOAD, "phi_b": STOP},

@@ -51,7 +51,7 @@ def hard_accuracy(run: Run) -> Measurement:
     falsifier="A baseline off by O(1/N), or the covariance of the wrong times.",
 )
 def accuracy_simulated(run: Run) -> Measurement:
-    cases: list[tuple[int, tuple[int, ...], int]] = [(64, (19, 58), 300)]
+    cases: list[tuple[int, tuple[int, ...], int]] = [(64, (19, 58), 160)]
     if not run.quick:
         cases = [(64, (19, 58, 3), 3000), (128, (38, 125), 3000)]
     predicted, measured, tolerance, labels = [], [], [], []

@@ -66,7 +66,7 @@ def minimum(run: Run) -> Figure:
     with look():
         figure = blank(5.2, 3.5)
         axes = figure.add_subplot()
-        fractions = np.linspace(0.01, 0.995, 16)
+        fractions = np.concatenate([np.linspace(0.01, 0.7, 8), np.linspace(0.78, 0.995, 10)])
         for slope, shade in zip((0.5, 1.0, 3.0, 10.0), np.linspace(0, 0.85, 4), strict=True):
             t_crit = critical_time(1.0, slope, 8)
             found = [profile(1.0, slope, f * t_crit).minimiser for f in fractions]
