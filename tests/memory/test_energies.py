@@ -81,7 +81,7 @@ def test_cone_is_drawn_from_its_law():
     counts = np.array([cone.patterns.shape[0] - 1 for cone in cones])
     expected = float(np.exp(alpha * n + log_tail(keep, n)))
     assert counts.mean() == pytest.approx(expected, abs=4 * np.sqrt(expected / 60))
-    near = np.concatenate([np.asarray(c.patterns[1:] @ c.target) / n for c in cones])
+    near = np.concatenate([np.asarray(c.patterns)[1:] @ np.asarray(c.patterns)[0] / n for c in cones])
     assert near.min() > keep
     beyond = float(np.exp(log_tail(0.4, n) - log_tail(keep, n)))
     assert np.mean(near > 0.4) == pytest.approx(beyond, abs=4 * np.sqrt(beyond / near.size))

@@ -20,7 +20,7 @@ from scipy.integrate import quad
 from scipy.interpolate import PchipInterpolator
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
-from sphereflow.memory.energies import Energy, products, to_sphere
+from sphereflow.memory.energies import Energy, products
 from sphereflow.memory.overlaps import Numbers, Values, log_density, log_tail
 
 _ASIDE = 20_011
@@ -138,7 +138,8 @@ def draw_cone(n: int, alpha: float, beta: float, keep: float = 0.4, seed: int = 
     sideways -= np.outer(sideways @ target, target)
     sideways /= np.linalg.norm(sideways, axis=1, keepdims=True)
     kept = overlaps[:, None] * target + np.sqrt(1 - overlaps**2)[:, None] * sideways
-    return Cone(beta, to_sphere(jnp.asarray(np.concatenate([target[None], kept]))), log_rest(n, alpha, beta, keep))
+    patterns = np.sqrt(n) * np.concatenate([target[None], kept])
+    return Cone(beta, jnp.asarray(patterns), log_rest(n, alpha, beta, keep))
 
 
 def cone_of(full: Full, beta: float, keep: float) -> Cone:

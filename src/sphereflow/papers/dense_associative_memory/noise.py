@@ -149,8 +149,8 @@ def noise_smooth(run: Run) -> Measurement:
 )
 def weight(run: Run) -> Measurement:
     cells = [(12, a) for a in (0.35, 0.4, 0.5, 0.6, 0.7)] + [(18, a) for a in (0.35, 0.4, 0.5)]
-    draws = 500 if run.quick else 4000
-    measured = [float(np.median(one_step_weight(sample_log_noise(n, a, 0.5, draws, run.seed)))) for n, a in cells]
+    draws = {12: 2500, 18: 500} if run.quick else {12: 8000, 18: 4000}
+    measured = [float(np.median(one_step_weight(sample_log_noise(n, a, 0.5, draws[n], run.seed)))) for n, a in cells]
     formula = [float(one_step_weight(log_mean_noise_leading(n, a, 0.5))) for n, a in cells]
     reference = [0.616, 0.464, 0.204, 0.0712, 0.0225, 0.661, 0.441, 0.1145]
     return agreement(
