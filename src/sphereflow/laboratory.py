@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any
 
 from sphereflow.dynamics import SA, USA
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.evolve import FRAMES, Trajectory, evolve
-from sphereflow.metastability import MergeHistory, coarsen_to_one
+from sphereflow.evolve import FRAMES, evolve
+from sphereflow.metastability import coarsen_to_one
 from sphereflow.sphere import draw
 
 MODELS = ("sa", "usa")
-
-
-@overload
-def simulate(
-    n: int = 64, d: int = 3, beta: float = 1.0, t1: float = 10.0, **options: Any
-) -> Trajectory: ...  # fmt: skip
-
-
-@overload
-def simulate(
-    n: int = 64, d: int = 3, beta: float = 1.0, *, t1: Literal["inf"], **options: Any
-) -> MergeHistory: ...  # fmt: skip
 
 
 def simulate(
@@ -42,7 +30,7 @@ def simulate(
     method: str = "auto",
     out: str | Path | None = None,
     progress: bool | None = None,
-) -> Trajectory | MergeHistory:
+) -> Any:
     """Draw n tokens on S^{d-1} and let attention move them until t1.
 
     **Arguments:** `model` "sa" (softmax) or "usa" (unnormalised, kernel exp(beta(<x,y>-1)); `kernel_scale="raw"` for
@@ -52,6 +40,8 @@ def simulate(
     `t1="inf"` runs until everything is one cluster, however long that takes (times of e^1000 are no problem), and
     returns the history of mergers instead of a trajectory; `out` is then a checkpoint (a JSON file) from which an
     interrupted run goes on.
+
+    **Returns:** a `Trajectory`, or a `MergeHistory` if `t1="inf"`.
 
     ```python
     import sphereflow as sf
