@@ -31,7 +31,6 @@ from sphereflow.interaction import Alibi as Alibi
 from sphereflow.interaction import Causal as Causal
 from sphereflow.interaction import attend as attend
 from sphereflow.laboratory import simulate as simulate
-from sphereflow.metastability import MergeHistory as MergeHistory
 from sphereflow.sphere import draw as draw
 from sphereflow.sphere import normalise as normalise
 

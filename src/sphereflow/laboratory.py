@@ -8,7 +8,6 @@ from typing import Any
 from sphereflow.dynamics import SA, USA
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.evolve import FRAMES, evolve
-from sphereflow.metastability import coarsen_to_one
 from sphereflow.sphere import draw
 
 MODELS = ("sa", "usa")
@@ -57,6 +56,8 @@ def simulate(
         one_of("t1", t1, ("inf", "a number"))
         if causal or kernel_scale == "raw":
             raise SphereflowError("a run to the single cluster (t1='inf') is for attention without mask, peak kernel.")
+        from sphereflow.metastability import coarsen_to_one  # most runs do without it, and start sooner
+
         return coarsen_to_one(model, x0, beta, tol=tol, checkpoint=out, seed=seed, progress=progress)
     real_number("t1", t1, above=0)
     options: dict[str, Any] = {"causal": bool(causal), "kernel_scale": kernel_scale}

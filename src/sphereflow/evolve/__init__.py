@@ -9,5 +9,5 @@ from sphereflow.evolve.run import FRAMES as FRAMES
 from sphereflow.evolve.run import evolve as evolve
 from sphereflow.evolve.solver import SOLVERS as SOLVERS
 from sphereflow.evolve.status import Status as Status
-from sphereflow.evolve.storage import load as load
 from sphereflow.evolve.trajectory import Trajectory as Trajectory
+from sphereflow.evolve.trajectory import load as load

@@ -15,7 +15,6 @@ from sphereflow.dynamics import Dynamics
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.evolve.solver import SOLVERS, Stepping, solve
 from sphereflow.evolve.status import Status
-from sphereflow.evolve.storage import FrameWriter
 from sphereflow.evolve.trajectory import Trajectory
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
@@ -141,7 +140,11 @@ def _frame_by_frame(
     began: float,
     common: dict[str, Any],
 ) -> Trajectory:
-    writer = FrameWriter.open(out, times, start, common) if out is not None else None
+    writer = None
+    if out is not None:
+        from sphereflow.evolve.storage import FrameWriter
+
+        writer = FrameWriter.open(out, times, start, common)
     kept = [] if writer is not None else [np.asarray(start)]
     done, x, steps = (1, start, 0) if writer is None else writer.resume_point(start)
     status, first_step = Status.REACHED_END, None

@@ -12,7 +12,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 
 from sphereflow.dynamics import Dynamics
 from sphereflow.evolve.status import Status
@@ -134,8 +133,10 @@ class Trajectory:
 
     # --- views ---------------------------------------------------------------------------------------------------
 
-    def to_xarray(self) -> xr.Dataset:
-        """Tokens as a labelled dataset with dimensions t, replica axes, token, component."""
+    def to_xarray(self) -> Any:
+        """Tokens as a labelled `xarray.Dataset` with dimensions t, replica axes, token, component."""
+        import xarray as xr  # here, because importing it takes as long as a short run
+
         extra = [f"replica_{i}" for i in range(len(self.replicas))] if len(self.replicas) > 1 else ["replica"]
         dims = ["t", *extra[: len(self.replicas)], "token", "component"]
         attributes = {"seed": -1 if self.seed is None else self.seed, "tol": self.tol, "status": self.status.value}
@@ -181,3 +182,10 @@ class Trajectory:
 
     def __repr__(self) -> str:
         return f"<Trajectory: {'; '.join(self.summary().splitlines())}>"
+
+
+def load(path: str | Path) -> Trajectory:
+    """Read a trajectory that was saved; large ones stay on disk and are read frame by frame."""
+    from sphereflow.evolve.storage import load as read
+
+    return read(path)
