@@ -1,0 +1,62 @@
+"""The paper's claims come out as expected, and the known mistakes are caught by them."""
+
+import numpy as np
+import pytest
+
+from sphereflow.claims import Run
+from sphereflow.llm.normalisation import Softmax
+from sphereflow.llm.normalisation import separability as separability_module
+from sphereflow.papers import load
+from sphereflow.papers.normalization_limits import distances, sensitivity, separability, weights
+
+PAPER = load("normalization-limits")
+REFUTED = {"jacobian-norm", "no-universal-saturation"}
+
+
+@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
+def test_claim(claim):
+    measurement = claim.measure(Run())
+    assert measurement.verdict == ("refuted" if claim.id in REFUTED else "holds"), measurement
+
+
+@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
+def test_figure_is_drawn(figure):
+    assert figure.draw(Run()).axes
+
+
+def test_weights_renormalised_on_the_selection_are_caught(monkeypatch):
+    def renormalised(alpha, x):
+        order = np.argsort(-alpha)
+        found = []
+        for n in range(1, len(alpha) + 1):
+            inside, outside = order[:n], order[n:]
+            found.append(np.linalg.norm(alpha[outside] @ x[outside] - alpha[inside] @ x[inside] / alpha[inside].sum()))
+        return np.array(found)
+
+    monkeypatch.setattr(distances, "distance_profile", renormalised)
+    assert distances.orthogonal_tokens(Run()).verdict == "fails"
+    assert distances.distance_identity(Run()).verdict == "fails"
+
+
+def test_temperature_in_the_wrong_place_is_caught(monkeypatch):
+    right = Softmax.jacobian_product
+    monkeypatch.setattr(Softmax, "jacobian_product", lambda self, x, u: right(self, x, u) * self.temperature)
+    assert sensitivity.jacobian_formula(Run()).verdict == "fails"
+
+
+def test_entrywise_bound_taken_for_the_norm_is_caught(monkeypatch):
+    monkeypatch.setattr(sensitivity, "spectral_norm", lambda a, t=1.0: np.full(np.shape(a)[:-1], 0.25) / t)
+    assert sensitivity.jacobian_norm(Run()).verdict == "fails"
+    assert sensitivity.jacobian_sandwich(Run()).verdict == "fails"
+
+
+def test_temperature_squared_missing_is_caught(monkeypatch):
+    monkeypatch.setattr(weights, "Softmax", lambda temperature: Softmax(1.0))
+    assert weights.gaussian_logits(Run()).verdict == "fails"
+
+
+def test_dimension_missing_in_the_prediction_is_caught(monkeypatch):
+    right = separability_module.expected_separable_fraction
+    monkeypatch.setattr(separability, "expected_separable_fraction", lambda a, d, counts: right(a, d // 2, counts))
+    assert separability.separability_formula(Run()).verdict == "fails"
+    assert separability.separability_simulated(Run()).verdict == "fails"
