@@ -33,5 +33,6 @@ from sphereflow.interaction import attend as attend
 from sphereflow.laboratory import simulate as simulate
 from sphereflow.sphere import draw as draw
 from sphereflow.sphere import normalise as normalise
+from sphereflow.sweeps import sweep as sweep
 
 __version__ = "0.1.0"

@@ -38,7 +38,7 @@ def sharp_weight_bound(run: Run) -> Measurement:
             labels.append(f"{end}, L={length}")
     return agreement(
         predicted, measured, relative=1e-12, because="rounding of sums over up to 131,072 terms", labels=tuple(labels),
-        note=f"The printed bound exp(2 Delta/T)/L of the first case is {printed_weight_bounds(50, 3.0, 0.7)[1]:.3f}, above 1.",
+        note=f"The printed exp(2 Delta/T)/L of case 1 is {printed_weight_bounds(50, 3.0, 0.7)[1]:.3f}, above 1.",
     )  # fmt: skip
 
 

@@ -1,0 +1,71 @@
+"""`sphereflow plot`: draw the dataset of a sweep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def command(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS.zarr", help="What sphereflow sweep wrote.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="A .png, .svg or .pdf file.")] = Path("sweep.png"),
+    variable: Annotated[str | None, typer.Option(help="Which variable; the first one by default.")] = None,
+    x: Annotated[str | None, typer.Option(help="The axis across.")] = None,
+    y: Annotated[str | None, typer.Option(help="The axis up, or the curves.")] = None,
+    at: Annotated[
+        list[str] | None, typer.Option(metavar="AXIS=VALUE", help="Fix an axis at its nearest value; may be repeated.")
+    ] = None,
+    level: Annotated[float | None, typer.Option(help="Draw this contour, and print where it is crossed.")] = None,
+    fit: Annotated[bool, typer.Option("--fit", help="Fit a power law on logarithmic axes.")] = False,
+) -> None:
+    """Heat map over two axes, or curves with confidence bands over one; seeds are averaged.
+
+    Example: sphereflow plot clustering.zarr --x t --y beta --level 0.5 --out clustering.png
+    """
+    from sphereflow.errors import SphereflowError, writable_target
+    from sphereflow.pictures import KINDS, rendered
+    from sphereflow.saving import write_bytes
+    from sphereflow.sweeps import open_sweep
+
+    kind = out.suffix[1:].lower()
+    if kind not in KINDS:
+        raise SphereflowError(f"--out must end in {', '.join('.' + each for each in KINDS)}; got {str(out)!r}.")
+    writable_target(out, overwrite=True)
+    found = open_sweep(results)
+    if not found.dataset.data_vars:
+        raise SphereflowError(f"{results} has no values yet.")
+    fixed = _fixed(at or [])
+    figure = found.plot(variable, x=x, y=y, at=fixed, level=level, fit=fit)
+    write_bytes(out, rendered(figure, kind))
+    print(f"written: {out}")
+    if level is not None and x is not None:
+        _print_boundary(found, variable, level, x, fixed)
+
+
+def _fixed(pairs: list[str]) -> dict[str, float | str]:
+    from sphereflow.errors import SphereflowError
+
+    found: dict[str, float | str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise SphereflowError(f"--at takes AXIS=VALUE, as in --at t=30; got {pair!r}.")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def _print_boundary(found: Any, variable: str | None, level: float, along: str, fixed: dict[str, Any]) -> None:
+    import numpy as np
+
+    from sphereflow.sweeps import boundary
+
+    line = boundary(found, level, along, variable=variable, at=fixed)
+    print(f"{line.axis:>12}  {along} where the level {level:g} is crossed")
+    for value, position, error in zip(line.values, line.position, line.error, strict=True):
+        told = "-" if np.isnan(position) else f"{position:.5g} ± {error:.2g}"
+        print(f"{value!s:>12.12}  {told}")

@@ -1,0 +1,108 @@
+r"""Where a variable crosses a level, and the exponent of a power law, both with error bars.
+
+On a line of computed points the crossing is interpolated linearly between the two neighbours on either side of the
+level. Its error has two parts, added in squares: the spread over seeds (a bootstrap of the mean) and, because between
+two points only the crossing itself is known, the width of their interval over $\sqrt{12}$.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from sphereflow.errors import SphereflowError, real_number
+from sphereflow.sweeps.result import Sweep, values_of
+
+_RESAMPLES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Boundary:
+    """Positions of the crossing along one axis for each value of another; missing where there is none."""
+
+    axis: str
+    along: str
+    values: np.ndarray
+    position: Float[np.ndarray, "m"]
+    error: Float[np.ndarray, "m"]
+    level: float
+
+    def __repr__(self) -> str:
+        found = int(np.isfinite(self.position).sum())
+        return f"Boundary in {self.along} at level {self.level:g}, found for {found} of {len(self.values)} {self.axis}"
+
+
+def boundary(
+    sweep: Sweep, level: float, along: str, *, variable: str | None = None, at: dict[str, float] | None = None,
+    seed: int = 0,
+) -> Boundary:  # fmt: skip
+    """The first crossing of `level` along one axis, for every value of the one other axis that is left.
+
+    `at` fixes further axes, such as {"t": 30.0}; without it their last value is taken. Seeds are averaged.
+    """
+    level = real_number("level", level)
+    table = values_of(sweep, variable)
+    if along not in table.dims:
+        raise SphereflowError(f"along must be one of {', '.join(map(str, table.dims))}; got '{along}'.")
+    for name, value in (at or {}).items():
+        table = table.sel({name: value}, method="nearest")
+    others = [str(name) for name in table.dims if name not in (along, "seed")]
+    table = table.isel({name: -1 for name in others[1:]})
+    axis = others[0] if others else "-"
+    order = ([axis] if others else []) + [along] + (["seed"] if "seed" in table.dims else [])
+    cube = table.transpose(*order).values
+    cube = cube if others else cube[None]
+    cube = cube if "seed" in table.dims else cube[..., None]
+    x = np.asarray(table[along].values, float)
+    rng = np.random.default_rng(seed)
+    found = [_crossing(x, row, level, rng) for row in cube]
+    values = np.asarray(table[axis].values) if others else np.zeros(1)
+    return Boundary(axis, along, values, np.array([f[0] for f in found]), np.array([f[1] for f in found]), level)
+
+
+def fitted_exponent(
+    x: Float[np.ndarray, "m"], y: Float[np.ndarray, "m"], error: Float[np.ndarray, "m"] | None = None
+) -> tuple[float, float, float]:
+    r"""Slope $p$, its standard error, and the prefactor $c$ of $y=c\,x^p$, by least squares in logarithms.
+
+    With errors of $y$ the points are weighted and the standard error follows from them; without, from the residuals.
+    """
+    good = (x > 0) & (y > 0)
+    if good.sum() < 3:
+        raise SphereflowError(f"an exponent needs at least three points above zero; there are {int(good.sum())}.")
+    u, v = np.log(x[good]), np.log(y[good])
+    weight = np.ones_like(u) if error is None else (y[good] / error[good]) ** 2
+    centre = np.average(u, weights=weight)
+    spread = np.sum(weight * (u - centre) ** 2)
+    slope = float(np.sum(weight * (u - centre) * v) / spread)
+    level = float(np.average(v - slope * (u - centre), weights=weight))
+    left = v - level - slope * (u - centre)
+    noise = 1.0 if error is not None else float(np.sum(left**2) / (len(u) - 2))
+    return slope, float(np.sqrt(noise / spread)), float(np.exp(level - slope * centre))
+
+
+def _crossing(x: np.ndarray, row: np.ndarray, level: float, rng: np.random.Generator) -> tuple[float, float]:
+    known = np.isfinite(row).all(axis=1)
+    x, row = x[known], row[known]
+    if len(x) < 2:
+        return np.nan, np.nan
+    position, width = _first(x, row.mean(axis=1), level)
+    if not np.isfinite(position):
+        return np.nan, np.nan
+    drawn = [
+        _first(x, row[:, rng.integers(0, row.shape[1], row.shape[1])].mean(axis=1), level)[0]
+        for _ in range(_RESAMPLES if row.shape[1] > 1 else 0)
+    ]
+    spread = float(np.nanstd(drawn)) if len(drawn) else 0.0
+    return position, float(np.hypot(spread, width / np.sqrt(12)))
+
+
+def _first(x: np.ndarray, y: np.ndarray, level: float) -> tuple[float, float]:
+    above = y >= level
+    turns = np.flatnonzero(above[1:] != above[:-1])
+    if turns.size == 0:
+        return np.nan, np.nan
+    i = int(turns[0])
+    return float(x[i] + (x[i + 1] - x[i]) * (level - y[i]) / (y[i + 1] - y[i])), float(x[i + 1] - x[i])

@@ -1,0 +1,194 @@
+"""What a sweep can measure by name: for every area one quantity, from parameters to numbers.
+
+A quantity is evaluated for many cells at once, so that small cells share one compiled call; a cell's numbers depend on
+its own parameters alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+
+Cell = Mapping[str, Any]
+Values = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Parameters with their defaults (None: must be given), the dimensions of what is returned, and how to get it.
+
+    `evaluate(cells)` returns, for each variable, an array whose first axis counts the cells. `coordinates(fixed)` gives
+    the values along the dimensions that a cell has of its own, such as time. `variables` is None where only a first
+    call can tell. `batch` is how many cells one call takes.
+    """
+
+    name: str
+    about: str
+    parameters: Mapping[str, Any]
+    variables: Mapping[str, tuple[str, ...]] | None
+    evaluate: Callable[[Sequence[Cell]], Values]
+    coordinates: Callable[[Cell], Values] = lambda fixed: {}
+    batch: int = 1
+
+    def completed(self, cell: Cell) -> dict[str, Any]:
+        """The cell with defaults filled in; says which name is unknown or missing."""
+        for name in cell:
+            if name not in self.parameters:
+                raise SphereflowError(
+                    f"the quantity '{self.name}' has no parameter '{name}'; it has {', '.join(self.parameters)}."
+                )
+        whole = {**self.parameters, **cell}
+        for name, value in whole.items():
+            if value is None:
+                raise SphereflowError(f"the quantity '{self.name}' needs a value of '{name}', as an axis or fixed.")
+        return whole
+
+
+QUANTITIES: dict[str, Quantity] = {}
+
+
+def quantity(name: str) -> Quantity:
+    """The quantity of this name."""
+    return QUANTITIES[one_of("quantity", name, tuple(QUANTITIES))]
+
+
+def _register(made: Quantity) -> None:
+    QUANTITIES[made.name] = made
+
+
+# --- clustering -----------------------------------------------------------------------------------------------------
+
+
+def _times(cell: Cell) -> np.ndarray:
+    t1 = real_number("t1", cell["t1"], above=0)
+    return np.linspace(0.0, t1, whole_number("times", cell["times"], least=2))
+
+
+def _clustering(cells: Sequence[Cell]) -> Values:
+    """Tokens under attention, all cells that share sizes in one call."""
+    import jax.numpy as jnp
+
+    from sphereflow.sphere import draw
+    from sphereflow.sweeps.replicas import histories
+
+    kept: dict[int, list[np.ndarray]] = {}
+    for (model, n, d, start), members in _alike(cells, ("model", "n", "d", "start")).items():
+        padded = members + members[-1:] * (round_up(len(members)) - len(members))
+        x0 = np.stack([np.asarray(draw(start, whole_number("n", n), whole_number("d", d), cells[i]["seed"]))
+                       for i in padded])  # fmt: skip
+        beta = np.array([real_number("beta", cells[i]["beta"], least=0) for i in padded], dtype=float)
+        tol = real_number("tol", cells[members[0]]["tol"], above=0)
+        found = histories(one_of("model", model, ("sa", "usa")), jnp.asarray(x0), jnp.asarray(beta),
+                          jnp.asarray(_times(cells[members[0]])), jnp.asarray(tol))  # fmt: skip
+        for row, i in enumerate(members):
+            kept[i] = [np.asarray(part[row]) for part in found]
+    columns = zip(*(kept[i] for i in range(len(cells))), strict=True)
+    return dict(zip(("close_pairs", "mean_overlap", "energy"), (np.stack(column) for column in columns), strict=True))
+
+
+_register(Quantity(
+    "clustering",
+    "share of token pairs with inner product above 0.999, mean overlap and energy against time",
+    {"n": 32, "d": 2, "beta": None, "t1": 30.0, "times": 61, "model": "sa", "start": "uniform", "seed": 0, "tol": 1e-4},
+    {"close_pairs": ("t",), "mean_overlap": ("t",), "energy": ("t",)},
+    _clustering,
+    lambda fixed: {"t": _times(fixed)},
+    batch=64,
+))  # fmt: skip
+
+
+# --- metastability --------------------------------------------------------------------------------------------------
+
+
+def _lifetime(cells: Sequence[Cell]) -> Values:
+    from sphereflow.metastability import coarsen_to_one
+    from sphereflow.sphere import draw
+
+    first, last = [], []
+    for cell in cells:
+        x0 = draw(cell["start"], whole_number("n", cell["n"], least=2), whole_number("d", cell["d"]), cell["seed"])
+        history = coarsen_to_one(cell["model"], x0, cell["beta"], tol=cell["tol"], errors=False, progress=False)
+        first.append(history.log_times[0])
+        last.append(history.log_times[-1])
+    return {"log_first_merger": np.array(first), "log_last_merger": np.array(last)}
+
+
+_register(Quantity(
+    "lifetime",
+    "logarithm of the time of the first and the last merger of clusters, to t = e^1000 and beyond",
+    {"n": 6, "d": 2, "beta": None, "model": "sa", "start": "uniform", "seed": 0, "tol": 1e-8},
+    {"log_first_merger": (), "log_last_merger": ()},
+    _lifetime,
+))  # fmt: skip
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def _memory(cells: Sequence[Cell]) -> Values:
+    """The planes of all kernels that occur, at the loads and temperatures that occur, read off cell by cell."""
+    from sphereflow.memory.phases import phase_diagram
+
+    region, escape = np.empty(len(cells)), np.empty(len(cells))
+    for (kernel, sharpness, size), members in _alike(cells, ("kernel", "sharpness", "size")).items():
+        loads = np.unique([real_number("alpha", cells[i]["alpha"], above=0) for i in members])
+        temperatures = np.unique([real_number("temperature", cells[i]["temperature"], above=0) for i in members])
+        plane = phase_diagram(kernel, sharpness, loads=loads, temperatures=temperatures, sizes=(size,))
+        for i in members:
+            at = (np.searchsorted(temperatures, cells[i]["temperature"]), np.searchsorted(loads, cells[i]["alpha"]))
+            region[i], escape[i] = plane.region[at], plane.log_escape[size][at]
+    return {"region": region, "log_escape_time": escape}
+
+
+_register(Quantity(
+    "memory",
+    "region of the (alpha, T) plane of a dense associative memory, and ln of the escape time at size N",
+    {"kernel": "lse", "sharpness": 1.0, "alpha": None, "temperature": None, "size": 100},
+    {"region": (), "log_escape_time": ()},
+    _memory,
+    batch=1024,
+))  # fmt: skip
+
+
+# --- retrieval ------------------------------------------------------------------------------------------------------
+
+
+def _retrieval(cells: Sequence[Cell]) -> Values:
+    from sphereflow.retrieval.profile import profile
+
+    rows = []
+    for cell in cells:
+        shape = profile(cell["beta"], cell["slope"], cell["t"], cell["vocab"], readout=cell["readout"])
+        worst = shape.minimiser
+        low, end = float(shape.score(worst if worst is not None else 1.0)), float(shape.score(1.0))
+        rows.append((np.nan if worst is None else worst, low, end / low if low else np.nan))
+    table = np.array(rows, dtype=float)
+    return {"worst_position": table[:, 0], "worst_score": table[:, 1], "recency": table[:, 2]}
+
+
+_register(Quantity(
+    "retrieval",
+    "position that causal attention retrieves worst, its score, and the score of the last position over it",
+    {"beta": None, "slope": 0.0, "t": None, "vocab": 8, "readout": "soft"},
+    {"worst_position": (), "worst_score": (), "recency": ()},
+    _retrieval,
+    batch=32,
+))  # fmt: skip
+
+
+def round_up(count: int) -> int:
+    """The next power of two: blocks of any size then share a few compiled programs."""
+    return 1 << (count - 1).bit_length()
+
+
+def _alike(cells: Sequence[Cell], names: tuple[str, ...]) -> dict[tuple[Any, ...], list[int]]:
+    """Which cells share the parameters that decide shapes and branches."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for i, cell in enumerate(cells):
+        groups.setdefault(tuple(cell[name] for name in names), []).append(i)
+    return groups

@@ -1,0 +1,88 @@
+"""The result of a sweep: a dataset with named dimensions, what made it, and pictures of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sphereflow.errors import SphereflowError
+from sphereflow.sweeps.store import header
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """A dataset over the axes of the sweep; cells that were not computed are missing values."""
+
+    dataset: xr.Dataset
+    specification: dict[str, Any]
+    complete: bool
+    path: Path | None
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of the swept axes, in order."""
+        return tuple(self.specification["axes"])
+
+    @cached_property
+    def cells_done(self) -> int:
+        """How many cells have a value of the first variable."""
+        first = next(iter(self.dataset.data_vars.values()))
+        extra = [str(name) for name in first.dims if name not in self.axes]
+        return int(first.isel({name: -1 for name in extra}).notnull().sum())
+
+    def in_memory(self) -> Sweep:
+        """The same with all values read."""
+        return Sweep(self.dataset.load(), self.specification, self.complete, None)
+
+    def plot(self, variable: str | None = None, **options: Any) -> Figure:
+        """Heat map of two axes, or a curve with its confidence band of one; see `sphereflow.sweeps.plots.plot`."""
+        from sphereflow.sweeps.plots import plot
+
+        return plot(self, variable, **options)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}: {len(values)}" for name, values in self.specification["axes"].items())
+        state = "complete" if self.complete else f"{self.cells_done} cells so far"
+        return f"Sweep of {self.specification['quantity']} over ({sizes}); {', '.join(map(str, self.dataset))}; {state}"
+
+
+def open_sweep(path: str | Path) -> Sweep:
+    """Open a sweep on disk, finished or not; values are read when they are used."""
+    import xarray as xr
+
+    told = header(path)
+    try:
+        specification = json.loads(str(told["specification"]))
+        whole = xr.open_zarr(Path(path), consolidated=False, chunks=None)
+        dataset = whole[list(told.get("variables", []))]
+    except (KeyError, ValueError, OSError, TypeError) as error:
+        raise SphereflowError(f"{path} is not a whole sweep: {error}.") from None
+    return Sweep(dataset, specification, bool(told.get("complete")), Path(path))
+
+
+def values_of(sweep: Sweep, variable: str | None) -> xr.DataArray:
+    """The variable of this name, or the only or first one."""
+    names = [str(name) for name in sweep.dataset.data_vars]
+    if variable is None:
+        variable = names[0]
+    if variable not in names:
+        raise SphereflowError(f"the sweep has no variable '{variable}'; it has {', '.join(names)}.")
+    return sweep.dataset[variable]
+
+
+def seeds_averaged(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray | None]:
+    """Mean and standard error over the axis `seed`, if there is one."""
+    if "seed" not in values.dims:
+        return values, None
+    count = values.notnull().sum("seed")
+    error = values.std("seed", ddof=1) / np.sqrt(count) if values.sizes["seed"] > 1 else None
+    return values.mean("seed"), error

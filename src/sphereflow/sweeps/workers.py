@@ -1,0 +1,99 @@
+"""Where blocks are computed: in this process, in local worker processes, or on a Dask cluster that runs elsewhere.
+
+Dask is the engine: it hands out work, notices workers that die, and gives their work to others. This process alone
+writes. Every local worker is confined to its share of the processor cores before JAX looks at them, so that two
+workers do not fight for the same ones; on a GPU none takes all of the memory for itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sphereflow.errors import MissingExtra, SphereflowError
+
+_AHEAD = 3  # blocks per worker that are handed out at a time: enough to keep it busy, little to lose
+_PATIENCE_SECONDS = 10
+
+Work = Callable[[Any], Any]
+Computed = Iterator[tuple[Any, Any]]
+
+
+def here(work: Work, pieces: Iterable[Any]) -> Computed:
+    """One piece after the other, in this process."""
+    for piece in pieces:
+        yield piece, work(piece)
+
+
+def on_cluster(client: Any, work: Work, pieces: Iterable[Any]) -> Computed:
+    """On the workers of a Dask client, in the order in which they finish; a rolling window bounds the memory."""
+    from distributed import as_completed
+
+    waiting = iter(pieces)
+    running: dict[Any, Any] = {}
+    done = as_completed(loop=client.loop)
+
+    def hand_out() -> None:
+        for piece in waiting:
+            future = client.submit(work, piece, pure=False)
+            running[future] = piece
+            done.add(future)
+            return
+
+    for _ in range(_AHEAD * max(len(client.scheduler_info(n_workers=-1)["workers"]), 1)):
+        hand_out()
+    for future in done:
+        piece = running.pop(future)
+        value = future.result()
+        future.release()
+        hand_out()
+        yield piece, value
+
+
+@contextmanager
+def connected(workers: int | None, scheduler: str | None) -> Iterator[Any]:
+    """A Dask client: of a new local cluster of `workers` processes, or of the cluster at `scheduler`."""
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise MissingExtra("distributed", "sweep", "a sweep with workers") from None
+    if scheduler is not None:
+        try:
+            client = Client(scheduler, timeout=_PATIENCE_SECONDS, set_as_default=False)
+        except (OSError, ValueError, TimeoutError):
+            raise SphereflowError(
+                f"no Dask scheduler answers at {scheduler}: start one with 'dask scheduler', or use --workers."
+            ) from None
+        with client:
+            yield client
+        return
+    assert workers is not None
+    environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0,
+            env=environment, silence_logs=50,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):  # fmt: skip
+        client.register_plugin(_confinement(workers))
+        yield client
+
+
+def _confinement(workers: int) -> Any:
+    """A plugin that gives each worker its own cores as it starts, also when it is started anew."""
+    from distributed import WorkerPlugin
+
+    class Confinement(WorkerPlugin):
+        name = "sphereflow-confinement"
+
+        def setup(self, worker: Any) -> None:
+            if hasattr(os, "sched_setaffinity"):
+                cores = sorted(os.sched_getaffinity(0))
+                share = max(len(cores) // workers, 1)
+                first = int(worker.name) * share % len(cores)
+                os.sched_setaffinity(0, cores[first : first + share] or cores[:1])
+
+    return Confinement()
