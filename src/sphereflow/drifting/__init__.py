@@ -1,0 +1,13 @@
+"""Drifting generators: one-step models trained by a kernel field, their theory, friction, and fair baselines."""
+
+from sphereflow.drifting.fields import Drift as Drift
+from sphereflow.drifting.fields import Field as Field
+from sphereflow.drifting.fields import MultiRadiusField as MultiRadiusField
+from sphereflow.drifting.fields import PopulationField as PopulationField
+from sphereflow.drifting.fields import TwoSidedField as TwoSidedField
+from sphereflow.drifting.fields import UnnormalisedField as UnnormalisedField
+from sphereflow.drifting.friction import Friction as Friction
+from sphereflow.drifting.gaussian import gaussian_field as gaussian_field
+from sphereflow.drifting.gaussian import gaussian_step as gaussian_step
+from sphereflow.drifting.surrogate import spurious_scale as spurious_scale
+from sphereflow.drifting.surrogate import surrogate_field as surrogate_field

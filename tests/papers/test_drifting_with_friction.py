@@ -1,0 +1,58 @@
+"""The paper's claims come out as expected, and the known mistakes are caught by them."""
+
+import jax.numpy as jnp
+import pytest
+
+from sphereflow.claims import Run
+from sphereflow.drifting import radial
+from sphereflow.papers import load
+from sphereflow.papers.drifting_with_friction import estimators, friction, laws, surrogate
+
+PAPER = load("drifting-with-friction")
+
+
+@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
+def test_claim(claim):
+    measurement = claim.measure(Run())
+    assert measurement.verdict == "holds", measurement
+
+
+@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
+def test_figure_is_drawn(figure):
+    assert figure.draw(Run()).axes
+
+
+def test_a_field_that_is_not_odd_is_caught(monkeypatch):
+    import numpy as np
+
+    monkeypatch.setattr(
+        friction, "surrogate_field", lambda a: a * (2 * np.exp(-2 * np.minimum(a, 50)) - np.exp(-np.maximum(a, -50)))
+    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert friction.finite_restoring(Run()).verdict == "fails"
+
+
+def test_the_wrong_root_is_caught(monkeypatch):
+    monkeypatch.setattr(surrogate, "pair", lambda d, a, seed=0: _half(d, a, seed))
+    assert surrogate.contraction_threshold(Run()).verdict == "fails"
+
+
+def _half(dimension, a, seed, right=surrogate.pair):
+    """The distance a taken for the separation of the two particles."""
+    return right(dimension, a / 2, seed)
+
+
+def test_masks_exchanged_are_caught(monkeypatch):
+    right = estimators.PopulationField
+    other = {"include": "mask", "mask": "include"}
+    exchanged = lambda kernel, width, *, itself: right(kernel, width, itself=other[itself])  # noqa: E731
+    monkeypatch.setattr(estimators, "PopulationField", exchanged)
+    monkeypatch.setattr(laws, "PopulationField", exchanged)
+    assert estimators.three_normalisations(Run()).verdict == "fails"
+    assert laws.fission(Run()).verdict == "fails"
+
+
+def test_a_squared_distance_in_the_laplace_kernel_is_caught():
+    squares = jnp.asarray([0.0, 4.0])
+    assert float(radial.log_kernel("laplace", squares, 2.0)[1]) == pytest.approx(-1.0)
+    assert float(radial.log_kernel("gaussian", squares, 2.0)[1]) == pytest.approx(-0.5)
