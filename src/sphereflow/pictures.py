@@ -13,10 +13,11 @@ from typing import Any
 
 import matplotlib
 from cycler import cycler
+from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, PillowWriter
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from sphereflow.errors import one_of
+from sphereflow.errors import SphereflowError, one_of
 
 # The colours of Okabe and Ito, told apart with any colour vision; the pale yellow of the set is left out.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -92,3 +93,15 @@ def compact(figure: Figure) -> tuple[str, bytes]:
     if len(lines) <= _LARGEST_SVG_BYTES:
         return "image/svg+xml", lines
     return "image/png", rendered(figure, "png")
+
+
+def movie_writer(suffix: str, fps: int) -> AbstractMovieWriter:
+    """What writes a movie with this suffix, .mp4 or .gif; to be used within `look()`."""
+    if suffix == ".gif":
+        return PillowWriter(fps=fps)
+    if suffix != ".mp4":
+        raise SphereflowError(f"a movie is an .mp4 or a .gif file, got '{suffix or 'no suffix'}'.")
+    import imageio_ffmpeg
+
+    matplotlib.rcParams["animation.ffmpeg_path"] = imageio_ffmpeg.get_ffmpeg_exe()
+    return FFMpegWriter(fps=fps, codec="h264", extra_args=["-pix_fmt", "yuv420p"])

@@ -11,6 +11,7 @@ PACKAGES = (
     "jaxlib",
     "diffrax",
     "equinox",
+    "optax",
     "numpy",
     "scipy",
     "xarray",

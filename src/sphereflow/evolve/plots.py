@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.animation import FFMpegWriter, PillowWriter
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -14,7 +13,7 @@ from matplotlib.figure import Figure
 from sphereflow.errors import SphereflowError, writable_target
 from sphereflow.evolve.density import DensityView
 from sphereflow.observables import cluster_labels
-from sphereflow.pictures import look
+from sphereflow.pictures import look, movie_writer
 from sphereflow.progress import progress_bar
 from sphereflow.saving import whole_file
 
@@ -44,7 +43,7 @@ def plot_trajectory(run: Trajectory) -> Figure:
 def make_movie(run: Trajectory, path: str | Path, *, fps: int = 20, overwrite: bool = True) -> Path:
     """Write an .mp4 or .gif of the tokens."""
     target = writable_target(path, overwrite=overwrite)
-    writer = _writer(target.suffix.lower(), fps)
+    writer = movie_writer(target.suffix.lower(), fps)
     with look(), whole_file(target) as temporary:
         figure = Figure(figsize=(5, 5.2), layout="constrained")
         FigureCanvasAgg(figure)
@@ -161,15 +160,3 @@ def _draw_overlaps(axes: Axes, run: Trajectory) -> None:
     axes.plot(run.ts, middle, color="C0", lw=1.2, label="median")
     axes.set(xlabel="$t$", ylabel=r"$\langle x_i, x_j\rangle$")
     axes.legend(loc="lower right", fontsize=7)
-
-
-def _writer(suffix: str, fps: int) -> Any:
-    if suffix == ".gif":
-        return PillowWriter(fps=fps)
-    if suffix != ".mp4":
-        raise SphereflowError(f"a movie is an .mp4 or a .gif file, got '{suffix or 'no suffix'}'.")
-    import imageio_ffmpeg
-    import matplotlib
-
-    matplotlib.rcParams["animation.ffmpeg_path"] = imageio_ffmpeg.get_ffmpeg_exe()
-    return FFMpegWriter(fps=fps, codec="h264", extra_args=["-pix_fmt", "yuv420p"])

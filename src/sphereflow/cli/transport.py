@@ -1,0 +1,92 @@
+"""`sphereflow transport`: schedules of constant weights that carry one law to another, and their use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Transport by explicit schedules: find one that carries source to target, and apply it.")
+
+
+@app.command("fit")
+def fit(
+    source: Annotated[str, typer.Option(metavar="FILE|NAME", help="Points (.npy, .csv), or the name of a law.")],
+    target: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE|NAME",
+            help="The same; names are gaussian, two-modes, three-modes, eight-modes, student-t, uniform.",
+        ),
+    ],
+    pieces: Annotated[int, typer.Option(metavar="K", help="Pieces the schedule may have.")] = 64,
+    method: Annotated[str, typer.Option(metavar="construct|train")] = "construct",
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Schedule to write, .json or .npz; a picture goes beside it.")
+    ] = Path("schedule.json"),
+    steps: Annotated[int, typer.Option(help="Steps of gradient descent, for --method train.")] = 1500,
+    seed: Annotated[int, typer.Option(help="Seed of samples and of training.")] = 0,
+) -> None:
+    """Find a schedule of ReLU pieces, write it, and say how close it comes, in relative entropy, with error bars."""
+    from sphereflow.pictures import rendered
+    from sphereflow.saving import writable_folder, write_into
+    from sphereflow.transport.files import check_suffix
+    from sphereflow.transport.fit import fit as fit_schedule
+    from sphereflow.transport.names import read
+    from sphereflow.transport.pictures import draw
+
+    check_suffix(out)
+    folder = writable_folder(out.parent, (out.name, f"{out.stem}.png"))
+    first, second = read(source, target)
+    found = fit_schedule(first, second, pieces, method, seed=seed, steps=steps)
+    picture = rendered(draw(found.schedule, first, second), "png")
+    write_into(folder, {f"{out.stem}.png": picture})
+    found.schedule.save(out)
+    print(found)
+    print(f"written: {out} and {out.with_suffix('.png')}")
+
+
+@app.command("apply")
+def apply(
+    schedule: Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule that was saved, .json or .npz.")],
+    points: Annotated[Path, typer.Argument(metavar="POINTS", help="Points, one per row: .npy or .csv.")],
+    out: Annotated[Path, typer.Option(metavar="FILE.npy", help="Where the moved points go.")] = Path("moved.npy"),
+    inverse: Annotated[bool, typer.Option("--inverse", help="Bring the points back instead.")] = False,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw the grid being carried.")] = None,
+    movie: Annotated[Path | None, typer.Option(metavar="FILE.mp4|gif", help="Show the points on their way.")] = None,
+) -> None:
+    """Carry points by a schedule, exactly."""
+    import io
+
+    import numpy as np
+
+    from sphereflow.errors import SphereflowError, writable_target
+    from sphereflow.pictures import rendered
+    from sphereflow.saving import write_bytes
+    from sphereflow.transport import Schedule, load
+    from sphereflow.transport.names import read_points
+    from sphereflow.transport.pictures import draw
+
+    for place in (out, picture, movie):
+        if place is not None:
+            writable_target(place, overwrite=True)
+    found = load(schedule)
+    chosen = found.inverse() if inverse else found
+    start = read_points(points)
+    start = start[:, None] if start.ndim == 1 else start
+    if start.ndim != 2 or len(start) == 0 or start.shape[1] != chosen.d or not np.isfinite(start).all():
+        raise SphereflowError(
+            f"{points} must hold finite points of {chosen.d} coordinates each, one per row; its shape is {start.shape}."
+        )
+    if picture is not None and not isinstance(chosen, Schedule):
+        raise SphereflowError("only schedules in R^d carry a flat grid; use --movie for this one.")
+    moved = np.asarray(chosen.apply(start))
+    buffer = io.BytesIO()
+    np.save(buffer, moved)
+    write_bytes(out, buffer.getvalue())
+    if picture is not None and isinstance(chosen, Schedule):
+        write_bytes(picture, rendered(draw(chosen, start), "png"))
+    if movie is not None:
+        chosen.animate(start[:2000], movie)
+    print(f"{len(moved)} points through {chosen.n_pieces} pieces, written to {out}")

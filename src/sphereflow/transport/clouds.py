@@ -1,0 +1,49 @@
+"""Point clouds: the laws that users have, known by their samples only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from sphereflow.errors import SphereflowError
+
+# A direction in which the points spread less than this, relative to the widest one, counts as flat.
+_FLATTEST = 1e-9
+
+
+def checked_cloud(points: Any, name: str = "the cloud") -> Float[np.ndarray, "n d"]:
+    """The points as an array (n, d) that has a density around it, or one sentence that says why not."""
+    try:
+        cloud = np.asarray(points, dtype=float)
+    except (TypeError, ValueError):
+        raise SphereflowError(f"{name} must be an array of numbers.") from None
+    cloud = cloud[:, None] if cloud.ndim == 1 else cloud
+    if cloud.ndim != 2 or 0 in cloud.shape:
+        raise SphereflowError(f"{name} must have shape (points, dimension) with neither zero, got {cloud.shape}.")
+    if not np.isfinite(cloud).all():
+        raise SphereflowError(f"{name} must be finite: it contains NaN or infinity.")
+    n, d = cloud.shape
+    if n <= d:
+        raise SphereflowError(f"{name} has {n} points in dimension {d}: too few to span the space, give more than {d}.")
+    spread = np.linalg.svd(cloud - cloud.mean(axis=0), compute_uv=False)
+    if spread[0] == 0:
+        raise SphereflowError(f"{name} is one point repeated: it has no density, so relative entropy is infinite.")
+    if spread[-1] < _FLATTEST * spread[0]:
+        flat = int((spread < _FLATTEST * spread[0]).sum())
+        raise SphereflowError(
+            f"{name} has a singular covariance: it is flat in {flat} of {d} directions, so its law has no density and "
+            "no flow of a density reaches it in relative entropy; drop these directions or add noise."
+        )
+    return cloud
+
+
+def energy_distance(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "m d"], most: int = 3000) -> float:
+    """2 E|X - Y| - E|X - X'| - E|Y - Y'|, from at most `most` points of each cloud; zero only for equal laws."""
+    from scipy.spatial.distance import cdist, pdist
+
+    x, y = x[:most], y[:most]
+    # Pairs of a point with itself count as zeros: then the estimate is never negative.
+    within = [pdist(cloud).mean() * (1 - 1 / len(cloud)) if len(cloud) > 1 else 0.0 for cloud in (x, y)]
+    return float(2 * cdist(x, y).mean() - sum(within))

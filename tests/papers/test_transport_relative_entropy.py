@@ -1,0 +1,131 @@
+"""The paper's claims come out as expected, and the known mistakes are caught by them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sphereflow.claims import Run
+from sphereflow.papers import load
+from sphereflow.papers.transport_relative_entropy import flow as flow_claims
+from sphereflow.papers.transport_relative_entropy import learning, line, tails
+from sphereflow.transport import flow, monotone, training
+from sphereflow.transport.laws import gaussian
+from sphereflow.transport.names import two_modes
+from sphereflow.transport.schedule import Schedule
+
+PAPER = load("transport-relative-entropy")
+
+
+@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
+def test_claim(claim):
+    measurement = claim.measure(Run())
+    assert measurement.verdict == "holds", measurement
+
+
+@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
+def test_figure_is_drawn(figure):
+    drawn = figure.draw(Run())
+    drawn.canvas.draw()
+    assert drawn.axes
+
+
+@pytest.fixture
+def fresh():
+    """Nothing measured before or during the test is kept: the code under it is wrong on purpose."""
+    caches = (line.row, line.problem, flow_claims.errors, learning.gradients)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+def test_volume_at_points_that_rest_is_caught(fresh, monkeypatch):
+    right = flow._one_piece
+
+    def wrong(xp, x, log_det, step, a, b, stretch):
+        return right(xp, x, log_det, step, a, b, stretch)[0], log_det + stretch
+
+    monkeypatch.setattr(flow, "_one_piece", wrong)
+    assert flow_claims.exact_flow(Run()).verdict == "fails"
+    assert line.mass(Run()).verdict == "fails"
+
+
+def test_missing_branch_at_rate_zero_is_caught(fresh, monkeypatch):
+    monkeypatch.setattr(flow, "gain", lambda rate, tau: np.expm1(rate * tau) / np.where(rate == 0, np.inf, rate))
+    assert flow_claims.exact_flow(Run()).verdict == "fails"
+
+
+def test_volume_of_the_inverse_is_caught(fresh, monkeypatch):
+    monkeypatch.setattr(Schedule, "pullback", lambda self, y: self.inverse().carry(y))
+    assert line.two_sides(Run()).verdict == "fails"
+    assert line.mass(Run()).verdict == "fails"
+
+
+def test_knots_met_at_their_source_are_caught(monkeypatch):
+    right = line.piecewise_linear
+
+    def wrong(x, y, left, end):
+        good = right(x, y, left, end)
+        b = np.array(good.b)
+        b[1 : 1 + len(x)] = -np.asarray(x)[: len(b[1 : 1 + len(x)])]
+        return Schedule(good.w, good.a, b, good.tau)
+
+    monkeypatch.setattr(line, "piecewise_linear", wrong)
+    assert line.piecewise_linear_map(Run()).verdict == "fails"
+
+
+def test_an_unresolved_monitor_is_caught(fresh, monkeypatch):
+    monkeypatch.setattr(monotone, "_FINE", 60)
+    monkeypatch.setattr(monotone, "_COARSE", 60)
+    assert line.rate_constant(Run()).verdict == "fails"
+
+
+def test_a_wrong_monitor_exponent_is_caught(fresh, monkeypatch):
+    right = monotone.Rearrangement.monitor.func
+    monkeypatch.setattr(monotone.Rearrangement, "monitor", property(lambda self: np.sqrt(right(self))))
+    assert line.rate_table(Run()).verdict == "fails"
+
+
+def test_one_minus_the_distribution_function_is_caught(fresh, monkeypatch):
+    def naive(self, y):
+        with np.errstate(divide="ignore"):
+            return np.log1p(-np.exp(self.log_cdf(y)))
+
+    monkeypatch.setattr(type(gaussian(1)), "log_sf", naive)
+    with np.errstate(all="ignore"):
+        odd = line.problem().forward(np.array([-12.0, 12.0]))
+    assert not abs(odd.sum()) < 1e-6
+
+
+def test_end_slopes_of_one_are_caught(fresh, monkeypatch):
+    right = monotone.Rearrangement.schedule
+    monkeypatch.setattr(
+        monotone.Rearrangement, "schedule", lambda self, knots, **rest: right(self, knots, end_slopes=(1.0, 1.0))
+    )
+    assert line.rate_table(Run()).verdict == "fails"
+
+
+def test_a_finite_number_for_heavy_tails_is_caught(monkeypatch):
+    from sphereflow.transport import entropy
+
+    monkeypatch.setattr(entropy, "obstructions", lambda base, target: ("", ""))
+    assert tails.tail_flag(Run()).verdict == "fails"
+
+
+def test_training_without_the_boundary_term_is_caught(fresh, monkeypatch):
+    monkeypatch.setattr(training, "_active", lambda s, size, gradient: (s > 0).astype(s.dtype))
+    assert learning.gradient(Run()).verdict == "fails"
+
+
+def test_the_stall_value_is_the_gaussian_of_the_same_moments():
+    from scipy.integrate import quad
+
+    law, bell = two_modes(), gaussian(1, 0.0, math.sqrt(4.25))
+
+    def integrand(y):
+        point = np.array([[y]])
+        return float((np.exp(law.log_density(point)) * (law.log_density(point) - bell.log_density(point)))[0])
+
+    assert quad(integrand, -10, 10, points=(-2, 0, 2), limit=200)[0] == pytest.approx(learning.STALL, abs=1e-6)

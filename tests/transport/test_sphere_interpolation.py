@@ -1,0 +1,189 @@
+"""N measures to N targets by one schedule: what users give, what they get, and what is refused."""
+
+import numpy as np
+import ot
+import pytest
+
+from sphereflow.errors import SphereflowError
+from sphereflow.transport.files import load
+from sphereflow.transport.measure_bounds import perceptron_bound, shared_mass
+from sphereflow.transport.measure_certificates import separating_vector, w2
+from sphereflow.transport.measure_inputs import measure, quantised
+from sphereflow.transport.measure_interpolate import interpolate
+from sphereflow.transport.measure_route import angles, unit, within
+from sphereflow.transport.measure_training import train_transformer
+from sphereflow.transport.sphere_pieces import Gate, RankOne
+
+RNG = np.random.default_rng(5)
+A, B, C = np.eye(3)
+
+
+def caps(d, N, n, seed, radius=0.8):
+    rng = np.random.default_rng(seed)
+    base, clouds = unit(rng.normal(size=d)), []
+    for _ in range(N):
+        centre = unit(base + 0.2 * rng.normal(size=d))
+        angle = radius * rng.uniform(size=(n, 1))
+        clouds.append(np.cos(angle) * centre + np.sin(angle) * within(rng, n, centre[None]))
+    return clouds
+
+
+@pytest.fixture(scope="module")
+def three():
+    return interpolate(caps(3, 3, 40, 0), list(unit(RNG.normal(size=(3, 3)))))
+
+
+def test_every_measure_arrives(three):
+    ends = three.schedule.apply([m.points for m in three.sources])
+    for end, target in zip(ends, three.targets, strict=True):
+        assert np.abs(end - target.points[0]).max() < 1e-5
+    assert three.w2.max() <= 1e-5
+    assert three.n_pieces <= three.bound
+    assert three.hulls["disentangled"] == (3, 3)
+    assert not three.limited_by
+
+
+def test_stored_schedule_does_the_same(three, tmp_path):
+    three.schedule.save(tmp_path / "s.json")
+    again = load(tmp_path / "s.json")
+    for m, end in zip(three.sources, three.final, strict=True):
+        assert np.array_equal(again.apply(m.points), end.points)
+
+
+def test_result_describes_itself(three):
+    assert "3 measures" in repr(three)
+    assert sum(three.pieces_of.values()) == three.n_pieces
+    assert three.history["radius"].shape == (3, three.n_pieces + 1)
+    assert three.history["radius"][:, -1].max() < 1e-5
+    figure = three.plot()
+    figure.canvas.draw()
+
+
+def test_movie(three, tmp_path):
+    path = three.schedule.animate([m.points for m in three.sources], tmp_path / "m.gif", frames=2)
+    assert path.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("d", [3, 5])
+def test_atoms_of_unequal_mass(d):
+    sources = caps(d, 2, 40, d)
+    targets = [(unit(RNG.normal(size=(2, d))), [0.3, 0.7]), (unit(RNG.normal(size=(3, d))), [0.5, 0.25, 0.25])]
+    found = interpolate(sources, targets)
+    for end, (atoms, masses) in zip(found.final, targets, strict=True):
+        near = angles(end.points[:, None], atoms) < 1e-5
+        np.testing.assert_allclose(near.mean(axis=0), masses, atol=1e-12)
+    assert found.w2.max() < 1e-5
+    assert found.n_pieces <= found.bound
+
+
+def test_masses_that_cannot_be_met_are_reported():
+    found = interpolate([(np.stack([A, B]), [0.9, 0.1]), C], [np.stack([-A, -B]), -C])
+    assert found.w2[0] == pytest.approx(np.sqrt(0.4) * np.pi / 2, rel=1e-3)
+    assert "masses" in found.limited_by
+
+
+def test_equal_numbers_of_atoms_match_exactly():
+    """Shared atoms on both sides: disentangle, match, return (Theorem 1.2)."""
+    common, goal = unit(np.ones(3)), unit(np.array([-1.0, -2.0, 0.5]))
+    sources = [np.stack([common, x]) for x in unit(RNG.normal(size=(2, 3)))]
+    targets = [np.stack([goal, y]) for y in unit(RNG.normal(size=(2, 3)))]
+    found = interpolate(sources, targets)
+    assert found.w2.max() < 1e-9
+    assert "return the targets" in found.pieces_of
+
+
+def test_distinct_points_need_no_attention():
+    found = interpolate([A, B, C], [B, C, A])
+    assert found.w2.max() < 1e-11
+    assert all(isinstance(piece, Gate) for piece in found.schedule)
+
+
+def test_overlapping_measures_need_attention(three):
+    assert three.schedule.count(RankOne) == 6
+
+
+def test_opposite_target_goes_by_a_waypoint():
+    found = interpolate([A, B], [-A, C])
+    assert found.w2.max() < 1e-11
+
+
+def test_repeated_pairs_are_one_pair():
+    cloud = caps(3, 1, 20, 3)[0]
+    found = interpolate([cloud, B, cloud[::-1]], [A, -C, A])
+    assert found.w2.max() < 1e-5
+    assert found.n_pieces <= 18
+
+
+def test_dense_target_by_a_few_atoms():
+    cloud, goal = caps(3, 2, 60, 9)
+    found = interpolate([cloud], [goal[:45]], atoms=5)
+    assert found.w2[0] == pytest.approx(found.quantisation[0], abs=2 * found.w2_atoms[0] + 1e-9)
+    assert found.quantisation[0] < 0.5
+    assert "atoms" in found.limited_by
+    assert np.ptp(quantised(measure(goal, "goal"), 4).masses) < 1e-12
+
+
+def test_certificates_against_independent_computations():
+    x, y = caps(3, 2, 30, 1)
+    assert separating_vector(x, y) is None
+    far = -unit(x.mean(axis=0)) * 0.0 + unit(y - 3 * unit(x.mean(axis=0)))
+    h = separating_vector(x, far)
+    assert h is not None
+    assert (x @ h).min() >= 1 - 1e-9
+    assert (far @ h).max() <= -1 + 1e-9
+    atoms, masses = y[:3], np.array([0.5, 0.3, 0.2])
+    cost = np.arccos(np.clip(x @ atoms.T, -1, 1)) ** 2
+    expected = np.sqrt(ot.emd2(np.full(30, 1 / 30), masses, cost))
+    assert w2(x, np.full(30, 1 / 30), atoms, masses) == pytest.approx(expected, rel=1e-9)
+
+
+def test_perceptron_bound_counts_the_shared_mass():
+    first, second = measure((np.stack([A, B, C]), [0.5, 0.3, 0.2]), "x"), measure((np.stack([A, C]), [0.4, 0.6]), "y")
+    assert shared_mass(first, second) == pytest.approx(0.6)
+    assert perceptron_bound([first, second], [A, B]) == pytest.approx(np.sqrt(0.6) / 2 * np.pi / 2)
+    with pytest.raises(SphereflowError, match="one target point"):
+        perceptron_bound([first], [np.stack([A, B])])
+
+
+def test_training_towards_atoms_descends():
+    sources = [np.stack([A, unit(A + 0.2 * B)]), np.stack([B, unit(B + 0.2 * C)])]
+    targets = [np.stack([C, unit(A + C)]), np.stack([-C, unit(B - C)])]
+    for loss in ("w2", "mmd"):
+        found = train_transformer(sources, targets, 2, loss=loss, steps=20, substeps=2)
+        assert found.losses[-1] < found.losses[0]
+    start = interpolate(sources, targets).schedule[:2]
+    assert len(train_transformer(sources, targets, 9, start=start, steps=10, substeps=2).schedule) == 2
+
+
+CIRCLE = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+NEAR = caps(3, 1, 30, 2)[0]
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "sentence"),
+    [
+        ([A, A], [B, C], "equal measures stay equal"),
+        ([np.stack([A, B]), np.stack([B, A])], [A, C], "equal measures stay equal"),
+        ([A, B], [C, C], "cannot merge"),
+        ([NEAR, unit(NEAR + 1e-7 * np.eye(3)[0])], [A, B], "nearly"),
+        ([np.zeros((0, 3))], [A], r"sources\[0\] is an empty cloud"),
+        ([], [], "sources is empty"),
+        ([2 * A], [B], r"sources\[0\] must be unit vectors"),
+        ([A, B], [C], "2 sources and 1 targets"),
+        ([A], [CIRCLE[0]], "one sphere"),
+        (list(CIRCLE), list(CIRCLE[[1, 0, 2, 3]]), "cyclic order"),
+        (list(CIRCLE), list(CIRCLE[[1, 2, 3, 0]]), "d >= 3"),
+        ([A * np.nan], [B], "finite"),
+        ([np.stack([A, B])], [np.stack([A, B, C])], "cannot divide a point"),
+        (3, [A], "list of measures"),
+    ],
+)
+def test_impossible_requests_are_refused_in_a_sentence(sources, targets, sentence):
+    with pytest.raises(SphereflowError, match=sentence):
+        interpolate(sources, targets)
+
+
+def test_rotation_of_the_circle_is_not_called_a_change_of_order():
+    with pytest.raises(SphereflowError) as caught:
+        interpolate(list(CIRCLE), list(CIRCLE[[1, 2, 3, 0]]))
+    assert "another order" not in str(caught.value)
