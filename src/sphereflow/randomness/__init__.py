@@ -1,0 +1,1 @@
+"""Transformers with random weights: noise that all tokens share."""

@@ -1,0 +1,169 @@
+r"""Low temperature and a diffuse cloud: every token follows its own key, $m(x)=Ax/|Ax|$, and overlaps move slowly.
+
+With $s_{11}=1$ and $s(r)=E\langle n_A(x),n_A(y)\rangle$ the overlap of two tokens has drift
+$\frac1d(d-2+r^2)s(r)-\frac{d-1}dr$ and bracket $\frac2d(1-r^2)(1-rs(r))$. On the clock $\tau=d\,\theta$, for large d,
+$$du=-a\,u(1-u^2)d\theta+\sqrt2(1-u^2)dB,\qquad a=1+\tfrac12\#\{\text{Gaussian factors of }A\},$$
+that is $dx=(2-a)\tanh x\,d\theta+\sqrt2\,dB$ for $x=\mathrm{artanh}\,u$: for a < 2 the pair aligns up to sign, for
+a = 2 (product weights) x is a Brownian motion and the overlap keeps returning to 0. At finite d the exponent of $1-r$
+per unit of tau is $((d-3)\kappa-(d-1))/d$ with $\kappa=s'(1)=((d-1)/(d-2))^{\#}$.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+from scipy import special
+from scipy.linalg import eigh_tridiagonal, solve_banded
+
+from sphereflow.errors import SphereflowError, real_number, whole_number
+
+Observable = Callable[[np.ndarray], np.ndarray]
+_REACH, _STEPS = 16.0, 400
+
+FACTORS = {"orthogonal": 0, "identity": 0, "gaussian": 1, "product": 2}
+
+
+def image_overlap(r: Float[np.ndarray, "..."] | float, d: int, factors: int) -> Float[np.ndarray, "..."]:
+    r"""$s(r)=E\langle n_A(x),n_A(y)\rangle$: the mean cosine of the images of two vectors of cosine r.
+
+    One Gaussian: $r\frac2d\big(\Gamma(\frac{d+1}2)/\Gamma(\frac d2)\big)^2{}_2F_1(\frac12,\frac12;\frac d2+1;r^2)$.
+    Two: the mean of this over the random cosine of the first images, by quadrature (not its second iterate).
+    """
+    c = np.asarray(r, dtype=float)
+    if factors == 0:
+        return c.copy()
+    if factors == 1:
+        size = 2 / d * np.exp(2 * (special.gammaln((d + 1) / 2) - special.gammaln(d / 2)))
+        return c * size * _hypergeometric(d / 2 + 1, c * c)
+    if factors != 2:
+        raise SphereflowError(f"the law of A has 0, 1 or 2 Gaussian factors, got {factors}.")
+    cosine, weight = _image_cosines(c, d)
+    return np.sum(weight * image_overlap(cosine, d, 1), axis=-1)
+
+
+def _hypergeometric(c: float, z: np.ndarray) -> np.ndarray:
+    r"""${}_2F_1(\frac12,\frac12;c;z)$: scipy's loses it for large c, where the plain series converges at once."""
+    if c < 100:
+        return special.hyp2f1(0.5, 0.5, c, z)
+    term = total = np.ones_like(z)
+    for k in range(40):
+        term = term * (k + 0.5) ** 2 / ((c + k) * (k + 1)) * z
+        total = total + term
+    return total
+
+
+def _image_cosines(c: Float[np.ndarray, "..."], d: int) -> tuple[np.ndarray, np.ndarray]:
+    r"""Nodes and weights for the cosine of $(u, ru+\sqrt{1-r^2}v)$, u and v normal vectors.
+
+    Given $t=|u|/\sqrt{|u|^2+|v_\perp|^2}$, whose square is Beta, and $v_\parallel/\sqrt{\cdot}$, a Student variable.
+    """
+    share, wb = _beta_rule(24, d / 2, (d - 1) / 2)  # |u|^2 / (|u|^2 + |v_perp|^2)
+    # v_par / sqrt(|u|^2 + |v_perp|^2) = k / sqrt(1 - k^2), with (1 + k)/2 a symmetric Beta variable
+    k, wk = _beta_rule(40, d - 0.5, d - 0.5)
+    k = 2 * k - 1
+    joint = (wb[:, None] * wk).ravel()
+    u, across = (np.repeat(np.sqrt(z), len(k)) for z in (share, 1 - share))
+    along = np.tile(k / np.sqrt(1 - k * k), len(share))
+    r = c[..., None]
+    q = np.sqrt(1 - r * r)
+    first, second = r * u + q * along, q * across
+    return first / np.hypot(first, second), joint
+
+
+def _beta_rule(points: int, p: float, q: float) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss nodes and weights for a Beta(p, q) variable, from the Jacobi recurrence: no factor that could overflow."""
+    a, b = q - 1, p - 1  # weight (1-x)^a (1+x)^b on [-1, 1]
+    k = np.arange(points, dtype=float)
+    total = 2 * k + a + b
+    centre = np.empty(points)
+    centre[0] = (b - a) / (a + b + 2)
+    centre[1:] = (b * b - a * a) / (total[1:] * (total[1:] + 2))
+    k, total = k[1:], total[1:]
+    off = 4 * k * (k + a) * (k + b) * (k + a + b) / (total**2 * (total + 1) * (total - 1))
+    off[0] = 4 * (1 + a) * (1 + b) / ((2 + a + b) ** 2 * (3 + a + b))
+    nodes, vectors = eigh_tridiagonal(centre, np.sqrt(off))
+    return (1 + nodes) / 2, vectors[0] ** 2
+
+
+def slope_at_one(d: int, factors: int) -> float:
+    r"""$\kappa=s'(1)=((d-1)/(d-2))^{\#}$."""
+    whole_number("d", d, least=3)
+    return ((d - 1) / (d - 2)) ** factors
+
+
+def lyapunov_exponent(d: int, factors: int) -> float:
+    r"""$\frac{d}{d\tau}E\log(1-r)\to\frac{(d-3)\kappa-(d-1)}d$ as the two tokens meet."""
+    return ((d - 3) * slope_at_one(d, factors) - (d - 1)) / d
+
+
+def coefficient(factors: int) -> float:
+    """a = 1 + factors / 2, the strength of the pull to zero overlap in the limit equation."""
+    return 1 + factors / 2
+
+
+def aligned_probability(start: float, a: float) -> float:
+    r"""$P(u\to+1)$ for a < 2, from the scale function $\int\cosh^{-(2-a)}$; $\frac12+\arcsin(u_0)/\pi$ at a = 1."""
+    real_number("start", start, least=-1, most=1)
+    real_number("a", a, above=0, most=2)
+    if a == 2:
+        raise SphereflowError("at a = 2 the overlap keeps returning to zero: it has no limit.")
+    if abs(start) == 1:
+        return (1 + start) / 2
+    # cosh^{-p} in u = tanh x is (1-u^2)^{p/2-1} du: a Beta law on (1+u)/2.
+    power = (2 - a) / 2
+    return float(special.betainc(power, power, (1 + start) / 2))
+
+
+def limit_moment(
+    theta: float, a: float, observable: Observable = np.square, start: float = 0.0, *, cells: int = 1600
+) -> float:
+    r"""$E\,\varphi(x(\theta))$, $\varphi$ even, for $dx=(2-a)\tanh x\,d\theta+\sqrt2dB$; $\varphi=x^2$ unless given."""
+    x = np.linspace(0, _REACH, cells + 1)
+    return _backward(x, (2 - a) * np.tanh(x), np.full_like(x, 2.0), theta, observable, abs(start))
+
+
+def finite_moment(
+    theta: float, d: int, factors: int, observable: Observable = np.square, start: float = 0.0, *, cells: int = 1600
+) -> float:
+    r"""The same at finite d on the clock $\tau=d\,\theta$, from the exact s(r)."""
+    x = np.linspace(0, _REACH, cells + 1)
+    r, hidden = np.tanh(x), 1 / np.cosh(x) ** 2  # 1 - r^2, without cancellation
+    gap = hidden / (1 + r)
+    # lag = r - s(r) is of order 1 - r^2; close to r = 1 it is taken from the slope there.
+    near = gap < 1e-5
+    lag = np.where(near, (slope_at_one(d, factors) - 1) * gap, r - image_overlap(np.where(near, 0.5, r), d, factors))
+    miss = hidden + r * lag  # 1 - r s
+    pull = (d - 2 + r * r) * (r - lag) - (d - 1) * r
+    pull = np.where(near, -((d - 2 + r * r) * lag + r * hidden), pull)
+    bracket = 2 * miss / hidden
+    return _backward(x, pull / hidden + r * bracket, bracket, theta, observable, abs(start))
+
+
+def _backward(
+    x: Float[np.ndarray, "m"],
+    drift: Float[np.ndarray, "m"],
+    bracket: Float[np.ndarray, "m"],
+    theta: float,
+    observable: Observable,
+    start: float,
+) -> float:
+    r"""$E\varphi(x(\theta))$ from $\partial_tu=\mathrm{drift}\,u'+\frac12\mathrm{bracket}\,u''$ by Crank-Nicolson.
+
+    The far end moves with the drift alone: it is many standard deviations away from where the answer is read.
+    """
+    h, dt = x[1], theta / _STEPS
+    side, push = bracket / (2 * h * h), drift / (2 * h)
+    lower, main, upper = side - push, -2 * side, side + push
+    lower[0], upper[0] = 0.0, 2 * side[0]
+    lower[-1], main[-1], upper[-1] = -drift[-1] / h, drift[-1] / h, 0.0
+    values = np.asarray(observable(x), dtype=float)
+    bands = np.zeros((3, len(x)))
+    bands[0, 1:], bands[1], bands[2, :-1] = -dt / 2 * upper[:-1], 1 - dt / 2 * main, -dt / 2 * lower[1:]
+    for _ in range(_STEPS):
+        moved = main * values
+        moved[:-1] += upper[:-1] * values[1:]
+        moved[1:] += lower[1:] * values[:-1]
+        values = solve_banded((1, 1), bands, values + dt / 2 * moved)
+    return float(np.interp(start, x, values))

@@ -1,0 +1,96 @@
+r"""Numbers with error bars, from independent realisations of one random system.
+
+$$\hat\mu=\frac1R\sum_r z_r,\qquad \mathrm{error}=\sqrt{\frac{1}{R(R-1)}\sum_r(z_r-\hat\mu)^2}.$$
+
+The realisation is always the first axis. A Lyapunov exponent is the mean over realisations of the growth of a
+logarithm per unit of time; as the growth has independent increments, its two ends carry all the information.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from sphereflow.errors import SphereflowError
+from sphereflow.shapes import AnyArray
+
+
+class Estimate(NamedTuple):
+    """A value and its standard error, arrays of one shape (or two numbers)."""
+
+    value: Float[np.ndarray, "..."]
+    error: Float[np.ndarray, "..."]
+
+    def __str__(self) -> str:
+        pairs = zip(np.ravel(self.value), np.ravel(self.error), strict=True)
+        return ", ".join(f"{value:.4g} +- {error:.1g}" for value, error in pairs)
+
+    def agrees(self, target: object, sigmas: float = 3.0, slack: float = 0.0) -> bool:
+        """Whether every value is within `sigmas` standard errors, plus `slack`, of the target."""
+        gap = np.abs(self.value - np.asarray(target, dtype=float))
+        return bool(np.all(gap <= sigmas * self.error + slack))
+
+
+def mean(samples: Float[AnyArray, "R ..."]) -> Estimate:
+    """Mean over the first axis and its standard error."""
+    z = np.asarray(samples, dtype=float)
+    if z.shape[0] < 2:
+        raise SphereflowError(f"an error bar needs at least 2 realisations, got {z.shape[0]}.")
+    return Estimate(z.mean(axis=0), z.std(axis=0, ddof=1) / np.sqrt(z.shape[0]))
+
+
+def growth_rate(logs: Float[AnyArray, "R T ..."], times: Float[AnyArray, "T"], after: float = 0.0) -> Estimate:
+    r"""$E[\log z(t_1)-\log z(t_0)]/(t_1-t_0)$ from the first time not before `after` to the last: a Lyapunov exponent.
+
+    This is the growth of the typical size, not of the mean size: $E\log z$ and $\log E z$ have different rates.
+    """
+    t = np.asarray(times, dtype=float)
+    kept = np.flatnonzero(t >= after)
+    if kept.size < 2:
+        raise SphereflowError(f"a growth rate needs two times not before {after:g}, the last one is {t[-1]:g}.")
+    first, last = kept[0], kept[-1]
+    z = np.asarray(logs, dtype=float)
+    return mean((z[:, last] - z[:, first]) / (t[last] - t[first]))
+
+
+def fraction(hits: Float[AnyArray, "R"] | AnyArray) -> Estimate:
+    """The share of realisations where something happened; the error bar never vanishes (one pseudo-count each way)."""
+    happened = np.asarray(hits, dtype=bool)
+    total = happened.shape[0]
+    share = happened.mean(axis=0)
+    softened = (happened.sum(axis=0) + 1) / (total + 2)
+    return Estimate(np.asarray(share, dtype=float), np.sqrt(softened * (1 - softened) / total))
+
+
+def order(steps: Float[AnyArray, "S"], errors: Estimate) -> Estimate:
+    r"""Slope of $\log|\mathrm{error}|$ against $\log h$, weighted by the error bars: the measured order.
+
+    An error known without noise has the error bar 0; then all points weigh the same and the bar is the fit's.
+    """
+    x = np.log(np.asarray(steps, dtype=float))
+    size = np.abs(np.asarray(errors.value, dtype=float))
+    bars = np.asarray(errors.error, dtype=float) / size
+    noisy = bool(np.any(bars > 0))
+    return _line(x, np.log(size), np.maximum(bars, 1e-12) if noisy else np.ones_like(x), scale=not noisy)[1]
+
+
+def extrapolate(steps: Float[AnyArray, "S"], values: Estimate, power: float = 1.0) -> Estimate:
+    r"""The value at step 0 of $v_0+v_1h^p$, weighted by the error bars (Richardson with noise)."""
+    x = np.asarray(steps, dtype=float) ** power
+    return _line(x, np.asarray(values.value, dtype=float), np.asarray(values.error, dtype=float), scale=False)[0]
+
+
+def _line(x: np.ndarray, y: np.ndarray, bars: np.ndarray, scale: bool) -> tuple[Estimate, Estimate]:
+    """(intercept, slope) of a weighted straight line; `scale` takes the noise from the residuals instead."""
+    weights = 1 / bars**2
+    design = np.stack([np.ones_like(x), x], axis=1)
+    covariance = np.linalg.inv(design.T * weights @ design)
+    best = covariance @ (design.T * weights @ y)
+    if scale:
+        free = max(len(x) - 2, 1)
+        covariance = covariance * np.sum(weights * (y - design @ best) ** 2) / free
+    deviation = np.sqrt(np.diag(covariance))
+    pairs = [Estimate(np.asarray(v), np.asarray(e)) for v, e in zip(best, deviation, strict=True)]
+    return pairs[0], pairs[1]

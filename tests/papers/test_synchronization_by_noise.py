@@ -1,0 +1,81 @@
+"""The paper's claims come out as expected, and the known mistakes are caught by them."""
+
+import numpy as np
+import pytest
+
+from sphereflow.claims import Run
+from sphereflow.papers import load
+from sphereflow.papers.synchronization_by_noise import attention, depth, energies, meeting, quadratic_form
+from sphereflow.randomness.synchronisation import run_network
+
+PAPER = load("synchronization-by-noise")
+
+
+@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
+def test_claim(claim):
+    measurement = claim.measure(Run())
+    assert measurement.verdict == "holds", measurement
+
+
+@pytest.mark.parametrize("figure", [f for f in PAPER.figures if "quick" in f.presets], ids=lambda figure: figure.id)
+def test_figure_is_drawn(figure):
+    drawn = figure.draw(Run())
+    drawn.canvas.draw()
+    assert drawn.axes
+
+
+@pytest.mark.parametrize("factor", [-1.0, 10.0], ids=["sign", "root of h"])
+def test_attention_of_the_wrong_sign_or_size_is_caught(monkeypatch, factor):
+    def wrong(field, x, *, strength, **options):
+        return run_network(field, x, strength=factor * strength, **options)
+
+    monkeypatch.setattr(attention, "run_network", wrong)
+    attention.pair_rates.cache_clear()
+    try:
+        assert attention.attention_shifts(Run()).verdict == "fails"
+        assert attention.threshold(Run()).verdict == "fails"
+    finally:
+        attention.pair_rates.cache_clear()
+
+
+def test_noise_of_its_own_for_every_token_is_caught(monkeypatch):
+    """Token k of each cloud is taken from a realisation k places on: no two have met the same noise."""
+    frames = meeting.one_path(True, 0)
+    alone = np.stack([np.roll(frames[:, :, k], k, axis=1) for k in range(frames.shape[2])], axis=2)
+    monkeypatch.setattr(meeting, "one_path", lambda quick, seed: alone)
+    assert meeting.one_path_meets(Run()).verdict == "fails"
+
+
+def test_a_lost_part_of_the_noise_is_caught(monkeypatch):
+    def weaker(field, x, **options):
+        return run_network(type(field)(float(field.constant) * 0.8, float(field.linear)), x, **options)
+
+    monkeypatch.setattr(energies, "run_network", weaker)
+    energies.cloud_energies.cache_clear()
+    try:
+        assert energies.energy_with_attention(Run()).verdict == "fails"
+    finally:
+        energies.cloud_energies.cache_clear()
+
+
+def test_fresh_weights_for_the_deeper_network_are_caught(monkeypatch):
+    right = depth.coupled(1.0, 0.7, True, 0)
+
+    def uncoupled(*request):
+        depths, final = right
+        return depths, np.concatenate([np.roll(final[:1], 1, axis=1), final[1:]])
+
+    monkeypatch.setattr(depth, "coupled", uncoupled)
+    assert depth.strong_order(Run()).verdict == "fails"
+
+
+def test_merging_is_not_quadratic_in_the_forcing(monkeypatch):
+    monkeypatch.setattr(quadratic_form, "merging_rate", lambda d, forcing: forcing**2 * (d - 1) / 2)
+    assert quadratic_form.two_stages(Run()).verdict == "fails"
+
+
+def test_formulas_convert():
+    from latex2mathml.converter import convert
+
+    for claim in PAPER.claims:
+        assert "<math" in convert(claim.formula)
