@@ -79,3 +79,9 @@ def activation(name: str, s: Float[Array, "..."]) -> Float[Array, "..."]:
 def primitive(name: str, s: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""$\varphi(s)$ with $\varphi' = 2\sigma$, by name."""
     return _TABLE[one_of("activation", name, ACTIVATIONS)][1](s)
+
+
+def slope(name: str, s: Float[Array, "..."]) -> Float[Array, "..."]:
+    r"""$\sigma'(s)$ by name; at a kink the value from the left."""
+    sigma = _TABLE[one_of("activation", name, ACTIVATIONS)][0]
+    return jax.jvp(sigma, (s,), (jnp.ones_like(s),))[1]

@@ -1,0 +1,117 @@
+"""`sphereflow landscape`: the global minimiser or maximiser of attention plus perceptron, with a certificate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from sphereflow.landscape import CriticalPoint, Problem
+
+_FILES = ("landscape.json", "atoms.csv", "landscape.png")
+_MOST_LINES, _MOST_COLUMNS = 40, 5
+
+
+def command(
+    beta: Annotated[float, typer.Option(help="Inverse temperature.")] = 5.0,
+    neurons: Annotated[
+        int | None, typer.Option(help="Number of random neurons; as many as the dimension by default.")
+    ] = None,
+    activation: Annotated[
+        str, typer.Option(metavar="NAME", help="relu, leaky_relu, linear, gelu, tanh or softplus.")
+    ] = "relu",
+    weights: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON with outer, inner and optionally bias, or CSV rows outer, inner..."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random weights.")] = 0,
+    scale: Annotated[float, typer.Option(help="Standard deviation of the random outer weights.")] = 1.0,
+    d: Annotated[int, typer.Option("--d", help="Dimension of the random weights: 2 is the circle, 3 is S^2.")] = 2,
+    kernel: Annotated[
+        str, typer.Option(metavar="peak|raw", help="Kernel e^(beta(x.y-1)) or e^(beta x.y); weights belong to it.")
+    ] = "peak",
+    sign: Annotated[str, typer.Option(metavar="minimise|maximise")] = "minimise",
+    nodes: Annotated[
+        int | None, typer.Option(help="Nodes of the first grid; the result does not depend on it.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for landscape.json, atoms.csv and landscape.png.")
+    ] = None,
+) -> None:
+    """Atoms, masses, energy, duality gap and Hessian of the best measure under attention plus perceptron."""
+    from sphereflow import landscape
+    from sphereflow.errors import SphereflowError, one_of
+    from sphereflow.pictures import rendered
+    from sphereflow.saving import writable_folder, write_into
+
+    one_of("--sign", sign, ("minimise", "maximise"))
+    if out is not None:
+        writable_folder(out, _FILES)
+    if weights is not None:
+        if neurons is not None:
+            raise SphereflowError("--weights gives the neurons: leave out --neurons, or --weights.")
+        problem = landscape.Problem(beta, **_read(weights), activation=activation, kernel_scale=kernel)
+    else:
+        problem = landscape.Problem.random(
+            beta, d, neurons, seed=seed, scale=scale, activation=activation, kernel_scale=kernel
+        )
+    found = (landscape.minimise if sign == "minimise" else landscape.maximise)(problem, nodes)
+    _print(problem, found)
+    if out is not None:
+        write_into(out, {
+            "landscape.json": found.to_json().encode(),
+            "atoms.csv": found.to_csv().encode(),
+            "landscape.png": rendered(found.plot(), "png"),
+        })  # fmt: skip
+        print(f"written: {out}")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Weights from a JSON object with outer, inner, bias, or from CSV rows: outer weight, then the inner weights."""
+    from sphereflow.errors import SphereflowError
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not a text file"
+        raise SphereflowError(f"cannot read the weights from {path}: {reason}.") from None
+    wanted = "a JSON object with 'outer' and 'inner', or CSV rows: outer weight, then the inner weights"
+    try:
+        if path.suffix.lower() == ".json":
+            told = json.loads(text)
+            return {"outer": told["outer"], "inner": told["inner"], "bias": told.get("bias")}
+        lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "outer"))]
+        rows = [[float(x) for x in line.split(",")] for line in lines]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise SphereflowError(f"the weights in {path} must be {wanted}.") from None
+    if not rows or len({len(row) for row in rows}) != 1:
+        raise SphereflowError(f"the weights in {path} must be {wanted}, all rows of the same length.")
+    return {"outer": [row[0] for row in rows], "inner": [row[1:] for row in rows], "bias": None}
+
+
+def _print(problem: Problem, found: CriticalPoint) -> None:
+    """A table of the atoms and the numbers that say what they are; at most 80 columns."""
+    told = {"atoms": "atoms", "density": "density (atoms below: one quadrature of it)", "rings": "ring, as points"}
+    told["unresolved"] = "unresolved: positions are not refined"
+    print(repr(problem))
+    columns = found.columns()
+    if len(columns) > _MOST_COLUMNS:  # a point of a sphere in high dimension: its first coordinates and its mass
+        columns = dict(list(columns.items())[: _MOST_COLUMNS - 1]) | {"mass": found.masses}
+    print("  ".join(f"{name:>14}" for name in columns))
+    shown = range(min(len(found), _MOST_LINES))
+    for i in shown:
+        print("  ".join(f"{float(column[i]):14.9f}" for column in columns.values()))
+    if len(found) > len(shown):
+        print(f"... and {len(found) - len(shown)} more")
+    what = "rings" if found.rings else "atoms"
+    print(f"kind                         {told[found.kind]}")
+    print(f"{what:<29}{len(found)}")
+    print(f"energy                       {found.energy:.12g}")
+    print(f"gap (proved)                 {found.gap:.2e}")
+    print(f"smallest Hessian eigenvalue  {found.spectrum[0]:.6e}")
+    print(f"strict second-order margin   {found.margin:.6e}")
+    if found.note:
+        print(found.note)

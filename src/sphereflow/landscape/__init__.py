@@ -1,0 +1,17 @@
+"""The landscape of attention plus perceptron: certified global minimisers, maximisers, flows and basins."""
+
+from sphereflow.landscape.basins import Basins as Basins
+from sphereflow.landscape.basins import basins as basins
+from sphereflow.landscape.flows import WeightedFlow as WeightedFlow
+from sphereflow.landscape.flows import dynamics as dynamics
+from sphereflow.landscape.flows import flow as flow
+from sphereflow.landscape.flows import weighted_flow as weighted_flow
+from sphereflow.landscape.measures import energy as energy
+from sphereflow.landscape.measures import field as field
+from sphereflow.landscape.measures import first_variation as first_variation
+from sphereflow.landscape.measures import hessian as hessian
+from sphereflow.landscape.problem import Problem as Problem
+from sphereflow.landscape.result import CriticalPoint as CriticalPoint
+from sphereflow.landscape.solve import inspect as inspect
+from sphereflow.landscape.solve import maximise as maximise
+from sphereflow.landscape.solve import minimise as minimise

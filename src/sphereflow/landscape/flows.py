@@ -1,0 +1,136 @@
+r"""Particles that climb or descend the landscape, with equal or with changing masses.
+
+$$\dot x_i=\pm\mathcal V[\mu](x_i),\qquad \dot m_i=\pm r\,m_i\Big(g(x_i)-\int g\,d\mu\Big),\qquad
+  \dot{\mathsf E}=\pm\Big(\int|\mathcal V|^2d\mu+r\operatorname{Var}_\mu g\Big).$$
+
+Plus is the ascent (attention attracts, the usual sign of a Transformer), minus the descent. With rate r = 0 masses stay
+equal; with r > 0 they flow to where the first variation is better, which equal particles cannot do. The normalised flow
+divides the attraction by its partition function; it is not a gradient flow of the energy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from sphereflow.dynamics import SA, USA, Dynamics, Perceptron
+from sphereflow.dynamics.base import Space as Geometry
+from sphereflow.errors import SphereflowError, one_of, real_number
+from sphereflow.evolve import Trajectory, evolve
+from sphereflow.landscape.problem import Problem
+from sphereflow.landscape.sphere_space import SphereSpace
+from sphereflow.landscape.validate import given_atoms
+from sphereflow.sphere import normalise, project
+
+SIGNS = ("ascent", "descent")
+
+
+def dynamics(problem: Problem, sign: str = "descent", *, normalised: bool = False) -> Dynamics:
+    """The vector field of equal particles, to be used with `evolve` and everything that belongs to it."""
+    one_of("sign", sign, SIGNS)
+    attention = SA(problem.beta) if normalised else USA(problem.beta, kernel_scale=problem.kernel_scale)
+    climbing = attention + problem.perceptron
+    return climbing if sign == "ascent" else -climbing
+
+
+def flow(
+    problem: Problem, x0: Any, t1: float, *, sign: str = "descent", normalised: bool = False, **options: Any
+) -> Trajectory:
+    """Equal particles from x0, shape (n, d), to time t1; options as for `evolve`.
+
+    Time is that of the convention: t in the peak convention is e^beta times t in the raw one.
+    """
+    return evolve(dynamics(problem, sign, normalised=normalised), x0, t1, **({"tol": 1e-10} | options))
+
+
+class Particles(Dynamics):
+    """Positions and logarithms of masses as rows (x, log m) in R^{d+1}; positions count by their direction only.
+
+    All four flows are one program: `direction` is +1 or -1, `rate` that of the masses, and the attraction is divided by
+    the partition function to the power `normalised`, 0 or 1.
+    """
+
+    beta: Float[Array, ""]
+    perceptron: Perceptron
+    direction: Float[Array, ""]
+    rate: Float[Array, ""]
+    normalised: Float[Array, ""]
+
+    space: ClassVar[Geometry] = "euclidean"
+
+    def field(self, t: Float[Array, ""], x: Float[Array, "n e"]) -> Float[Array, "n e"]:
+        points, masses = normalise(x[:, :-1]), jax.nn.softmax(x[:, -1])
+        kernel = jnp.exp(self.beta * (points @ points.T - 1))
+        partition = kernel @ masses
+        pull = (kernel * masses) @ points / partition[:, None] ** self.normalised
+        velocity = project(points, pull) + self.perceptron.field(t, points)
+        variation = partition / self.beta + self.perceptron.potential(points) / 2
+        growth = self.rate * (variation - masses @ variation)
+        return self.direction * jnp.concatenate([velocity, growth[:, None]], axis=1)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedFlow:
+    """Positions (T, n, d) and masses (T, n) at times `ts`, with the energy at each."""
+
+    problem: Problem
+    ts: Float[np.ndarray, "T"]
+    positions: Float[np.ndarray, "T n d"]
+    masses: Float[np.ndarray, "T n"]
+    steps: int
+
+    @cached_property
+    def energy(self) -> Float[np.ndarray, "T"]:
+        """E at each saved time."""
+        space = SphereSpace(self.problem.converted("peak"))
+        frames, n, d = self.positions.shape
+        potential = space.half_potential(self.positions.reshape(-1, d)).value.reshape(frames, n)
+        pairs = np.array([m @ space.kernel(x, x) @ m for x, m in zip(self.positions, self.masses, strict=True)])
+        centred = pairs / 2 + np.sum(self.masses * potential, axis=1)
+        return self.problem.factor * (1 / (2 * self.problem.beta) + centred)
+
+    def __repr__(self) -> str:
+        return (
+            f"<WeightedFlow: {self.masses.shape[1]} particles, t = {self.ts[0]:g} to {self.ts[-1]:g}, "
+            f"energy {self.energy[0]:.8g} to {self.energy[-1]:.8g}>"
+        )
+
+
+def weighted_flow(
+    problem: Problem,
+    x0: Any,
+    t1: float,
+    masses: Any = None,
+    *,
+    sign: str = "descent",
+    rate: float = 1.0,
+    normalised: bool = False,
+    **options: Any,
+) -> WeightedFlow:
+    """Particles whose masses change too; the energy is monotone and reaches masses that equal particles cannot."""
+    one_of("sign", sign, SIGNS)
+    real_number("rate", rate, least=0)
+    if normalised and rate > 0:
+        raise SphereflowError("the normalised flow has no energy for masses to follow: set rate=0.")
+    start = given_atoms(problem.d, x0, masses)
+    # The normalised flow knows no convention of the kernel, and its weights are taken as they are.
+    seen = problem if normalised else problem.converted("peak")
+    direction, speed = 1.0 if sign == "ascent" else -1.0, 1.0 if normalised else problem.factor
+    numbers = (jnp.asarray(float(value)) for value in (direction, rate, normalised))
+    model = Particles(jnp.asarray(seen.beta), seen.perceptron, *numbers)
+    rows = np.concatenate([start.points, np.log(start.masses)[:, None]], axis=1)
+    # Raw time runs e^beta times faster than the peak time in which the flow is computed.
+    options = {"tol": 1e-10} | options
+    if "saveat" in options and not isinstance(options["saveat"], int):
+        options["saveat"] = np.asarray(options["saveat"]) * speed
+    run = evolve(model, rows, t1 * speed, **options)
+    states = np.asarray(run.xs)
+    points = states[..., :-1] / np.linalg.norm(states[..., :-1], axis=-1, keepdims=True)
+    weights = np.exp(states[..., -1] - states[..., -1].max(axis=-1, keepdims=True))
+    return WeightedFlow(problem, run.ts / speed, points, weights / weights.sum(axis=-1, keepdims=True), run.steps)

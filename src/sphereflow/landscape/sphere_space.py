@@ -1,0 +1,174 @@
+r"""Atoms on the sphere $S^{d-1}$: kernel, potential and geodesics in tangent frames.
+
+With $T_x$ an orthonormal frame of the tangent space at x and $k=e^{\beta(\langle x,y\rangle-1)}$,
+
+$$\nabla_xk/\beta=k\,T_x^\top y,\qquad
+  \nabla^2_xk/\beta=k\,(\beta\,T_x^\top yy^\top T_x-\langle x,y\rangle I),\qquad
+  \nabla_x\nabla_yk/\beta=k\,T_x^\top(I+\beta\,yx^\top)T_y .$$
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from sphereflow import sphere
+from sphereflow.errors import SphereflowError
+from sphereflow.landscape.potential import respond
+from sphereflow.landscape.space import Atoms, Cells, Jet, Space
+
+
+def frames(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d p"]:
+    """Orthonormal tangent frames, p = d - 1; on the circle the direction of growing angle."""
+    if x.shape[1] == 2:
+        return np.stack([-x[:, 1], x[:, 0]], axis=1)[:, :, None]
+    # The reflection that takes x to -+e_1 is orthogonal: its other columns are tangent at x.
+    mirror = x.copy()
+    mirror[:, 0] += np.where(x[:, 0] >= 0, 1.0, -1.0)
+    mirror /= np.linalg.norm(mirror, axis=1, keepdims=True)
+    full = np.eye(x.shape[1]) - 2 * mirror[:, :, None] * mirror[:, None, :]
+    return full[:, :, 1:]
+
+
+@dataclass(frozen=True, eq=False)
+class SphereSpace(Space):
+    """Points are unit vectors of R^d, one per row."""
+
+    @property
+    def p(self) -> int:
+        return self.problem.d - 1
+
+    def grid(self, nodes: int) -> Float[np.ndarray, "n d"]:
+        if self.problem.d == 2:
+            return np.asarray(sphere.circle_grid(nodes))
+        if self.problem.d == 3:
+            return np.asarray(sphere.fibonacci(nodes))
+        raise SphereflowError(
+            f"a grid of the sphere exists for d=2 and d=3, got d={self.problem.d}; in higher dimension inner weights "
+            "along one axis can be solved, and particle flows run in any d."
+        )
+
+    def spacing(self, nodes: int) -> float:
+        return 2 * np.pi / nodes if self.problem.d == 2 else float(np.sqrt(4 * np.pi / nodes))
+
+    def arguments(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n J"]:
+        return points @ self.problem.inner.T + self.problem.bias
+
+    def half_potential(self, points: Float[np.ndarray, "n d"]) -> Jet:
+        inner, outer = self.problem.inner, self.problem.outer
+        plain = points @ inner.T
+        response = respond(self.problem.activation, plain + self.problem.bias)
+        along = np.einsum("ndp,jd->njp", frames(points), inner)
+        bend = np.einsum("nj,njp,njq->npq", response.slope * outer, along, along)
+        pull = (response.value * plain) @ outer
+        return Jet(
+            response.primitive @ outer,
+            np.einsum("nj,njp->np", response.value * outer, along),
+            bend - pull[:, None, None] * np.eye(self.p),
+        )
+
+    def kernel(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "n k"]:
+        return np.expm1(self.beta * (x @ y.T - 1)) / self.beta
+
+    def _peak(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        inner = x @ y.T
+        return inner, np.exp(self.beta * (inner - 1))
+
+    def kernel_slope(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "n p k"]:
+        return self._peak(x, y)[1][:, None, :] * np.einsum("ndp,kd->npk", frames(x), y)
+
+    def kernel_bend(self, x: Float[np.ndarray, "n d"], atoms: Atoms) -> Float[np.ndarray, "n p p"]:
+        inner, peak = self._peak(x, atoms.points)
+        along = np.einsum("ndp,kd->npk", frames(x), atoms.points)
+        weights = peak * atoms.masses
+        turning = np.sum(weights * inner, axis=1)
+        return self.beta * (along * weights[:, None, :]) @ along.transpose(0, 2, 1) - turning[:, None, None] * np.eye(
+            self.p
+        )
+
+    def kernel_cross(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "n p k p"]:
+        at_x, at_y = frames(x), frames(y)
+        plain = np.einsum("ndp,kdq->npkq", at_x, at_y)
+        # One frame against the other point, in each order.
+        left, right = np.einsum("ndp,kd->npk", at_x, y), np.einsum("kdq,nd->nkq", at_y, x)
+        mixed = left[:, :, :, None] * right[:, None, :, :]
+        return self._peak(x, y)[1][:, None, :, None] * (plain + self.beta * mixed)
+
+    def move(self, points: Float[np.ndarray, "n d"], steps: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n d"]:
+        tangent = np.einsum("ndp,np->nd", frames(points), steps)
+        length = np.linalg.norm(tangent, axis=1, keepdims=True)
+        return self.place(np.cos(length) * points + np.sinc(length / np.pi) * tangent)
+
+    def place(self, coordinates: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        return _unit(coordinates)
+
+    def ambient(
+        self, coordinates: Float[np.ndarray, "n d"], slope: Float[np.ndarray, "n p"]
+    ) -> Float[np.ndarray, "n d"]:
+        tangent = np.einsum("ndp,np->nd", frames(_unit(coordinates)), slope)
+        return tangent / np.linalg.norm(coordinates, axis=1, keepdims=True)
+
+    def distance(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "n k"]:
+        chords = np.linalg.norm(x[:, None, :] - y[None, :, :], axis=2)
+        return 2 * np.arcsin(np.minimum(chords / 2, 1.0))
+
+    def cells(self, nodes: int) -> Cells:
+        return Arcs.cover(nodes) if self.problem.d == 2 else Triangles.cover(nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class Arcs(Cells):
+    """Arcs of the circle, by angle and half length."""
+
+    angles: Float[np.ndarray, "n"]
+    radii: Float[np.ndarray, "n"]
+
+    @classmethod
+    def cover(cls, count: int) -> Arcs:
+        return cls(2 * np.pi * np.arange(count) / count, np.full(count, np.pi / count))
+
+    @property
+    def centres(self) -> Float[np.ndarray, "n 2"]:  # type: ignore[override]
+        return np.stack([np.cos(self.angles), np.sin(self.angles)], axis=1)
+
+    def split(self, chosen: np.ndarray) -> Arcs:
+        half = self.radii[chosen] / 2
+        angles = self.angles[chosen]
+        return Arcs(np.concatenate([angles - half, angles + half]), np.concatenate([half, half]))
+
+
+@dataclass(frozen=True, eq=False)
+class Triangles(Cells):
+    """Triangles of the sphere S^2 by their corners, each inside the ball about its centre through its far corner."""
+
+    corners: Float[np.ndarray, "n 3 3"]
+
+    @classmethod
+    def cover(cls, count: int) -> Triangles:
+        """The octahedron, with faces split in four until there are about this many."""
+        signs = np.array([[a, b, c] for a in (1, -1) for b in (1, -1) for c in (1, -1)], dtype=float)
+        cells = cls(signs[:, :, None] * np.eye(3))
+        while len(cells.corners) < count:
+            cells = cells.split(np.arange(len(cells.corners)))
+        return cells
+
+    @property
+    def centres(self) -> Float[np.ndarray, "n 3"]:  # type: ignore[override]
+        return _unit(self.corners.sum(axis=1))
+
+    @property
+    def radii(self) -> Float[np.ndarray, "n"]:  # type: ignore[override]
+        chords = np.linalg.norm(self.corners - self.centres[:, None, :], axis=2).max(axis=1)
+        return 2 * np.arcsin(np.minimum(chords / 2, 1.0))
+
+    def split(self, chosen: np.ndarray) -> Triangles:
+        a, b, c = np.moveaxis(self.corners[chosen], 1, 0)
+        ab, bc, ca = _unit(a + b), _unit(b + c), _unit(c + a)
+        parts = [(a, ab, ca), (b, bc, ab), (c, ca, bc), (ab, bc, ca)]
+        return Triangles(np.concatenate([np.stack(part, axis=1) for part in parts]))
+
+
+def _unit(x: np.ndarray) -> np.ndarray:
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
