@@ -1,0 +1,105 @@
+r"""Modes of the density estimate beside the clusters that attention forms, on the circle.
+
+Uniform tokens are noise with spectrum $I_k(\beta)^2$ in the density estimate with kernel $e^{\beta(\cos-1)}$; as a
+Gaussian field it has (Rice)
+
+$$N_0=\sqrt{\frac{\sum_kk^4I_k^2}{\sum_kk^2I_k^2}}\ \longrightarrow\ \sqrt{3\beta/2}$$
+
+modes. Self-attention amplifies its k-th harmonic at rate $\lambda_k=k^2I_k/(\beta I_0)$, so that while the motion is
+linear there are $N(t)$ modes, the same ratio with $I_k^2e^{2\lambda_kt}$; the fastest harmonic has
+$k\approx\sqrt{2\beta}$.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import ive
+
+from sphereflow.dynamics import SA
+from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.evolve import Status, evolve
+from sphereflow.modes.find import find_modes
+from sphereflow.modes.monte_carlo import Estimate
+from sphereflow.observables import cluster_count
+from sphereflow.sphere import from_angles, to_angles
+
+# Runs are evolved together up to this many pairs of tokens: small enough for one compiled call from start to end.
+_PAIRS = 1 << 18
+
+
+def circle_modes(beta: float, t: float = 0.0) -> float:
+    """N(t): expected modes for many uniform tokens, after attention has acted for a (short) time t."""
+    beta = real_number("beta", beta, above=0)
+    k = np.arange(1, math.ceil(12 * math.sqrt(beta)) + 40)
+    bessel = ive(k, beta) / ive(0, beta)
+    growth = 2 * k**2 * bessel / beta * t
+    power = k**2.0 * bessel**2 * np.exp(growth - growth.max())
+    return float(np.sqrt(np.sum(k**2 * power) / np.sum(power)))
+
+
+def fastest_harmonic(beta: float) -> int:
+    """The k with the largest rate k^2 I_k(beta) / (beta I_0(beta)), near sqrt(2 beta)."""
+    k = np.arange(1, math.ceil(4 * math.sqrt(beta)) + 10)
+    return int(k[np.argmax(k**2 * ive(k, beta))])
+
+
+@dataclass(frozen=True, eq=False)
+class SideBySide:
+    """Along runs of attention from uniform tokens: modes of the density estimate, and clusters, at each time."""
+
+    beta: float
+    times: Float[np.ndarray, "t"]
+    angles: Float[np.ndarray, "t runs n"]
+    modes: Int[np.ndarray, "t runs"]
+    clusters: Int[np.ndarray, "t runs"]
+    certain: bool
+
+    def mean_modes(self, index: int) -> Estimate:
+        return Estimate.of(self.modes[index])
+
+    def mean_clusters(self, index: int) -> Estimate:
+        return Estimate.of(self.clusters[index])
+
+
+def modes_and_clusters(
+    n: int, beta: float, runs: int, times: Float[np.ndarray, "t"], *, seed: int = 0, closeness: float = 0.25,
+    tol: float = 1e-5, dt: float | None = None,
+) -> SideBySide:  # fmt: skip
+    """Evolve uniform tokens under self-attention and count both, at each of the times.
+
+    Tokens are in one cluster when a chain of them has steps below `closeness` bandwidths. With `dt` the motion goes in
+    fixed Euler steps, the layers of a Transformer, instead of keeping the error below `tol`.
+    """
+    whole_number("n", n)
+    whole_number("runs", runs, least=2)
+    rng = np.random.default_rng(whole_number("seed", seed, least=0))
+    start = from_angles(jnp.asarray(rng.uniform(0, 2 * math.pi, (runs, n))))
+    solver = "tsit5" if dt is None else "euler"
+    at_once = max(_PAIRS // n**2, 1)
+    parts = []
+    for first in range(0, runs, at_once):
+        part = evolve(
+            SA(beta),
+            start[first : first + at_once],
+            saveat=np.asarray(times, dtype=float),
+            tol=tol,
+            solver=solver,
+            dt=dt,
+        )
+        if part.status is not Status.REACHED_END:
+            raise SphereflowError(f"attention did not reach the last time: {part.status.value}")
+        parts.append(np.asarray(part.xs))
+    tokens = np.concatenate(parts, axis=1)
+    angles = np.mod(np.asarray(to_angles(tokens)), 2 * math.pi)
+    found = [find_modes(frame, beta, space="circle") for frame in angles]
+    threshold = math.cos(closeness / math.sqrt(beta))
+    clusters = [[cluster_count(x, threshold) for x in frame] for frame in tokens]
+    return SideBySide(
+        beta, np.asarray(times, dtype=float), angles, np.array([f.counts for f in found]), np.array(clusters),
+        all(f.certain for f in found),
+    )  # fmt: skip
