@@ -1,0 +1,53 @@
+"""A training run on disk: what it was asked, and everything it needs to go on. Arrays only, no pickle."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from sphereflow.drifting.generators import Generator
+from sphereflow.drifting.training import Recipe, State, beginning
+from sphereflow.errors import SphereflowError
+from sphereflow.saving import write_bytes
+
+FORMAT = "sphereflow drifting generator, version 1"
+
+
+def save(path: str | Path, state: State, asked: dict[str, Any]) -> None:
+    """One file, replaced as a whole: the arrays of the state, and what was asked as JSON inside."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(state, eqx.is_array))]
+    head = json.dumps({"format": FORMAT, "asked": asked, "leaves": len(leaves)}).encode()
+    content = io.BytesIO()
+    np.savez(content, head=np.frombuffer(head, np.uint8), **{f"leaf{i}": leaf for i, leaf in enumerate(leaves)})  # type: ignore[arg-type]
+    write_bytes(path, content.getvalue())
+
+
+def read(path: str | Path) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """What was asked, and the arrays."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            head = json.loads(bytes(stored["head"]))
+            if head["format"] != FORMAT:
+                raise KeyError("format")
+            return head["asked"], [stored[f"leaf{i}"] for i in range(int(head["leaves"]))]
+    except FileNotFoundError:
+        raise SphereflowError(f"there is no file {path}.") from None
+    except Exception:
+        raise SphereflowError(f"{path} is damaged or not a drifting generator.") from None
+
+
+def restore(path: str | Path, model: Generator, recipe: Recipe) -> State:
+    """The state that a file holds, in the form of a fresh run with this network and recipe."""
+    fresh = beginning(model, recipe)
+    arrays, rest = eqx.partition(fresh, eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    _, stored = read(path)
+    if [a.shape for a in leaves] != [a.shape for a in stored]:
+        raise SphereflowError(f"{path} holds another network; train a new one or choose another name.")
+    return eqx.combine(jax.tree.unflatten(structure, [jax.numpy.asarray(a) for a in stored]), rest)
