@@ -150,6 +150,17 @@ def test_lifetimes_of_pairs_are_those_of_the_quadrature():
     np.testing.assert_allclose(found["log_last_merger"], expected, rtol=1e-4)
 
 
+def test_areas_can_be_swept_by_name():
+    drift = sweep("drifting", {"step": [1.0, 4.0, 6.0]}).dataset
+    np.testing.assert_allclose(drift["distance"][:2], np.log(2), atol=1e-8)
+    assert drift["swing"][2] == pytest.approx(0.8873409264 - 0.5004190449, abs=1e-8)
+    shape = sweep("landscape", {"beta": [2.0, 8.0]}, fixed={"neurons": 2}).dataset
+    assert (shape["gap"] < 1e-10).all()
+    assert (shape["atoms"] >= 1).all()
+    depth = sweep("collapse", {"heads": [2, 4]}, fixed={"beta": 0.5, "layers": 200}).dataset
+    assert float(depth["half_depth"][1]) > float(depth["half_depth"][0])  # more heads, later collapse
+
+
 @pytest.mark.parametrize("name", list(shipped()))
 def test_shipped_sweeps_are_sound(name):
     specification = read_specification(name)

@@ -181,6 +181,80 @@ _register(Quantity(
 ))  # fmt: skip
 
 
+# --- landscape ------------------------------------------------------------------------------------------------------
+
+
+def _landscape(cells: Sequence[Cell]) -> Values:
+    from sphereflow.landscape import Problem, maximise, minimise
+
+    rows = []
+    for cell in cells:
+        problem = Problem.random(
+            cell["beta"], cell["d"], cell["neurons"], seed=cell["seed"], scale=cell["scale"],
+            activation=cell["activation"],
+        )  # fmt: skip
+        solve = minimise if one_of("sign", cell["sign"], ("minimise", "maximise")) == "minimise" else maximise
+        found = solve(problem)
+        rows.append((len(found.masses), found.energy, found.gap, found.masses.max()))
+    table = np.array(rows, dtype=float)
+    return dict(zip(("atoms", "energy", "gap", "largest_mass"), table.T, strict=True))
+
+
+_register(Quantity(
+    "landscape",
+    "atoms, energy, proved duality gap and largest mass of the best measure under attention plus perceptron",
+    {"beta": None, "d": 2, "neurons": 3, "activation": "relu", "scale": 1.0, "sign": "minimise", "seed": 0},
+    {"atoms": (), "energy": (), "gap": (), "largest_mass": ()},
+    _landscape,
+))  # fmt: skip
+
+
+# --- collapse -------------------------------------------------------------------------------------------------------
+
+
+def _collapse(cells: Sequence[Cell]) -> Values:
+    from sphereflow.randomness.collapse import Architecture, predict
+
+    found = [predict(Architecture(**cell)) for cell in cells]
+    return {
+        "half_depth": np.array([each.depths[0] for each in found]),
+        "folding_depth": np.array([each.folding for each in found]),
+        "final_overlap": np.array([each.final_overlap for each in found]),
+    }
+
+
+_register(Quantity(
+    "collapse",
+    "layer at which the mean overlap of a random Transformer reaches one half, e-folding depth, overlap at the end",
+    {"d": 64, "n": 32, "layers": 1000, "heads": 4, "step": 0.1, "beta": None, "weight_scale": 1.0, "value_scale": 1.0},
+    {"half_depth": (), "folding_depth": (), "final_overlap": ()},
+    _collapse,
+))  # fmt: skip
+
+
+# --- drifting -------------------------------------------------------------------------------------------------------
+
+
+def _drifting(cells: Sequence[Cell]) -> Values:
+    from sphereflow.drifting.surrogate import iterate
+
+    paths = [iterate(cell["start"], cell["step"], cell["count"], cell["width"], cell["kernel"]) for cell in cells]
+    return {
+        "distance": np.array([float(path[-1]) for path in paths]),
+        "swing": np.array([float(np.ptp(path[-64:])) for path in paths]),
+    }
+
+
+_register(Quantity(
+    "drifting",
+    "distance to the target at which two drifting particles end, and the swing of their last 64 steps",
+    {"step": None, "start": 0.05, "count": 2000, "width": 1.0, "kernel": "laplace"},
+    {"distance": (), "swing": ()},
+    _drifting,
+    batch=32,
+))  # fmt: skip
+
+
 def round_up(count: int) -> int:
     """The next power of two: blocks of any size then share a few compiled programs."""
     return 1 << (count - 1).bit_length()
