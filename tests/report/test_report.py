@@ -2,6 +2,8 @@
 
 import json
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,3 +147,40 @@ def test_results_describe_themselves(report):
     assert "sample-circles: 2 hold, 1 refuted" in repr(report)
     assert isinstance(report.claims[0], ClaimResult)
     assert repr(report.claims[0]).startswith("<perimeters: holds, ")
+
+
+def test_papers_in_processes_of_their_own_give_the_same_report(monkeypatch):
+    from sphereflow import papers
+
+    monkeypatch.setattr(papers, "__path__", [str(Path(sample_circles.__file__).parent)])
+    heard = []
+    apart = reproduce(None, "paper", jobs=2, progress=False, finished=lambda paper: heard.append(paper.paper.slug))
+    together = reproduce(None, "paper", jobs=1, progress=False)
+    assert sorted(heard) == [paper.paper.slug for paper in apart.papers] == ["sample-circles", "sample-trouble"]
+    assert [(each.claim.id, each.verdict) for each in apart.claims] == [
+        (each.claim.id, each.verdict) for each in together.claims
+    ]
+    for one, other in zip(apart.papers, together.papers, strict=True):
+        assert [picture.content for picture in one.pictures] == [picture.content for picture in other.pictures]
+        for a, b in zip(one.claims, other.claims, strict=True):
+            assert a.error.split(" (")[0] == b.error.split(" (")[0]  # the hook of the tests moves the line
+            if a.measurement is not None:
+                np.testing.assert_array_equal(a.measurement.measured, b.measurement.measured)
+
+
+def test_a_process_that_dies_is_the_result_of_its_paper(monkeypatch, tmp_path):
+    from sphereflow import papers
+
+    for name in ("sample_circles", "sample_trouble"):
+        source = Path(sample_circles.__file__).with_name(f"{name}.py")
+        (tmp_path / source.name).write_text(source.read_text())
+    with open(tmp_path / "sample_trouble.py", "a") as file:
+        file.write("\nimport multiprocessing, os, signal\n")
+        file.write("if multiprocessing.parent_process(): os.kill(os.getpid(), signal.SIGKILL)\n")
+    monkeypatch.setattr(papers, "__path__", [str(tmp_path)])
+    for name in ("sphereflow.papers.sample_circles", "sphereflow.papers.sample_trouble"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    report = reproduce(None, jobs=2, progress=False)
+    assert report.papers[0].ok
+    assert {claim.verdict for claim in report.papers[1].claims} == {"fails"}
+    assert "died" in report.papers[1].claims[0].error

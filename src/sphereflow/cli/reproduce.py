@@ -33,6 +33,7 @@ def command(
         list[str] | None, typer.Option(metavar="ID", help="Only the claim or figure of this name; may be repeated.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    jobs: Annotated[int | None, typer.Option(help="Papers at a time; by default one per processor core.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per paper, one per line.")] = False,
 ) -> None:
     """Check what papers claim: predicted, measured, tolerance, verdict, with figures and one HTML report.
@@ -55,7 +56,7 @@ def command(
             _print_paper(Console(), result)
 
     try:
-        report = reproduce(papers or None, preset, out, seed=seed, only=only or None, finished=show)
+        report = reproduce(papers or None, preset, out, seed=seed, only=only or None, jobs=jobs, finished=show)
     except KeyboardInterrupt:
         left = f"the report of {count} finished paper(s) is {out / PAGE}" if count else "no paper was finished"
         raise Stopped(f"stopped by Ctrl-C; {left}.") from None

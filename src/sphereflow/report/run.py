@@ -1,27 +1,24 @@
-"""Run claims and figures one after the other; what goes wrong inside one of them is a result, not a crash."""
+"""Run the claims and figures of papers: in this process, or several papers at once in processes of their own."""
 
 from __future__ import annotations
 
 import datetime
 import difflib
 import time
-import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from sphereflow import papers as registry
-from sphereflow.claims import PRESETS, Claim, Figure, Measurement, Paper, Run
+from sphereflow.claims import PRESETS, Claim, Paper, Run
 from sphereflow.errors import SphereflowError, one_of, whole_number
-from sphereflow.pictures import compact, look
 from sphereflow.progress import Bar, progress_bar
 from sphereflow.provenance import versions
+from sphereflow.report.crew import cores, run_in_processes
+from sphereflow.report.entry import drawn, entries_of, measured
 from sphereflow.report.results import PAGE, RECORD, ClaimResult, PaperResult, PictureResult, Report
 from sphereflow.runtime import devices
 from sphereflow.saving import writable_folder
-
-_LONGEST_ERROR = 400
 
 
 def reproduce(
@@ -31,6 +28,7 @@ def reproduce(
     *,
     seed: int = 0,
     only: str | Sequence[str] | None = None,
+    jobs: int | None = 1,
     progress: bool | None = None,
     finished: Callable[[PaperResult], None] | None = None,
 ) -> Report:
@@ -42,6 +40,7 @@ def reproduce(
     - `preset`: "quick" (minutes on a laptop) or "paper" (the sizes of the papers).
     - `out`: a folder for the page (index.html) and the numbers (results.json).
     - `only`: one or several names of claims or figures; the others are left out.
+    - `jobs`: papers at a time, each in a process of its own (registered papers only); None: one per processor core.
     - `progress`: show a bar; by default on terminals. `finished`: called with each paper's results when it is done.
 
     **Returns:** a `Report`. After Ctrl-C the papers that were finished are still written to `out`.
@@ -62,28 +61,28 @@ def reproduce(
     done: list[PaperResult] = []
 
     def report() -> Report:
-        missing = tuple(paper.slug for paper in chosen[len(done) :])
+        finished_ones = {result.paper.slug for result in done}
+        missing = tuple(paper.slug for paper in chosen if paper.slug not in finished_ones)
         seconds = time.perf_counter() - began
         return Report(tuple(done), preset, seed, seconds, date, versions(), tuple(devices()), missing, names)
 
-    total = sum(len(_entries(paper)) for paper in chosen)
+    total = sum(len(entries_of(paper)) for paper in chosen)
     try:
         with progress_bar("starting", progress, total=total, patience=0.0) as bar:
-            count = 0
-            for paper in chosen:
-                done.append(_run_paper(paper, conditions, bar, count))
-                count += len(_entries(paper))
+            for result in _results(chosen, conditions, _processes(jobs, chosen), bar):
+                done.append(result)
                 if finished is not None:
                     with bar.aside():
-                        finished(done[-1])
+                        finished(result)
     except KeyboardInterrupt:
         if out is not None and done:
             report().save(out)
         raise
-    result = report()
+    done.sort(key=lambda result: [paper.slug for paper in chosen].index(result.paper.slug))
+    whole = report()
     if out is not None:
-        result.save(out)
-    return result
+        whole.save(out)
+    return whole
 
 
 def _papers(papers: str | Paper | Iterable[str | Paper] | None) -> list[Paper]:
@@ -103,7 +102,7 @@ def _narrowed(papers: list[Paper], only: tuple[str, ...], preset: str) -> list[P
             replace(paper, figures=[figure for figure in paper.figures if preset in figure.presets])
             for paper in papers
         ]  # fmt: skip
-    known = {entry.id for paper in papers for entry in _entries(paper)}
+    known = {entry.id for paper in papers for entry in entries_of(paper)}
     for id in only:
         if id not in known:
             near = difflib.get_close_matches(id, known, n=1)
@@ -120,19 +119,43 @@ def _narrowed(papers: list[Paper], only: tuple[str, ...], preset: str) -> list[P
     return [paper for paper in narrowed if paper.claims or paper.figures]
 
 
-def _entries(paper: Paper) -> list[Claim | Figure]:
-    return [*paper.claims, *paper.figures]
-
-
 def _listed(papers: list[Paper]) -> str:
     return f"the paper {papers[0].slug}" if len(papers) == 1 else f"these {len(papers)} papers"
 
 
+def _processes(jobs: int | None, chosen: list[Paper]) -> int:
+    wanted = len(cores()) if jobs is None else whole_number("jobs", jobs, most=256)
+    here = any(paper.slug not in registry.slugs() for paper in chosen)  # a paper made on the spot cannot be sent away
+    return 1 if here else min(wanted, len(chosen))
+
+
+def _results(chosen: list[Paper], conditions: Run, processes: int, bar: Bar) -> Iterator[PaperResult]:
+    """Papers as they are done; the bar counts entries, parts of those under way included."""
+    if processes > 1:
+        under_way: dict[str, float] = {}
+        behind = 0
+
+        def told(paper: Paper, index: int, fraction: float, text: str) -> None:
+            under_way[paper.slug] = index + min(max(0.0, fraction), 1.0)
+            title = f"{entries_of(paper)[index].id} ({paper.slug})"
+            bar.move_to(behind + sum(under_way.values()), f"{title}, {text}" if text else title)
+
+        for result in run_in_processes(chosen, conditions, processes, told):
+            under_way.pop(result.paper.slug, None)
+            behind += len(entries_of(result.paper))
+            yield result
+        return
+    before = 0
+    for paper in chosen:
+        yield _run_paper(paper, conditions, bar, before)
+        before += len(entries_of(paper))
+
+
 def _run_paper(paper: Paper, conditions: Run, bar: Bar, before: int) -> PaperResult:
     began = time.perf_counter()
-    measured: list[ClaimResult] = []
-    drawn: list[PictureResult] = []
-    for index, entry in enumerate(_entries(paper)):
+    claims: list[ClaimResult] = []
+    pictures: list[PictureResult] = []
+    for index, entry in enumerate(entries_of(paper)):
         title = f"{entry.id} ({paper.slug})"
 
         def notify(fraction: float, text: str, at: int = before + index, title: str = title) -> None:
@@ -141,45 +164,10 @@ def _run_paper(paper: Paper, conditions: Run, bar: Bar, before: int) -> PaperRes
         notify(0.0, "")
         run = Run(conditions.preset, conditions.seed, notify)
         if isinstance(entry, Claim):
-            measured.append(_measured(entry, run))
+            claims.append(measured(entry, run))
         else:
-            drawn.append(_drawn(entry, run))
+            pictures.append(drawn(entry, run))
     return PaperResult(
         paper=paper, preset=conditions.preset, seed=conditions.seed, seconds=time.perf_counter() - began,
-        claims=tuple(measured), pictures=tuple(drawn), versions=versions(),
+        claims=tuple(claims), pictures=tuple(pictures), versions=versions(),
     )  # fmt: skip
-
-
-def _measured(claim: Claim, run: Run) -> ClaimResult:
-    began = time.perf_counter()
-    try:
-        measurement = claim.measure(run)
-        if not isinstance(measurement, Measurement):
-            raise SphereflowError(f"the claim gave a {type(measurement).__name__} where a Measurement was due.")
-        verdict = measurement.verdict
-    except Exception as error:  # whatever goes wrong in one claim is that claim's result
-        return ClaimResult(claim, "fails", time.perf_counter() - began, error=_sentence(error, claim.measure))
-    return ClaimResult(claim, verdict, time.perf_counter() - began, measurement)
-
-
-def _drawn(figure: Figure, run: Run) -> PictureResult:
-    began = time.perf_counter()
-    try:
-        with look():
-            picture = figure.draw(run)
-            media_type, content = compact(picture)
-    except Exception as error:  # the page then says why the figure is missing
-        return PictureResult(figure, time.perf_counter() - began, error=_sentence(error, figure.draw))
-    return PictureResult(figure, time.perf_counter() - began, media_type, content, picture.get_figwidth())
-
-
-def _sentence(error: Exception, function: Callable[..., Any]) -> str:
-    """The error in one line; for a mistake in the program, with its kind and the line of the claim it came from."""
-    text = " ".join(str(error).split())
-    text = text if len(text) <= _LONGEST_ERROR else text[:_LONGEST_ERROR] + "..."
-    if isinstance(error, SphereflowError):
-        return text
-    frames = traceback.extract_tb(error.__traceback__)
-    home = getattr(getattr(function, "__code__", None), "co_filename", None)
-    place = next((frame for frame in reversed(frames) if frame.filename == home), frames[-1])
-    return f"{type(error).__name__}: {text} ({Path(place.filename).name}, line {place.lineno})"

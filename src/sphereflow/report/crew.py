@@ -1,0 +1,150 @@
+"""Several papers at once, each in a process of its own that takes the next paper when it is done.
+
+A process is confined to its share of the processor cores before JAX looks at them, so that they do not fight for the
+same ones. A process that dies (of memory, of a kill) is that paper's result, not the end of the others.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import numpy as np
+
+from sphereflow import papers as registry
+from sphereflow.claims import Claim, Measurement, Paper, Run
+from sphereflow.provenance import versions
+from sphereflow.report.entry import drawn, entries_of, measured
+from sphereflow.report.results import ClaimResult, PaperResult, PictureResult
+
+_BETWEEN_MESSAGES_SECONDS = 0.1
+_DIED = "the process of this paper died; it may have needed more memory than there is."
+
+Told = Callable[[Paper, int, float, str], None]
+
+
+def cores() -> list[int]:
+    """The processor cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def run_in_processes(papers: list[Paper], conditions: Run, jobs: int, told: Told) -> Iterator[PaperResult]:
+    """The results of papers as they are done; `told(paper, entry, fraction, text)` hears of their progress."""
+    # The longest first: then the last to finish does not keep the others waiting.
+    waiting = deque(sorted(papers, key=lambda paper: -len(entries_of(paper))))
+    context = multiprocessing.get_context("spawn")
+    share = max(len(cores()) // jobs, 1)
+    busy: dict[Connection, tuple[Any, Paper, float, int]] = {}
+
+    def hire(number: int) -> None:
+        mine, theirs = context.Pipe()
+        confined = cores()[number * share : (number + 1) * share] or cores()[:1]
+        place = list(registry.__path__)
+        process = context.Process(target=_serve, args=(theirs, place, confined, conditions.preset, conditions.seed))
+        process.daemon = True
+        process.start()
+        theirs.close()
+        give(mine, process, number)
+
+    def give(connection: Connection, process: Any, number: int) -> None:
+        if waiting:
+            paper = waiting.popleft()
+            connection.send((paper.slug, [entry.id for entry in entries_of(paper)]))
+            busy[connection] = (process, paper, time.perf_counter(), number)
+        else:
+            connection.send(None)
+            connection.close()
+
+    try:
+        for number in range(min(jobs, len(papers))):
+            hire(number)
+        while busy:
+            for connection in wait(list(busy), timeout=1.0):
+                assert isinstance(connection, Connection)
+                process, paper, began, number = busy[connection]
+                try:
+                    kind, *rest = connection.recv()
+                except EOFError:
+                    del busy[connection]
+                    yield _dead(paper, conditions, time.perf_counter() - began)
+                    if waiting:
+                        hire(number)
+                    continue
+                if kind == "progress":
+                    told(paper, *rest)
+                    continue
+                del busy[connection]
+                yield _assembled(paper, conditions, time.perf_counter() - began, *rest)
+                give(connection, process, number)
+    finally:
+        for process, *_ in busy.values():
+            process.terminate()
+
+
+def _serve(connection: Connection, place: list[str], confined: list[int], preset: Any, seed: int) -> None:
+    """What a process does: take a paper, measure and draw, send back, until there is none left."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, confined)
+    registry.__path__[:] = place
+    while (task := connection.recv()) is not None:
+        slug, ids = task
+        paper = registry.load(slug)
+        chosen = [entry for entry in entries_of(paper) if entry.id in ids]
+        results: list[tuple[str, dict[str, Any]]] = []
+        spoken = 0.0
+        for index, entry in enumerate(chosen):
+
+            def notify(fraction: float, text: str, index: int = index) -> None:
+                nonlocal spoken
+                if time.monotonic() - spoken > _BETWEEN_MESSAGES_SECONDS:
+                    spoken = time.monotonic()
+                    connection.send(("progress", index, fraction, text))
+
+            notify(0.0, "")
+            run = Run(preset, seed, notify)
+            result = measured(entry, run) if isinstance(entry, Claim) else drawn(entry, run)
+            results.append((entry.id, _portable(result)))
+        connection.send(("done", results))
+
+
+def _portable(result: ClaimResult | PictureResult) -> dict[str, Any]:
+    """Everything but the functions, which stay where they are defined."""
+    fields = {name: value for name, value in vars(result).items() if name not in ("claim", "figure")}
+    measurement = fields.get("measurement")
+    if isinstance(measurement, Measurement):
+        arrays = {
+            name: np.asarray(getattr(measurement, name))
+            for name in ("predicted", "measured", "tolerance", "printed")
+            if getattr(measurement, name) is not None
+        }
+        fields["measurement"] = replace(measurement, **arrays, parameters=dict(measurement.parameters))  # type: ignore[arg-type]
+    return fields
+
+
+def _assembled(paper: Paper, conditions: Run, seconds: float, results: list[tuple[str, dict[str, Any]]]) -> PaperResult:
+    found = dict(results)
+    return PaperResult(
+        paper=paper, preset=conditions.preset, seed=conditions.seed, seconds=seconds,
+        claims=tuple(ClaimResult(claim=claim, **found[claim.id]) for claim in paper.claims),
+        pictures=tuple(PictureResult(figure=figure, **found[figure.id]) for figure in paper.figures),
+        versions=versions(),
+    )  # fmt: skip
+
+
+def _dead(paper: Paper, conditions: Run, seconds: float) -> PaperResult:
+    return PaperResult(
+        paper=paper, preset=conditions.preset, seed=conditions.seed, seconds=seconds,
+        claims=tuple(ClaimResult(claim, "fails", 0.0, error=_DIED) for claim in paper.claims),
+        pictures=tuple(PictureResult(figure, 0.0, error=_DIED) for figure in paper.figures),
+        versions=versions(),
+    )  # fmt: skip
