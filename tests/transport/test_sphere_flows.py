@@ -74,16 +74,16 @@ def test_long_gates_settle_on_their_rim_or_at_omega():
 def test_travel_times_against_quadrature():
     a, omega, *x = directions(2, 5, 40)
     x = np.array(x)
-    times = gate_times(x, a, 0.1, omega, 0.3)
+    times = gate_times(x, a, 0.6, omega, 0.3)
     y, e = polar(x, omega)
     goal = np.log(np.tan(0.15))
     for k, time in enumerate(times):
-        if x[k] @ a + 0.1 <= 0:
+        if x[k] @ a + 0.6 <= 0:
             assert time == (np.inf if y[k] > goal else 0)
         elif y[k] > goal and np.isfinite(time):
             along = (float(a @ omega), float(e[k] @ a))
             expected = quad(
-                lambda z, A, B: 1 / (0.1 - A * np.tanh(z) + B / np.cosh(z)), goal, y[k], along, epsabs=1e-13
+                lambda z, A, B: 1 / (0.6 - A * np.tanh(z) + B / np.cosh(z)), goal, y[k], along, epsabs=1e-13
             )
             assert time == pytest.approx(expected[0], rel=1e-10)
     assert np.isfinite(times).sum() > 10
@@ -134,10 +134,33 @@ def every_kind(d=4, seed=0):
             Gate(duration=3.0, a=v[1], beta=-0.1, omega=v[2]),
             RankOne(duration=2.0, alpha=v[3]),
             Gathering(duration=1.0, d=d, beta=2.0),
-            Block(duration=0.7, V=m[0], B=m[1], W=m[2], U=m[3], b=v[4]),
+            Block(duration=0.7, V=m[0], B=m[1]),
         ],
         d,
     )
+
+
+def test_block_with_perceptron_against_its_equation():
+    rng = np.random.default_rng(1)
+    V, B, W, U = 0.5 * rng.normal(size=(4, 4, 4))
+    b, x, masses = rng.normal(size=4), CLOUD[:8], np.linspace(1, 2, 8) / 12
+
+    def velocity(_, flat):
+        z = flat.reshape(x.shape)
+        pull = np.empty_like(z)
+        for i in range(8):
+            share = masses * np.exp([(B @ z[i]) @ z[j] for j in range(8)])
+            pull[i] = V @ (share @ z / share.sum()) + W @ np.maximum(U @ z[i] + b, 0)
+            pull[i] -= (pull[i] @ z[i]) * z[i]
+        return pull.ravel()
+
+    there = solve_ivp(velocity, (0, 0.7), x.ravel(), method="RK45", rtol=1e-9, atol=1e-10).y[:, -1].reshape(x.shape)
+    piece = Block(duration=0.7, V=V, B=B, W=W, U=U, b=b)
+    np.testing.assert_allclose(piece.flow(x, masses), there, atol=1e-7)
+    np.testing.assert_allclose(piece.inverse().flow(piece.flow(x, masses), masses), x, atol=1e-7)
+    h = 1e-3
+    grown = Block(duration=h, V=V, B=B, W=W, U=U, b=b).flow_and_log_det(x, masses)[1]
+    np.testing.assert_allclose(grown / h, piece.divergence(x, masses), atol=20 * h)
 
 
 CLOUD = directions(8, 4, 20)

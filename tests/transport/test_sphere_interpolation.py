@@ -41,6 +41,7 @@ def test_every_measure_arrives(three):
     assert three.n_pieces <= three.bound
     assert three.hulls["disentangled"] == (3, 3)
     assert not three.limited_by
+    assert three.replay_error == 0.0
 
 
 def test_stored_schedule_does_the_same(three, tmp_path):
@@ -73,7 +74,6 @@ def test_atoms_of_unequal_mass(d):
         near = angles(end.points[:, None], atoms) < 1e-5
         np.testing.assert_allclose(near.mean(axis=0), masses, atol=1e-12)
     assert found.w2.max() < 1e-5
-    assert found.n_pieces <= found.bound
 
 
 def test_masses_that_cannot_be_met_are_reported():
@@ -102,9 +102,14 @@ def test_overlapping_measures_need_attention(three):
     assert three.schedule.count(RankOne) == 6
 
 
-def test_opposite_target_goes_by_a_waypoint():
-    found = interpolate([A, B], [-A, C])
-    assert found.w2.max() < 1e-11
+@pytest.mark.parametrize(
+    ("sources", "targets"),
+    [([A, B], [-A, C]), ([A, B], [C, -C]), ([A, -A], [-A, A]), ([A, -A, B, -B], [-A, A, -B, B])],
+    ids=["opposite target", "opposite targets", "exchange", "two exchanges"],
+)
+def test_points_in_each_others_way(sources, targets):
+    """On S^2 every great circle through a point passes its opposite: waypoints, parking and single caps help."""
+    assert interpolate(sources, targets).w2.max() < 1e-10
 
 
 def test_repeated_pairs_are_one_pair():
@@ -126,7 +131,7 @@ def test_dense_target_by_a_few_atoms():
 def test_certificates_against_independent_computations():
     x, y = caps(3, 2, 30, 1)
     assert separating_vector(x, y) is None
-    far = -unit(x.mean(axis=0)) * 0.0 + unit(y - 3 * unit(x.mean(axis=0)))
+    far = unit(y - 3 * unit(x.mean(axis=0)))
     h = separating_vector(x, far)
     assert h is not None
     assert (x @ h).min() >= 1 - 1e-9
@@ -148,11 +153,18 @@ def test_perceptron_bound_counts_the_shared_mass():
 def test_training_towards_atoms_descends():
     sources = [np.stack([A, unit(A + 0.2 * B)]), np.stack([B, unit(B + 0.2 * C)])]
     targets = [np.stack([C, unit(A + C)]), np.stack([-C, unit(B - C)])]
-    for loss in ("w2", "mmd"):
-        found = train_transformer(sources, targets, 2, loss=loss, steps=20, substeps=2)
-        assert found.losses[-1] < found.losses[0]
+    found = train_transformer(sources, targets, 2, steps=20, substeps=2)
+    assert found.losses[-1] < found.losses[0]
     start = interpolate(sources, targets).schedule[:2]
     assert len(train_transformer(sources, targets, 9, start=start, steps=10, substeps=2).schedule) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["sinkhorn", "mmd"])
+def test_other_losses_descend(loss):
+    sources, targets = caps(3, 2, 10, 1), caps(3, 2, 10, 2)
+    found = train_transformer(sources, targets, 2, loss=loss, steps=40, substeps=2)
+    assert found.losses[-1] < 0.7 * found.losses[0]
 
 
 CIRCLE = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
@@ -165,7 +177,7 @@ NEAR = caps(3, 1, 30, 2)[0]
         ([A, A], [B, C], "equal measures stay equal"),
         ([np.stack([A, B]), np.stack([B, A])], [A, C], "equal measures stay equal"),
         ([A, B], [C, C], "cannot merge"),
-        ([NEAR, unit(NEAR + 1e-7 * np.eye(3)[0])], [A, B], "nearly"),
+        ([NEAR, unit(NEAR + 1e-11 * A)], [A, B], "equal measures stay equal"),
         ([np.zeros((0, 3))], [A], r"sources\[0\] is an empty cloud"),
         ([], [], "sources is empty"),
         ([2 * A], [B], r"sources\[0\] must be unit vectors"),

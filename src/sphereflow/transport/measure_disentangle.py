@@ -26,8 +26,9 @@ from sphereflow.transport.sphere_pieces import Gate, RankOne
 
 COLINEAR = 0.004  # sine of the angle of two barycentres below which attention would need too long
 _DRAWS = 400
-_TRIED = 8
+_TRIED = 5
 _GATES = 200
+_WIDE = 0.15  # a sine with which the search for a gate ends early
 # Restoring multiplies rounding by e^|tau|: beyond this the others would come back to fewer than ten digits.
 _LONGEST_SHIFT = 14.0
 _SHIFTS = np.append(0.0, np.geomspace(1e-3, _LONGEST_SHIFT, 100))
@@ -151,6 +152,8 @@ def part_barycentres(route: Route, rng: np.random.Generator) -> None:
             opened = smallest_sine(np.stack([m @ x for m, x in zip(route.masses, parts, strict=True)]))
             if opened > best and all(angles(x, unit(moved.mean(axis=0))).max() < np.pi / 4 for x in parts):
                 best, found = opened, gate
+            if best > _WIDE:
+                break
         if found is None or best < 1e-9:
             break
         route.emit(found)

@@ -59,8 +59,16 @@ def interpolate(
     plan = _plan([starts[i] for i in kept], [goals[i] for i in kept], tolerance, seed)
     return Interpolation(
         schedule=plan.schedule, phases=tuple(plan.phases), sources=tuple(starts), targets=tuple(ends),
-        atoms=tuple(goals), tolerance=tolerance, seed=seed,
+        atoms=tuple(goals), arrived=_arrived(plan, starts, kept), tolerance=tolerance, seed=seed,
     )  # fmt: skip
+
+
+def _arrived(plan: Route, starts: list[Measure], kept: list[int]) -> tuple[np.ndarray, ...]:
+    """Where each source ended; one equal to an earlier source, in whatever order, goes through the schedule now."""
+    return tuple(
+        plan.clouds[kept.index(i)] if i in kept else plan.schedule.apply(start.points, start.masses)
+        for i, start in enumerate(starts)
+    )
 
 
 def _plan(starts: list[Measure], goals: list[Measure], tolerance: float, seed: int) -> Route:

@@ -26,6 +26,7 @@ _BALL = 3 * np.pi / 16
 _NARROW = 1e-5  # gathering takes a time like 1/epsilon; closer than this to the great circle counts as on it
 _WIDEST = 0.3
 _DRAWS = 400
+_WAYS = 30
 _THERE = 1e-13
 _MARGIN = 0.1  # by which a cap must clear the other particles: the gate's opening, and so its time, depends on it
 
@@ -124,36 +125,43 @@ def _toward(x: np.ndarray, y: np.ndarray, beyond: float, a: np.ndarray, beta: fl
 def match(route: Route, groups: list[Group], targets: Float[np.ndarray, "g d"], rng: np.random.Generator) -> None:
     """Carry every group to its target; a group whose target is occupied waits, a cycle is broken by parking one."""
     route.enter("match")
-    waiting = list(range(len(groups)))
+    waiting, parked = list(range(len(groups))), 0
     while waiting:
-        for index in waiting:
-            if _free(route, groups[index], targets[index]) and _moved(route, groups[index], targets[index], rng):
-                waiting.remove(index)
-                break
+        free = [index for index in waiting if _free(route, groups[index], targets[index])]
+        there = _first_moved(route, groups, targets, free, rng)
+        if there is not None:
+            waiting.remove(there)
+        elif len(free) < len(waiting) and parked < len(groups):
+            index = next(index for index in waiting if index not in free)
+            parked += _sent(route, groups[index], unit(rng.normal(size=route.d)), rng)
         else:
-            _detour(route, groups, targets, waiting, rng)
+            raise SphereflowError(
+                "no cluster can reach its target: every way tried passes through another cluster or target atom; "
+                "move the targets a little apart."
+            )
 
 
-def _detour(
-    route: Route, groups: list[Group], targets: np.ndarray, waiting: list[int], rng: np.random.Generator
-) -> None:
-    """No group can go straight to its target: park one at a free point, from where it can."""
-    for index in waiting:
-        if not _free(route, groups[index], targets[index]) and len(waiting) > 1:
-            for _ in range(20):
-                if _moved(route, groups[index], unit(rng.normal(size=route.d)), rng):
-                    return
-        for _ in range(20):
-            trial = route.branch()
-            stop = unit(centre(route, groups[index]) + rng.normal(size=route.d))
-            if _moved(trial, groups[index], stop, rng) and _moved(trial, groups[index], targets[index], rng):
-                route.adopt(trial)
-                waiting.remove(index)
-                return
-    raise SphereflowError(
-        "no cluster can reach its target: every great circle tried passes through another cluster or target atom; "
-        "move the targets a little apart."
-    )
+def _first_moved(
+    route: Route, groups: list[Group], targets: np.ndarray, free: list[int], rng: np.random.Generator
+) -> int | None:
+    """The first group that can go straight to its target, or else by way of other points, having gone."""
+    for way in (_moved, _sent):
+        for index in free:
+            if way(route, groups[index], targets[index], rng):
+                return index
+    return None
+
+
+def _sent(route: Route, group: Group, y: np.ndarray, rng: np.random.Generator) -> bool:
+    """Go by way of a point near the start, the target, or both: on S^2 an opposite point bars every straight way."""
+    for attempt in range(_WAYS):
+        trial = route.branch()
+        near_start, near_end = (unit(p + 0.3 * rng.normal(size=route.d)) for p in (centre(route, group), y))
+        stops = ([near_end], [near_start], [near_start, near_end])[attempt % 3]
+        if all(_moved(trial, group, stop, rng) for stop in (*stops, y)):
+            route.adopt(trial)
+            return True
+    return False
 
 
 def _moved(route: Route, group: Group, y: np.ndarray, rng: np.random.Generator) -> bool:

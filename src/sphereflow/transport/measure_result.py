@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Interpolation:
-    """One schedule for all measures. Every field below `seed` comes from replaying it, measure by measure."""
+    """One schedule for all measures.
+
+    `atoms` stand for the targets, `arrived` is where the construction saw the particles end. All below comes from
+    running the schedule again from the sources, one measure at a time.
+    """
 
     schedule: SphereSchedule
     phases: tuple[tuple[str, int], ...]
     sources: tuple[Measure, ...]
     targets: tuple[Measure, ...]
     atoms: tuple[Measure, ...]
+    arrived: tuple[Float[np.ndarray, "_ d"], ...]
     tolerance: float
     seed: int
 
@@ -55,6 +60,12 @@ class Interpolation:
         """W2 from each target to the atoms that stand for it: zero for atomic targets."""
         kept = zip(self.atoms, self.targets, strict=True)
         return np.array([0.0 if atoms is goal else atoms.distance(goal) for atoms, goal in kept])
+
+    @property
+    def replay_error(self) -> float:
+        """How far the schedule, run again, ends from where the construction ended: zero, to the last digit."""
+        seen = zip(self.stages, self.arrived, strict=True)
+        return max(float(np.abs(stages[-1] - end).max()) for stages, end in seen)
 
     @property
     def limited_by(self) -> str:

@@ -167,7 +167,7 @@ class Block(Piece):
 
     @property
     def _precision(self) -> dict[str, Any]:
-        return _SMOOTH if self.W is None else _KINKED
+        return _SMOOTH if self.W is None or not self.W.any() else _KINKED
 
     def field(self, x: Points, masses: Masses) -> Points:
         """The velocity at each particle, tangent to the sphere."""

@@ -174,7 +174,7 @@ def checked_masses(masses: Any, n: int, name: str = "masses") -> Float[np.ndarra
     given = np.asarray(masses, dtype=float)
     if given.shape != (n,) or not np.isfinite(given).all() or (given < 0).any() or given.sum() <= 0:
         raise SphereflowError(f"{name} must be {n} numbers, none negative and not all zero; got shape {given.shape}.")
-    return given / given.sum()
+    return given if abs(given.sum() - 1) < 1e-12 else given / given.sum()
 
 
 def _piece(row: dict[str, Any], d: int) -> Piece:

@@ -72,7 +72,7 @@ def train_schedule(
         raise SphereflowError("the loss reverse_kl needs a target with a density, not samples; use loss='nll'.")
     d = target.d if isinstance(target, Law) else checked_cloud(target, "target").shape[1]
     log_target = target.log_density if loss == "reverse_kl" else None
-    weights = _small(pieces, d, seed) if start is None else _from_schedule(start, inverted=loss == "nll")
+    weights = small_weights(pieces, d, seed) if start is None else _from_schedule(start, inverted=loss == "nll")
     optimiser = optax.adam(optax.cosine_decay_schedule(rate, steps))
     state = optimiser.init(weights)
     losses: list[np.ndarray] = []
@@ -92,13 +92,15 @@ def objective(weights: Weights, x: Float[Array, "n d"], gradient: str, log_targe
 
     Values are exact whatever the gradient is.
     """
-    z, log_det = _carried(weights, x, gradient)
+    z, log_det = carried(weights, x, gradient)
     if log_target is not None:
         return jnp.mean(_log_normal(x) - log_det - log_target(z))
     return -jnp.mean(_log_normal(z) + log_det)
 
 
-def _carried(weights: Weights, x: Array, gradient: str) -> tuple[Array, Array]:
+def carried(weights: Weights, x: Array, gradient: str) -> tuple[Array, Array]:
+    """(image, log-determinant) of the points, traceable, with the chosen gradient of the log-determinant."""
+
     def piece(state: tuple[Array, Array], row: Weights) -> tuple[tuple[Array, Array], None]:
         (x, log_det), (w, a, b) = state, row
         s, stretch = x @ a + b, a @ w
@@ -152,7 +154,7 @@ def _data(source: Any, count: int, seed: int) -> np.ndarray:
     return cloud[rng.integers(len(cloud), size=count)]
 
 
-def _small(pieces: int, d: int, seed: int) -> Weights:
+def small_weights(pieces: int, d: int, seed: int) -> Weights:
     """Unit normals of random hyperplanes through the bulk, and small pushes."""
     rng = np.random.default_rng(seed)
     a = rng.standard_normal((pieces, d))

@@ -1,0 +1,139 @@
+"""The paper's claims come out as expected, and the known mistakes are caught by them."""
+
+import numpy as np
+import pytest
+
+from sphereflow.claims import Run
+from sphereflow.papers import load
+from sphereflow.papers.measure_to_measure import disentangling, flows, gates, matching, perceptrons, scenes, whole
+from sphereflow.transport import measure_certificates, measure_match, sphere_pieces
+from sphereflow.transport.measure_route import Route
+from sphereflow.transport.sphere_pieces import Gate, RankOne
+
+PAPER = load("measure-to-measure")
+REFUTED = {"printed-gate-sign", "dropped-mass-rate", "both-endpoints-in-the-slab"}
+
+
+@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
+def test_claim(claim):
+    measurement = claim.measure(Run())
+    assert measurement.verdict == ("refuted" if claim.id in REFUTED else "holds"), measurement
+
+
+@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
+def test_figure_is_drawn(figure):
+    drawn = figure.draw(Run())
+    drawn.canvas.draw()
+    assert drawn.axes
+
+
+def test_moebius_denominator_is_caught(monkeypatch):
+    right = sphere_pieces.placed
+    monkeypatch.setattr(sphere_pieces, "placed", lambda y, e, omega: right(-y, e, omega))
+    assert flows.exact_flows(Run()).verdict == "fails"
+
+
+def test_printed_sign_moves_nothing_along_the_chain(monkeypatch):
+    right = gates.hops
+    monkeypatch.setattr(gates, "hops", lambda x, t, sign=1.0: right(x, t, -1.0))
+    assert gates.chain_of_balls(Run()).verdict == "fails"
+
+
+def test_pooled_means_are_caught(monkeypatch):
+    """Attention that averages over all measures together does not restore the others."""
+
+    def pooled(route, piece):
+        everything = np.concatenate(route.clouds)
+        masses = np.full(len(everything), 1 / len(everything))
+        ends = np.cumsum([len(x) for x in route.clouds])[:-1]
+        route.clouds = np.split(piece.flow(everything, masses), ends)
+        route.pieces.append(piece)
+
+    route = disentangling.in_cap(3, 3, 30, 0)
+    trial = route.branch()
+    alpha, time, _, _ = disentangling_direction(trial)
+    monkeypatch.setattr(Route, "emit", pooled)
+    before = trial.clouds[0].copy()
+    trial.emit(RankOne(duration=time, alpha=alpha))
+    assert np.abs(trial.clouds[0] - before).max() > 1e-2  # the measure with the orthogonal mean should rest
+
+
+def disentangling_direction(route):
+    from sphereflow.transport.measure_disentangle import choose_direction
+
+    return choose_direction(route, 0, np.random.default_rng(0))
+
+
+def test_half_turned_signs_are_caught(monkeypatch):
+    monkeypatch.setattr(Gate, "inverse", lambda self: self)
+    assert flows.time_reversal(Run()).verdict == "fails"
+
+
+def test_basis_undone_in_forward_order_is_caught():
+    route = disentangling.in_cap(5, 4, 30, 0)
+    rng = np.random.default_rng(0)
+    a = disentangling.unit(route.means[0])
+    basis = np.linalg.qr(np.column_stack([a, rng.normal(size=(5, 4))]))[0][:, 1:].T
+    trial = route.branch()
+    away = [RankOne(duration=6.0, alpha=v) for v in basis]
+    for piece in (*away, *(piece.inverse() for piece in away)):
+        trial.emit(piece)
+    assert disentangling.after_shrinking(route, 0, trial)[0] > 1e-3
+
+
+def test_direction_off_the_orthogonal_plane_moves_the_measure():
+    route = disentangling.in_cap(3, 3, 30, 0)
+    alpha, time, a, _ = disentangling_direction(route)
+    before = route.clouds[0].copy()
+    route.emit(RankOne(duration=time, alpha=disentangling.unit(alpha + 1e-3 * a)))
+    assert np.abs(route.clouds[0] - before).max() > 1e-3
+
+
+def test_chordal_distance_is_caught(monkeypatch):
+    monkeypatch.setattr(measure_certificates, "angles", lambda x, c: np.linalg.norm(x - c, axis=-1))
+    assert perceptrons.perceptron_lower_bound(Run()).verdict == "fails"
+
+
+def test_every_particle_counts_for_the_great_circle():
+    """The centre of the other cluster is off the great circle, one of its particles is on it."""
+    pair = np.stack([scenes.unit(scenes.A + scenes.B), scenes.C])
+    route = Route([scenes.A[None], pair], [np.ones(1), np.full(2, 0.5)])
+    with pytest.raises(measure_match.Collision):
+        measure_match.move(route, measure_match.Group(0, np.array([0])), scenes.B, np.random.default_rng(0))
+
+
+def test_short_corridor_is_caught(monkeypatch):
+    right = measure_match._corridor
+
+    def short(x, y, omega):
+        piece = right(x, y, omega)
+        return piece.timed(0.999 * piece.duration, 1.0)
+
+    monkeypatch.setattr(measure_match, "_corridor", short)
+    assert matching.match_one_point(Run()).verdict == "fails"
+
+
+def test_a_schedule_per_measure_is_caught(monkeypatch):
+    """Replaying with a piece changed for one measure is noticed to the last digit."""
+    found = scenes.dirac(3, 3, 50, 0)
+    changed = found.schedule.arrays() | {"dt": found.schedule.arrays()["dt"] * (1 + 1e-9)}
+    monkeypatch.setattr(whole.SphereSchedule, "from_arrays", classmethod(_with(changed)))
+    assert whole.one_schedule_for_all(Run()).verdict == "fails"
+
+
+def _with(arrays):
+    original = whole.SphereSchedule.from_arrays.__func__
+    return lambda cls, _, d: original(cls, arrays, d)
+
+
+def test_finite_grid_is_told_from_the_continuum():
+    """An endpoint-inclusive grid of 200 particles has another factor than the arc."""
+    from sphereflow.papers.measure_to_measure.clustering import ARC, ARC_FACTOR, ARC_TIME
+    from sphereflow.transport.sphere_pieces import Gathering
+
+    angle = np.linspace(-ARC, ARC, 200)
+    x = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    after = Gathering(duration=ARC_TIME, d=2).flow(x, np.full(200, 1 / 200))
+    ratio = np.tan(np.arctan2(after[0, 1], after[0, 0]) / 2) / np.tan(angle[0] / 2)
+    assert ratio == pytest.approx(0.155664, abs=2e-6)
+    assert abs(ratio - ARC_FACTOR) > 1e-4
