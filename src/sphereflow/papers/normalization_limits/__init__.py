@@ -34,3 +34,4 @@ from sphereflow.papers.normalization_limits import distances as distances
 from sphereflow.papers.normalization_limits import separability as separability
 from sphereflow.papers.normalization_limits import sensitivity as sensitivity
 from sphereflow.papers.normalization_limits import figures as figures
+from sphereflow.papers.normalization_limits import real_heads as real_heads

@@ -78,8 +78,8 @@ def distance_against_selection(run: Run) -> Figure:
 @PAPER.figure(
     "separable-keys",
     caption="Share of selected keys that can be told apart, tokens uniform on the sphere and normal logits: dots with "
-    "standard errors from draws, lines from the formula with the same weights, which is exact as d grows. No "
-    "constant near 80%.",
+    "standard errors from draws, lines from the formula with the same weights, which is exact as d grows. No constant "
+    "near 80%.",
 )
 def separable_keys(run: Run) -> Figure:
     rng = np.random.default_rng(run.seed)

@@ -44,8 +44,8 @@ def jacobian_formula(run: Run) -> Measurement:
 
 @PAPER.claim(
     "jacobian-norm",
-    statement="The spectral norm of the Jacobian is at most 1/(2T), reached at two tied logits: twice the "
-    "printed bound.",
+    statement="The spectral norm of the Jacobian is at most 1/(2T), reached at two tied logits: twice the printed "
+    "bound.",
     source="Gradient sensitivity, as printed: min(1/(4T), sqrt 2)",
     formula=r"\|\nabla_l\alpha\|_2\le\frac{1}{2T}",
     falsifier="any norm above 1/(2T)",

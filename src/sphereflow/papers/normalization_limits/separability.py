@@ -23,8 +23,8 @@ def uniform_tokens(rng: np.random.Generator, draws: int, length: int, d: int) ->
 
 @PAPER.claim(
     "separability-formula",
-    statement="The expected share of separable keys has an integral form; for weights proportional to 1/i it is 0.997, "
-    "0.909, 0.721, 0.539, 0.405 at 2 to 32 selected keys.",
+    statement="The expected share of separable keys has an integral form; for weights proportional to 1/i it is "
+    "0.997, 0.909, 0.721, 0.539, 0.405 at 2 to 32 selected keys.",
     source="Theorem 2, explicit form",
     formula=r"E[N_s/N]=\frac1N\sum_{i\in I_N}E_g\prod_{j\notin I_N}\Phi(\cdot)",
     falsifier="A without its factor 1/d, or Gauss-Hermite nodes in g",
