@@ -90,3 +90,47 @@ def apply(
     if movie is not None:
         chosen.animate(start[:2000], movie)
     print(f"{len(moved)} points through {chosen.n_pieces} pieces, written to {out}")
+
+
+@app.command("conditional")
+def conditional(
+    x: Annotated[Path, typer.Argument(metavar="X", help="What is given: one row per pair, .npy or .csv.")],
+    y: Annotated[Path, typer.Argument(metavar="Y", help="What is to be sampled, in the same order.")],
+    pieces: Annotated[int, typer.Option(metavar="K", help="Pieces the schedule may have.")] = 1200,
+    at: Annotated[
+        str, typer.Option(metavar="X0", help="Sample y given this x: numbers with commas, one per coordinate.")
+    ] = "",
+    count: Annotated[int, typer.Option(help="How many samples to draw there.")] = 1000,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Schedule to write, .json or .npz.")] = Path("sampler.json"),
+    samples: Annotated[Path, typer.Option(metavar="FILE.npy", help="Where samples go.")] = Path("samples.npy"),
+    seed: Annotated[int, typer.Option(help="Seed of the fit and of the samples.")] = 0,
+) -> None:
+    """Learn to sample y given x from pairs, with x frozen exactly; write the schedule, and samples if asked."""
+    import io
+
+    import numpy as np
+
+    from sphereflow.errors import SphereflowError, whole_number, writable_target
+    from sphereflow.saving import write_bytes
+    from sphereflow.transport.conditional import fit_conditional
+    from sphereflow.transport.files import check_suffix
+    from sphereflow.transport.names import read_points
+
+    check_suffix(out)
+    whole_number("count", count)
+    for place in (out, *([samples] if at else [])):
+        writable_target(place, overwrite=True)
+    try:
+        place_x = np.array([float(number) for number in at.split(",")]) if at else None
+    except ValueError:
+        raise SphereflowError(f"--at must be numbers with commas, got '{at}'.") from None
+    found = fit_conditional(read_points(x), read_points(y), pieces, seed=seed)
+    buffer = io.BytesIO()
+    if place_x is not None:
+        np.save(buffer, found.sample(place_x[None], count, seed))
+    found.save(out)
+    print(found)
+    print(f"written: {out}")
+    if place_x is not None:
+        write_bytes(samples, buffer.getvalue())
+        print(f"{count} samples of y given x = {at}, written to {samples}")

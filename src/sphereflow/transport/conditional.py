@@ -86,7 +86,7 @@ class ConditionalSampler:
 
     def _beside(self, x0: Any, m: int) -> np.ndarray:
         point = np.asarray(x0, dtype=float)
-        point = point.reshape(-1, 1) if self.dx == 1 else np.atleast_2d(point)
+        point = point.reshape(-1, 1) if self.dx == 1 and point.ndim < 2 else np.atleast_2d(point)
         if point.ndim != 2 or point.shape[1] != self.dx or len(point) not in (1, m) or not np.isfinite(point).all():
             raise SphereflowError(
                 f"x must be one finite point of {self.dx} coordinates, or one per sample; got shape {np.shape(x0)}."
@@ -155,10 +155,10 @@ def fit_conditional(
     pieces: int = 1200,
     *,
     neurons: int | None = None,
-    times: int = 10,
+    times: int = 6,
     neighbours: int | None = None,
     sampling: str = "swept",
-    ridge: float = 1e-4,
+    ridge: float = 1e-3,
     seed: int = 0,
 ) -> ConditionalFit:
     """A schedule of about `pieces` pieces that samples y given x, from pairs: rows of `samples_x` and `samples_y`.
@@ -166,6 +166,12 @@ def fit_conditional(
     `neighbours` is how many samples count as having the same x (from the number of samples unless given); `neurons`
     and `times` size the velocity that is fitted (as many neurons as the pieces can play, unless given); `sampling`
     says how they are played.
+
+    ```python
+    sampler = fit_conditional(x, y)          # pairs, as rows
+    print(sampler)                           # how well it does on pairs kept aside
+    sampler.sample(x0=1.5, m=1000)           # y given x = 1.5
+    ```
     """
     x, y = _pairs(samples_x, samples_y)
     one_of("sampling", sampling, SAMPLINGS)

@@ -1,0 +1,166 @@
+"""The paper's claims come out as expected, and the known mistakes are caught by them."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from sphereflow.claims import Run
+from sphereflow.papers import load
+from sphereflow.papers.diffeomorphism_pushforward import (
+    banana,
+    conditionals,
+    exact_parts,
+    permutations,
+    pipeline,
+    random_play,
+)
+from sphereflow.transport import affine, diffeomorphism, maurey, router, scores, slides
+from sphereflow.transport.schedule import Schedule
+
+PAPER = load("diffeomorphism-pushforward")
+
+
+@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
+def test_claim(claim):
+    measurement = claim.measure(Run())
+    assert measurement.verdict == "holds", measurement
+
+
+@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
+def test_figure_is_drawn(figure):
+    drawn = figure.draw(Run())
+    drawn.canvas.draw()
+    assert drawn.axes
+
+
+@pytest.fixture
+def fresh():
+    """Nothing measured before or during the test is kept: the code under it is wrong on purpose."""
+    caches = (pipeline.built, pipeline.errors, random_play.played, banana.squared_errors, banana.trap)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+def test_a_shear_on_one_side_is_caught(monkeypatch):
+    def one_sided(p, q, amount, d):
+        return Schedule(amount * np.eye(d)[[p]], np.eye(d)[[q]], np.zeros(1))
+
+    monkeypatch.setattr(affine, "shear", one_sided)
+    assert exact_parts.affine_exact(Run()).verdict == "fails"
+
+
+def test_a_commutator_in_the_wrong_order_is_caught(monkeypatch):
+    right = slides.commutator
+    monkeypatch.setattr(slides, "commutator", lambda first, second: right(second, first))
+    assert permutations.three_cycle(Run()).verdict == "fails"
+
+
+def test_a_commutator_that_undoes_itself_is_caught(monkeypatch):
+    back = slides.backwards
+    monkeypatch.setattr(slides, "commutator", lambda a, b: [*a, *b, *back(b), *back(a)])
+    assert permutations.three_cycle(Run()).verdict == "fails"
+    assert permutations.cube_cycle(Run()).verdict == "fails"
+
+
+def test_ramps_outside_the_row_are_caught(monkeypatch):
+    right = permutations.slide_schedule
+
+    def wide(chosen, side, ramp, d=2):
+        good = right(chosen, side, ramp, d)
+        return Schedule(good.w, good.a, good.b + np.tile([1, 1, -1, -1], len(chosen)) * ramp * side)
+
+    monkeypatch.setattr(permutations, "slide_schedule", wide)
+    assert permutations.three_cycle(Run()).verdict == "fails"
+
+
+def test_finished_cells_that_are_displaced_are_caught(monkeypatch):
+    """Without the memory of what is finished contents are torn out again: wrong places, or no end."""
+    monkeypatch.setattr(router, "_step", lambda p, q, finished, top: _careless(p, q))
+    assert permutations.routing(Run()).verdict == "fails"
+
+
+def _careless(p, q):
+    if p[0] != q[0] and p[1] != q[1]:
+        return slides.Cycle((p[0], q[1]), q, p, True)
+    if p[0] == q[0]:
+        return slides.Cycle(p, (p[0] - 1, p[1]), q, True)
+    return slides.Cycle(q, p, (q[0], q[1] - 1), True)
+
+
+def test_columns_off_the_fine_lattice_are_caught(fresh, monkeypatch):
+    right = diffeomorphism.piecewise_linear
+
+    def real_slopes(x, y, left, end, direction):
+        means = np.linspace(0.53, 1.47, len(x) - 1)
+        return right(x, np.append(0.0, np.cumsum(means * np.diff(x))), left, end, direction=direction)
+
+    monkeypatch.setattr(diffeomorphism, "piecewise_linear", real_slopes)
+    monkeypatch.setattr(pipeline, "QUICK", ((4, 4), (8, 2)))
+    assert pipeline.map_rate(Run()).verdict == "fails"
+    assert pipeline.volume_bookkeeping(Run()).verdict == "fails"
+
+
+def test_deterministic_play_is_not_maurey(fresh, monkeypatch):
+    right = random_play.ensemble
+    monkeypatch.setattr(
+        random_play, "ensemble", lambda *given, sampling, seed: right(*given, sampling="swept", seed=seed)
+    )
+    monkeypatch.setattr(random_play, "REPETITIONS", 2)
+    assert random_play.maurey_slope(Run()).verdict == "fails"
+
+
+def test_a_missing_importance_weight_is_caught(fresh, monkeypatch):
+    right = banana.profiles
+    monkeypatch.setattr(banana, "profiles", lambda offsets, at: -0.5 + (right(offsets, at) + 0.5) / (2 * banana.REACH))
+    assert banana.banana_error(Run()).verdict == "fails"
+    assert conditionals.conditional_banana(Run()).verdict == "fails"
+
+
+def test_a_wrong_constant_piece_is_caught(fresh, monkeypatch):
+    right = banana.profiles
+    monkeypatch.setattr(banana, "profiles", lambda offsets, at: right(offsets, at) + 0.5)
+    assert banana.banana_error(Run()).verdict == "fails"
+    assert conditionals.conditional_banana(Run()).verdict == "fails"
+
+
+def test_missing_chances_in_play_are_caught(fresh, monkeypatch):
+    right = maurey.playback
+
+    def unweighted(fields, n, **rest):
+        good = right(fields, n, **rest)
+        return Schedule(good.w / 64, good.a, good.b, good.tau)
+
+    monkeypatch.setattr(maurey, "playback", unweighted)
+    monkeypatch.setattr(random_play, "REPETITIONS", 2)
+    assert random_play.maurey_slope(Run()).verdict == "fails"
+
+
+def test_a_score_of_the_push_forward_alone_is_caught(fresh, monkeypatch):
+    monkeypatch.setattr(scores.ScoreCard, "trapped", property(lambda self: self.push_forward.tv.value > 0.01))
+    assert banana.rotation_trap(Run()).verdict == "fails"
+
+
+def test_the_constants_of_the_banana_by_quadrature():
+    """Variance of one neuron over s, integrated over the Gaussian and over its conditionals."""
+    r = banana.REACH
+
+    def one(y):
+        second = 2 * r * (quad(lambda s: max(y - s, 0) ** 2, 0, r)[0] + quad(lambda s: max(s - y, 0) ** 2, -r, 0)[0])
+        return second - (0.5 * y * y) ** 2
+
+    inside = quad(lambda y: one(y) * math.exp(-0.5 * y * y) / math.sqrt(2 * math.pi), -r, r)[0]
+    assert inside == pytest.approx(banana.MAP_CONSTANT, abs=2e-2)
+    for x0, known in ((-1.0, 2.41667), (0.0, 0.0), (1.5, 7.734375)):
+        assert one(x0) == pytest.approx(known, abs=1e-5)
+    assert pytest.approx(3.5054, abs=1e-4) == banana.MAP_CONSTANT
+
+
+def test_the_turned_bananas_distance_by_moments():
+    difference = [(-1.0, -1.0), (0.0, 0.5), (1.5, 0.875)]
+    for x0, gap in difference:
+        assert conditionals.turned_w1(x0) >= abs(gap) - 1e-3
