@@ -1,0 +1,77 @@
+"""The paper's claims hold, and the known mistakes are caught by them."""
+
+import numpy as np
+import pytest
+
+from sphereflow.claims import Run
+from sphereflow.papers import load
+from sphereflow.papers.low_temperature_concentration import directions, expansion, particles, phases, rates
+from sphereflow.papers.low_temperature_concentration import zero_temperature as limits
+
+PAPER = load("low-temperature-concentration")
+
+
+@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
+def test_claim(claim):
+    measurement = claim.measure(Run())
+    assert measurement.verdict == "holds", measurement
+
+
+@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
+def test_figure_is_drawn(figure):
+    drawn = figure.draw(Run())
+    drawn.canvas.draw()
+    assert drawn.axes
+
+
+def test_exchanged_transpose_is_caught(monkeypatch):
+    """B for B^T and V for V^T: symmetric matrices hide it, the trap does not."""
+    right = directions.follow
+    monkeypatch.setattr(directions, "follow", lambda beta, v, b, *rest: right(beta, v, b.T, *rest))
+    assert directions.three_phases(Run()).verdict == "fails"
+    monkeypatch.setattr(directions, "follow", lambda beta, v, b, *rest: right(beta, v.T, b, *rest))
+    assert directions.three_phases(Run()).verdict == "fails"
+
+
+def test_flow_without_its_own_clock_is_caught(monkeypatch):
+    """Leaving out 1/|B^T x| is the flow of M in time t, right for B = 1 only."""
+    right = limits.follow_limit
+
+    def wrong(value, form, *rest):
+        return right(value @ form.T, np.eye(2), *rest)
+
+    monkeypatch.setattr(limits, "follow_limit", wrong)
+    assert limits.linear_flow_claim(Run()).verdict == "fails"
+
+
+def test_too_few_tokens_are_another_regime():
+    """With n below 3 sqrt(beta) every token attends to itself: with B = 1 that is the flow at zero temperature.
+
+    The distance is then far below the law 1/beta of the density, which such a run must not be taken to confirm.
+    """
+    resolved, alone = (rates.gap_to_limit(*rates.early(beta, particles.TOKENS), 1.0) for beta in (1e3, 3e5))
+    assert alone < 0.2 * resolved * 1e3 / 3e5
+
+
+def test_random_tokens_drown_the_law():
+    n, times = particles.TOKENS, np.arange(particles.FRAMES) / 32
+    start = np.random.default_rng(0).uniform(0, 2 * np.pi, n)
+    angles = particles.follow(1000.0, particles.SHARED_V, np.eye(2), start, times, 1 / 16)
+    assert rates.gap_to_limit(times, angles, 1.0) > 5 * rates.AT_ONE[1000.0]
+
+
+def test_wasserstein_distance_and_distance_to_the_support_differ():
+    angles = phases.split_run(10.0, True)[1]
+    w, d = phases.transport_distance(angles).min(), particles.axis_distance(angles, phases.HALF).min()
+    assert w > 1.2 * d
+
+
+def test_first_order_of_the_expansion_is_needed(monkeypatch):
+    monkeypatch.setattr(expansion, "first_order", lambda beta, theta, form: np.array([np.cos(theta), np.sin(theta)]))
+    assert expansion.laplace_expansion(Run()).verdict == "fails"
+
+
+def test_axis_distance_wraps():
+    angles = np.array([np.pi - 0.1, -np.pi + 0.1, 0.1, -0.1])
+    assert particles.axis_distance(angles, 0.0) == pytest.approx(0.1)
+    np.testing.assert_allclose(particles.wrapped(angles + 4 * np.pi), angles, atol=1e-12)
