@@ -5,19 +5,19 @@ $$d\langle\mu,\varphi\rangle=\tfrac1{2d}\langle\mu,s_\mu\varphi''\rangle\,d\tau
   +\int\big\langle\mu,\varphi'\,\langle x^\perp,Vm_{\beta,A}[\mu]\rangle\big\rangle W(dV\,dA,d\tau).$$
 
 A layer moves the law by its own map T, $\langle\mu',\varphi\rangle=\langle\mu,\varphi\circ T\rangle$; with
-$\varphi=e^{-ik\theta}$ this is a Galerkin scheme without any derivative of the density: mass is exact, and the truncation
-is seen in the last modes. The map is that of the network, so tokens and density can be run under the same weights.
+$\varphi=e^{-ik\theta}$ this is a Galerkin scheme without any derivative of the density: mass is exact, and the
+truncation is seen in the last modes. The map is that of the network: tokens and density run under the same weights.
 """
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Int
 
 from sphereflow.randomness.laws import AnyLaw
 from sphereflow.randomness.network import RandomNetwork
+from sphereflow.randomness.random_fields import compiled
 from sphereflow.sphere import from_angles, to_angles
 
 
@@ -52,7 +52,7 @@ def density_layer(network: RandomNetwork, key: Array, modes: Complex[Array, "k"]
     return jnp.mean(rho * jnp.exp(-1j * jnp.arange(modes.shape[0])[:, None] * moved), axis=1)
 
 
-@eqx.filter_jit
+@compiled
 def advance_density(
     network: RandomNetwork, keys: Array, modes: Complex[Array, "R k"], layers: Int[Array, ""], points: int
 ) -> Complex[Array, "R k"]:

@@ -53,7 +53,7 @@ def clock(d: int, layers: int, heads: int, step: float, *, value_scale: float = 
     return Clock(step * layers, value_scale**2 * step**2 * layers / heads, alpha, first, second, regime)
 
 
-def one_step_factor(d: int, sigma: Float[np.ndarray, "..."] | float) -> Float[np.ndarray, "..."]:
+def one_step_factor(d: int, sigma: Float[np.ndarray, "..."] | float) -> Float[np.ndarray, "..."] | float:
     r"""$E\langle x,N(x+\sigma g)\rangle=\frac{1}{\sigma\sqrt2}\frac{\Gamma((d+1)/2)}{\Gamma(d/2+1)}
     {}_1F_1\big(\tfrac12;\tfrac d2+1;-\tfrac1{2\sigma^2}\big)$, g standard normal in R^d.
 

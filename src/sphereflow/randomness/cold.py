@@ -25,7 +25,7 @@ _REACH, _STEPS = 16.0, 400
 FACTORS = {"orthogonal": 0, "identity": 0, "gaussian": 1, "product": 2}
 
 
-def image_overlap(r: Float[np.ndarray, "..."] | float, d: int, factors: int) -> Float[np.ndarray, "..."]:
+def image_overlap(r: Float[np.ndarray, "..."] | float, d: int, factors: int) -> Float[np.ndarray, "..."] | float:
     r"""$s(r)=E\langle n_A(x),n_A(y)\rangle$: the mean cosine of the images of two vectors of cosine r.
 
     One Gaussian: $r\frac2d\big(\Gamma(\frac{d+1}2)/\Gamma(\frac d2)\big)^2{}_2F_1(\frac12,\frac12;\frac d2+1;r^2)$.
@@ -43,10 +43,10 @@ def image_overlap(r: Float[np.ndarray, "..."] | float, d: int, factors: int) -> 
     return np.sum(weight * image_overlap(cosine, d, 1), axis=-1)
 
 
-def _hypergeometric(c: float, z: np.ndarray) -> np.ndarray:
+def _hypergeometric(c: float, z: np.ndarray | float) -> np.ndarray | float:
     r"""${}_2F_1(\frac12,\frac12;c;z)$: scipy's loses it for large c, where the plain series converges at once."""
     if c < 100:
-        return special.hyp2f1(0.5, 0.5, c, z)
+        return np.asarray(special.hyp2f1(0.5, 0.5, c, z))
     term = total = np.ones_like(z)
     for k in range(40):
         term = term * (k + 0.5) ** 2 / ((c + k) * (k + 1)) * z

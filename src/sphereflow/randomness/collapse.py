@@ -163,7 +163,7 @@ def measure(
             f"measuring {realisations} realisations of {last} layers would draw {cost:.1e} random numbers; "
             f"ask for fewer realisations or at most {fits} layers, or leave the measurement out."
         )
-    depths = np.unique(np.concatenate([[0], np.linspace(1, last, min(_SAVES, last)).round()])).astype(int)
+    depths = np.unique(np.concatenate([[0.0], np.linspace(1, last, min(_SAVES, last)).round()]))
     x0 = uniform(jax.random.key(seed + 1), (realisations, a.n, a.d))
 
     def observe(x: Array) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def measure(
     seen = run(network, x0, [int(v) for v in depths], observe=jax.jit(observe), seed=seed, notify=notify).values
     found = [first_passage(depths, seen["overlap"], level) for level in LEVELS]
     return Measured(
-        depths.astype(float),
+        depths,
         seen["overlap"],
         seen["rank"],
         tuple(estimate for estimate, _ in found),

@@ -10,6 +10,7 @@ normalisation supplies it by itself (`Projected`). On the diffusive clock $\vare
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import diffrax
@@ -21,6 +22,8 @@ from jaxtyping import Array, Float, Int
 
 from sphereflow.dynamics import Dynamics
 from sphereflow.randomness.mean_field import MeanField
+from sphereflow.randomness.normals import standard_normals
+from sphereflow.randomness.random_fields import compiled
 from sphereflow.sphere import normalise, project
 
 
@@ -108,7 +111,7 @@ def solve_paths(
     return jax.vmap(one)(keys)
 
 
-@eqx.filter_jit
+@compiled
 def coupled_ends(
     coarse: CommonNoise,
     fine: tuple[CommonNoise, ...],
@@ -120,7 +123,8 @@ def coupled_ends(
 ) -> tuple[Float[Array, "R n d"], ...]:
     """Ends of projected Euler runs that share one Brownian path per key: one with steps dt, others with dt/substeps.
 
-    The fine models are of one kind and differ in their numbers only. Differences have a small variance, which is what makes orders of convergence measurable by sampling.
+    The fine models are of one kind and differ in their numbers only. Differences of the ends have a small variance,
+    which is what makes orders of convergence measurable by sampling.
     """
 
     def euler(model: CommonNoise, x: Array, increment: Array, h: Array) -> Array:
@@ -131,7 +135,9 @@ def coupled_ends(
         h = dt / substeps
 
         def body(index: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
-            pieces = jnp.sqrt(h) * jax.random.normal(jax.random.fold_in(key, index), (substeps, *coarse.shape))
+            size = substeps * math.prod(coarse.shape)
+            drawn = standard_normals(jax.random.fold_in(key, index), size, x0.dtype)
+            pieces = jnp.sqrt(h) * drawn.reshape(substeps, *coarse.shape)
             rough = euler(coarse, state[0], jnp.sum(pieces, axis=0), dt)
             move = jax.vmap(lambda model, x, piece: euler(model, x, piece, h), in_axes=(0, 0, None))
             return rough, jax.lax.scan(lambda x, piece: (move(family, x, piece), None), state[1], pieces)[0]

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +22,8 @@ from jaxtyping import Array, Float, Int
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.randomness.laws import Weights, lower_root, wishart_normals, wishart_root
 from sphereflow.randomness.network import Depths, Notify, RandomNetwork, chi_key, realisation_keys
+from sphereflow.randomness.normals import standard_normals
+from sphereflow.randomness.random_fields import compiled
 from sphereflow.shapes import AnyArray
 from sphereflow.sphere import normalise
 
@@ -34,7 +35,7 @@ def gram_layer(network: RandomNetwork, key: Array, root: Float[Array, "n n"], d:
     assert isinstance(law, Weights)
     score_key, rest = chi_key(key), chi_key(chi_key(key))
     counts = network.normals(n, d)[0], n * n, wishart_normals(n, d - n)
-    z, inside, outside = jnp.split(jax.random.normal(key, (sum(counts),), root.dtype), np.cumsum(counts)[:-1])
+    z, inside, outside = jnp.split(standard_normals(key, sum(counts), root.dtype), np.cumsum(counts)[:-1])
     means = network.attend(root, network.scores(z, score_key, n, d)) @ root
     spread = lower_root(jnp.swapaxes(means, 0, 1).reshape(n, -1)) * (law.value.scale / d**0.5)
     drift = law.value.mean * jnp.sum(means, axis=0)
@@ -44,7 +45,7 @@ def gram_layer(network: RandomNetwork, key: Array, root: Float[Array, "n n"], d:
     return lower_root(normalise(jnp.concatenate([within, beyond], axis=1)))
 
 
-@eqx.filter_jit
+@compiled
 def advance_gram(
     network: RandomNetwork,
     keys: Array,
@@ -85,7 +86,7 @@ def run_gram(
         raise SphereflowError(
             "gram0 must be a Gram matrix of unit vectors: ones on the diagonal, no eigenvalue below 0."
         )
-    first = np.linalg.qr((vectors * np.sqrt(np.clip(values, 0, None))).T, mode="r").T
+    first = np.asarray(np.linalg.qr((vectors * np.sqrt(np.clip(values, 0, None))).T, mode="r")).T
     state = jnp.asarray(np.broadcast_to(first, (realisations, n, n)))
     keys, seen, reached = realisation_keys(seed, realisations), [], 0
     for depth in layers:

@@ -22,9 +22,13 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from sphereflow.errors import SphereflowError, one_of
+from sphereflow.randomness.normals import standard_normals
 
-# One chi-square variable costs about as much time as this many normals: below that saving, normals are drawn.
-_CHI_COST = 30
+# One chi-square variable costs about as much time as this many normals, and an entry put below a diagonal as much as
+# two (measured); where the triangular form saves less, the whole matrix is drawn.
+_CHI_COST, _ENTRY_COST = 40, 2
+
+_LARGE = 16_384  # entries
 
 SCORE_NAMES = ("product", "gaussian", "orthogonal", "identity")
 
@@ -159,7 +163,7 @@ class _Matrices(eqx.Module):
     def __call__(self, key: Array, d: int) -> tuple[Float[Array, "d d"], Float[Array, "d d"]]:
         score, value = self.weights.score, self.weights.value
         count = score.normals(d, d)
-        z = jax.random.normal(key, (count + d * d,))
+        z = standard_normals(key, count + d * d)
         spare = jax.random.fold_in(key, 2**31 - 1)
         v = z[count:].reshape(d, d)
         if value.kind == "orthogonal":
@@ -176,10 +180,10 @@ def weights(
     score: str = "product",
     *,
     d: int,
-    score_scale: float = 1.0,
+    score_scale: float | Array = 1.0,
     value: str = "gaussian",
-    value_scale: float = 1.0,
-    value_mean: float = 0.0,
+    value_scale: float | Array = 1.0,
+    value_mean: float | Array = 0.0,
 ) -> Weights:
     r"""Weights by name, scaled so that logits have standard deviation $\beta\cdot$`score_scale` in high dimension.
 
@@ -201,7 +205,7 @@ def weights(
 
 def bartlett_pays(r: int, d: int) -> bool:
     """Whether the triangular factor of an r x d matrix of normals is cheaper to draw than the matrix."""
-    return r * (r - 1) // 2 + _CHI_COST * r < r * d
+    return _ENTRY_COST * r * (r - 1) // 2 + _CHI_COST * r < r * d
 
 
 def wishart_normals(r: int, d: int) -> int:
@@ -237,4 +241,11 @@ def lower_root(m: Float[Array, "n k"]) -> Float[Array, "n r"]:
 
     No jitter and no failure for dependent rows: distances between nearly equal rows survive down to rounding.
     """
-    return jnp.linalg.qr(m.T, mode="r").T
+    n = m.shape[0]
+    tall = m.T
+    # Large ones are folded in blocks of 4n rows: LAPACK would split them over threads that wait for each other.
+    while tall.size > _LARGE and tall.shape[0] > 4 * n:
+        short = -tall.shape[0] % (4 * n)
+        blocks = jnp.pad(tall, ((0, short), (0, 0))).reshape(-1, 4 * n, n)
+        tall = jnp.linalg.qr(blocks, mode="r").reshape(-1, n)
+    return jnp.linalg.qr(tall, mode="r").T

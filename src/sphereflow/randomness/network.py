@@ -20,6 +20,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.randomness.laws import AnyLaw, Law, ValueLaw, Weights, haar_corner, lower_root
+from sphereflow.randomness.normals import standard_normals
+from sphereflow.randomness.random_fields import compiled
 from sphereflow.shapes import AnyArray
 from sphereflow.sphere import normalise, tokens
 
@@ -82,7 +84,7 @@ class RandomNetwork(eqx.Module):
             return jnp.einsum("hab,hib->ia", v, means).astype(x.dtype) / self.heads
         root = lower_root(x) if n < d else x
         counts = self.normals(n, d)
-        z = jax.random.normal(key, (sum(counts),), x.dtype)
+        z = standard_normals(key, sum(counts), x.dtype)
         scores = self.scores(z[: counts[0]], chi_key(key), root.shape[1], d)
         means = self.attend(root, scores) @ x
         return _transformed(self.law.value, z[counts[0] :], means) / self.heads
@@ -145,7 +147,7 @@ def realisation_keys(seed: int, number: int) -> Array:
     return jax.random.split(jax.random.key(seed), number)
 
 
-@eqx.filter_jit
+@compiled
 def advance(
     network: RandomNetwork, keys: Array, x: Float[Array, "R n d"], first: Int[Array, ""], last: Int[Array, ""]
 ) -> Float[Array, "R n d"]:
@@ -159,7 +161,7 @@ def advance(
 
 def run(
     network: RandomNetwork,
-    x0: Float[AnyArray, "R n d"],
+    x0: Float[AnyArray, "..."],
     layers: Sequence[int] | int,
     *,
     observe: Callable[[Float[Array, "R n d"]], Any],

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 
 from sphereflow.randomness.laws import Weights, lower_root
 from sphereflow.randomness.network import RandomNetwork
+from sphereflow.randomness.normals import standard_normals
 from sphereflow.shapes import AnyArray
 
 
@@ -47,7 +48,7 @@ def shared_means(
 
     def one(key: Array) -> Array:
         normal_key, chi_key = jax.random.split(key)
-        z = jax.random.normal(normal_key, (law.score.normals(n, d),))
+        z = standard_normals(normal_key, law.score.normals(n, d))
         means = network.attend(root, law.score.corner(z, chi_key, n, d)[None])[0] @ root
         return means @ means.T
 

@@ -24,7 +24,7 @@ _HERMITE = 80
 
 def pair_moments(
     r: Float[np.ndarray, "..."] | float, s: float
-) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
+) -> tuple[Float[np.ndarray, "..."] | float, Float[np.ndarray, "..."] | float]:
     """(f, g) of two tokens in high dimension, by Gauss-Hermite quadrature; closed forms at s = 0 and infinity."""
     c = np.asarray(r, dtype=float)
     if s == 0:
@@ -44,13 +44,13 @@ def pair_moments(
     return f, g
 
 
-def pair_drift(r: Float[np.ndarray, "..."] | float, d: float, s: float) -> Float[np.ndarray, "..."]:
+def pair_drift(r: Float[np.ndarray, "..."] | float, d: float, s: float) -> Float[np.ndarray, "..."] | float:
     """Drift of the overlap of two tokens per unit of tau."""
     c, own, shared = _means(r, s)
     return ((d - 2 + c * c) * shared - (d - 1) * c * own) / d
 
 
-def pair_bracket(r: Float[np.ndarray, "..."] | float, d: float, s: float) -> Float[np.ndarray, "..."]:
+def pair_bracket(r: Float[np.ndarray, "..."] | float, d: float, s: float) -> Float[np.ndarray, "..."] | float:
     """Variance of the overlap of two tokens per unit of tau."""
     c, own, shared = _means(r, s)
     return 2 / d * (1 - c * c) * (own - c * shared)
@@ -59,7 +59,7 @@ def pair_bracket(r: Float[np.ndarray, "..."] | float, d: float, s: float) -> Flo
 def _means(r: Float[np.ndarray, "..."] | float, s: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     c = np.asarray(r, dtype=float)
     f, g = pair_moments(c, s)
-    return c, c + (1 - c) * f, c + (1 - c) * g
+    return c, np.asarray(c + (1 - c) * f), np.asarray(c + (1 - c) * g)
 
 
 def pair_expectation(
@@ -67,8 +67,8 @@ def pair_expectation(
 ) -> float:
     r"""$E[\varphi(r(\tau))\,|\,r(0)=r_0]$ from the generator $D\partial_r+\tfrac12Q\partial_r^2$."""
     nodes, derivative = chebyshev(points)
-    generator = pair_drift(nodes, d, s)[:, None] * derivative
-    generator = generator + pair_bracket(nodes, d, s)[:, None] / 2 * (derivative @ derivative)
+    generator = np.asarray(pair_drift(nodes, d, s))[:, None] * derivative
+    generator = generator + np.asarray(pair_bracket(nodes, d, s))[:, None] / 2 * (derivative @ derivative)
     values = linalg.expm(tau * generator) @ observable(nodes)
     return float(interpolation(nodes, np.array([start]))[0] @ values)
 

@@ -23,12 +23,14 @@ from sphereflow.shapes import AnyArray
 _GAUSS_NODES = 24
 
 
-def drift(gamma: Float[AnyArray, "..."] | float, n: int, s: float, d: float = math.inf) -> Float[np.ndarray, "..."]:
+def drift(
+    gamma: Float[AnyArray, "..."] | float, n: int, s: float, d: float = math.inf
+) -> Float[np.ndarray, "..."] | float:
     """D(gamma) in dimension d; the published b(gamma) for d infinite."""
     return _drift(np.asarray(gamma, dtype=float), moments(n, s), d)
 
 
-def _drift(gamma: Float[np.ndarray, "..."], known: Moments, d: float) -> Float[np.ndarray, "..."]:
+def _drift(gamma: Float[np.ndarray, "..."] | float, known: Moments, d: float) -> Float[np.ndarray, "..."] | float:
     f, g = known.f(gamma), known.g(gamma)
     # 1 - gamma is a factor of the leading part: written out, so that it does not come from a cancellation.
     leading = (1 - gamma) * (gamma + g - gamma * f)
@@ -78,6 +80,6 @@ def logistic(times: Float[AnyArray, "T"], start: float) -> Float[np.ndarray, "T"
     return start / (start + (1 - start) * np.exp(-np.asarray(times, dtype=float)))
 
 
-def mean_overlap(gamma: Float[AnyArray, "..."] | float, n: int) -> Float[np.ndarray, "..."]:
+def mean_overlap(gamma: Float[AnyArray, "..."] | float, n: int) -> Float[np.ndarray, "..."] | float:
     r"""$m=n^{-2}\sum_{ij}R_{ij}=(1+(n-1)\gamma)/n$."""
     return (1 + (n - 1) * np.asarray(gamma, dtype=float)) / n

@@ -30,8 +30,8 @@ _MOST_NUMBERS = 2**17  # normals per node of the soft moments
 class Moments(NamedTuple):
     """f and g as functions of gamma in [lowest, 1]."""
 
-    f: Callable[[Float[np.ndarray, "..."] | float], Float[np.ndarray, "..."]]
-    g: Callable[[Float[np.ndarray, "..."] | float], Float[np.ndarray, "..."]]
+    f: Callable[[Float[np.ndarray, "..."] | float], Float[np.ndarray, "..."] | float]
+    g: Callable[[Float[np.ndarray, "..."] | float], Float[np.ndarray, "..."] | float]
 
 
 @lru_cache(maxsize=64)
@@ -49,7 +49,7 @@ def moments(n: int, s: float) -> Moments:
     values = np.array([(1.0, _same_argmax(n, 1 - v * v)) if hard else sampled_moments(n, s, 1 - v * v) for v in u])
     curves = [BarycentricInterpolator(u, column) for column in values.T]
 
-    def curve(which: int) -> Callable[[Float[np.ndarray, "..."] | float], Float[np.ndarray, "..."]]:
+    def curve(which: int) -> Callable[[Float[np.ndarray, "..."] | float], Float[np.ndarray, "..."] | float]:
         return lambda gamma: np.asarray(curves[which](np.sqrt(1 - np.clip(gamma, 0, 1))))
 
     return Moments(curve(0), curve(1))
@@ -94,7 +94,9 @@ def _same_argmax(n: int, gamma: float) -> float:
         return 1 / n
     # In the half sum and the scaled difference of a and b the integrand is smooth for every gamma, and decays like a
     # Gaussian: the trapezoidal rule converges faster than any power of its step.
-    c, e = np.arange(-8.5, 13.0, 0.1) + 0.001, np.arange(-8.5, 8.5, 0.15) + 0.0015
+    # The power n - 1 makes it vary on the scale 1/sqrt(2 log n).
+    h = 0.2 if n <= 1000 else 0.1
+    c, e = np.arange(-8.5, 13.0, h) + h / 99, np.arange(-8.5, 8.5, h) + h / 77
     middle, apart = np.sqrt((1 + gamma) / 2) * c[:, None], np.sqrt((1 - gamma) / 2) * e
     weight = np.exp(-(c * c)[:, None] / 2) * np.exp(-e * e / 2)
     above = either_above(middle + apart, middle - apart, gamma)
@@ -103,7 +105,9 @@ def _same_argmax(n: int, gamma: float) -> float:
     return float(n * np.sum(weight * survives) / np.sum(weight))
 
 
-def either_above(h: Float[np.ndarray, "..."], k: Float[np.ndarray, "..."], rho: float) -> Float[np.ndarray, "..."]:
+def either_above(
+    h: Float[np.ndarray, "..."] | float, k: Float[np.ndarray, "..."] | float, rho: float
+) -> Float[np.ndarray, "..."] | float:
     r"""$1-\Phi_\rho(h,k)$, the chance that Z > h or Z' > k, by Owen's T function, with its digits; h and k not zero."""
     spread = np.sqrt(1 - rho * rho)
     opposite = np.where(h * k < 0, 0.5, 0.0)
@@ -111,7 +115,7 @@ def either_above(h: Float[np.ndarray, "..."], k: Float[np.ndarray, "..."], rho: 
     return np.clip((special.ndtr(-h) + special.ndtr(-k)) / 2 + own + opposite, 0, 1)
 
 
-def random_energy_limit(x: Float[np.ndarray, "..."] | float) -> Float[np.ndarray, "..."]:
+def random_energy_limit(x: Float[np.ndarray, "..."] | float) -> Float[np.ndarray, "..."] | float:
     r"""$f$ for $n\to\infty$ with $x=s\sqrt{1-\gamma}/\sqrt{2\log n}$: 0 below 1 and $1-1/x$ above (freezing)."""
     level = np.asarray(x, dtype=float)
     return np.where(level > 1, 1 - 1 / np.maximum(level, 1), 0.0)

@@ -1,0 +1,157 @@
+"""`sphereflow collapse`: when the representations of a random Transformer collapse, and what delays it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from sphereflow.randomness.collapse import Architecture, Measured, Prediction
+
+_REGIMES = {
+    "ballistic": "ballistic",
+    "modified": "ballistic, corrected",
+    "diffusive": "diffusive",
+    "outside": "beyond the proved ones",
+}
+
+
+def command(
+    d: Annotated[int, typer.Option("--d", help="Width: dimension of a token.")] = 64,
+    n: Annotated[int, typer.Option("--n", help="Context: number of tokens.")] = 32,
+    layers: Annotated[int, typer.Option(help="Depth.")] = 1000,
+    heads: Annotated[int, typer.Option(help="Heads per layer, averaged.")] = 4,
+    step: Annotated[float, typer.Option(help="Step eta of a layer.")] = 0.1,
+    beta: Annotated[float, typer.Option(help="Inverse temperature of attention.")] = 1.0,
+    weight_scale: Annotated[float, typer.Option(help="Scale of Q^T K: logits have size beta times it.")] = 1.0,
+    value_scale: Annotated[float, typer.Option(help="Scale of V: 1 is the usual variance 1/d.")] = 1.0,
+    realisations: Annotated[int, typer.Option(help="Networks to run beside the prediction; 0 for none.")] = 16,
+    seed: Annotated[int, typer.Option(help="Seed of weights and tokens.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+) -> None:
+    """Say at which layer a random Transformer collapses and which knob delays it, with the network run beside."""
+    from sphereflow.errors import whole_number
+    from sphereflow.progress import progress_bar
+    from sphereflow.randomness.collapse import Architecture, measure, predict
+
+    whole_number("--realisations", realisations, least=0)
+    whole_number("--seed", seed, least=0)
+    architecture = Architecture(d, n, layers, heads, step, beta, weight_scale, value_scale)
+    prediction = predict(architecture)
+    measured = None
+    if realisations:
+        with progress_bar("layers", None, total=1000) as bar:
+            measured = measure(
+                architecture, max(realisations, 2), seed=seed,
+                notify=lambda fraction, text: bar.move_to(1000 * fraction, text),
+            )  # fmt: skip
+    record = _record(architecture, prediction, measured, seed)
+    if as_json:
+        print(json.dumps(record, indent=2))
+    else:
+        _print(architecture, prediction, measured)
+
+
+def _record(a: Architecture, prediction: Prediction, measured: Measured | None, seed: int) -> dict[str, Any]:
+    import dataclasses
+
+    from sphereflow.provenance import versions
+    from sphereflow.randomness.collapse import LEVELS, predicted_overlap
+
+    scales = a.clock
+    record: dict[str, Any] = {
+        "architecture": dataclasses.asdict(a),
+        "sharpness": a.sharpness,
+        "tau": scales.tau,
+        "regime": scales.regime,
+        "predicted": {
+            "depth": {f"{level:g}": depth for level, depth in zip(LEVELS, prediction.depths, strict=True)},
+            "folding_depth": prediction.folding,
+            "final_overlap": prediction.final_overlap,
+        },
+        "knobs": [knob._asdict() for knob in prediction.knobs],
+        "versions": versions(),
+    }
+    if measured is not None:
+        end = measured.overlap_at_end()
+        record["measured"] = {
+            "realisations": measured.overlap.shape[0],
+            "seed": seed,
+            "depth": {
+                f"{level:g}": {"mean": _number(e.value), "error": _number(e.error), "arrived": share}
+                for level, e, share in zip(LEVELS, measured.passages, measured.arrived, strict=True)
+            },
+            "layers": measured.depths.astype(int).tolist(),
+            "overlap": measured.overlap.mean(axis=0).tolist(),
+            "predicted_overlap": predicted_overlap(a, measured.depths).tolist(),
+            "effective_rank": measured.rank.mean(axis=0).tolist(),
+            "final_overlap": {"mean": float(end.value), "error": float(end.error)},
+        }
+    return record
+
+
+def _number(value: Any) -> float | None:
+    import math
+
+    return float(value) if math.isfinite(float(value)) else None
+
+
+def _print(a: Architecture, prediction: Prediction, measured: Measured | None) -> None:
+    from sphereflow.randomness.collapse import LEVELS, predicted_overlap
+
+    scales = a.clock
+    print(f"width {a.d}, context {a.n}, {a.layers} layers, {a.heads} heads, step {a.step:g}, beta {a.beta:g}")
+    print(f"diffusive time of the whole depth: {scales.tau:.4g}; regime: {_REGIMES[scales.regime]}")
+    print()
+    print(f"{'layers until':<28}{'predicted':>12}" + ("" if measured is None else f"{'measured':>20}"))
+    for k, (level, depth) in enumerate(zip(LEVELS, prediction.depths, strict=True)):
+        print(f"{f'mean overlap {level:g}':<28}{depth:>12.0f}" + _told(measured, k))
+    print(f"{'gaps shrink by e, after':<28}{prediction.folding:>12.0f}")
+    print()
+    told = "" if measured is None else f"{'measured':>20}{'rank':>8}"
+    print(f"{'mean overlap at layer':<28}{'predicted':>12}{told}")
+    if measured is None:
+        print(f"{a.layers:<28}{prediction.final_overlap:>12.3f}")
+    else:
+        curve = predicted_overlap(a, measured.depths)
+        last = len(measured.depths) - 1
+        for k in sorted({0, last // 4, last // 2, 3 * last // 4, last}):
+            value, error = measured.overlap[:, k].mean(), _spread(measured.overlap[:, k])
+            seen = f"{value:.3f} +- {error:.3f}"
+            print(f"{measured.depths[k]:<28.0f}{curve[k]:>12.3f}{seen:>20}{measured.rank[:, k].mean():>8.1f}")
+    print()
+    print(f"{'what would delay collapse':<28}{'from':>12}{'to':>12}{'depth times':>14}")
+    for knob in prediction.knobs:
+        print(f"{knob.name:<28}{knob.before:>12g}{knob.after:>12g}{knob.factor:>14.2f}")
+    print()
+    print(_verdict(a, prediction))
+
+
+def _spread(values: Any) -> float:
+    from sphereflow.randomness.statistics import mean
+
+    return float(mean(values).error)
+
+
+def _told(measured: Measured | None, k: int) -> str:
+    if measured is None:
+        return ""
+    share = measured.arrived[k]
+    if share < 1:
+        return f"{f'{100 * share:.0f} % arrived':>20}"
+    passage = measured.passages[k]
+    return f"{f'{float(passage.value):.0f} +- {float(passage.error):.0f}':>20}"
+
+
+def _verdict(a: Architecture, prediction: Prediction) -> str:
+    best = prediction.knobs[0]
+    if prediction.depths[1] <= a.layers:
+        state = f"collapsed by layer {prediction.depths[1]:.0f} of {a.layers}"
+    elif prediction.depths[0] <= a.layers:
+        state = f"half collapsed at layer {prediction.depths[0]:.0f} of {a.layers}"
+    else:
+        state = f"no collapse within {a.layers} layers"
+    same = [knob.name for knob in prediction.knobs if knob.factor > 0.99 * best.factor]
+    return f"{state};\nthe strongest brake: {' or '.join(same)} (x {best.factor:.1f})."

@@ -1,0 +1,63 @@
+"""The paper's claims come out as expected, and the known mistakes are caught by them."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sphereflow.claims import Run
+from sphereflow.papers import load
+from sphereflow.papers.random_transformers_homogenization import collapse, one_layer, orders, slow_motion
+from sphereflow.randomness.network import RandomNetwork
+
+PAPER = load("random-transformers-homogenization")
+REFUTED = {"modified-equation", "overlap-of-images", "slow-motion"}
+
+
+@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
+def test_claim(claim):
+    measurement = claim.measure(Run())
+    assert measurement.verdict == ("refuted" if claim.id in REFUTED else "holds"), measurement
+
+
+@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
+def test_figure_is_drawn(figure):
+    drawn = figure.draw(Run())
+    drawn.canvas.draw()
+    assert drawn.axes
+
+
+def test_values_of_variance_one_are_caught(monkeypatch):
+    right = orders.one_step_factor
+    monkeypatch.setattr(orders, "one_step_factor", lambda d, sigma: right(d, sigma * np.sqrt(d)))
+    assert orders.one_token(Run()).verdict == "fails"
+
+
+def test_the_drift_of_infinite_dimension_is_caught(monkeypatch):
+    right = collapse.overlap_path
+    monkeypatch.setattr(collapse, "overlap_path", lambda t, n, s, d, start: right(t, n, s, np.inf, start))
+    assert collapse.simplex_equation(Run()).verdict == "fails"
+
+
+def test_softmax_over_the_queries_is_caught(monkeypatch):
+    def transposed(self, root, scores):
+        logits = self.beta * jnp.einsum("ka,hab,ib->hik", root, scores, root)
+        weights = jnp.exp(logits)
+        return weights / weights.sum(axis=-2, keepdims=True)
+
+    right = one_layer.sampled.__wrapped__
+    monkeypatch.setattr(RandomNetwork, "attend", transposed)
+    # Another number of samples compiles again, with the wrong softmax in it.
+    monkeypatch.setattr(one_layer, "sampled", lambda samples, seed: right(50_000, seed))
+    assert one_layer.overlap_equation(Run()).verdict == "fails"
+
+
+def test_head_averaging_by_the_square_root_is_caught(monkeypatch):
+    right = collapse.RandomNetwork
+    monkeypatch.setattr(collapse, "RandomNetwork", lambda law, s, step, heads: right(law, s, step * heads**0.5, heads))
+    monkeypatch.setattr(collapse, "network_path", collapse.network_path.__wrapped__)
+    assert collapse.one_clock(Run()).verdict == "fails"
+
+
+def test_product_weights_are_not_orthogonal_ones():
+    measurement = slow_motion.slow_motion(Run())
+    assert measurement.excess(measurement.printed) > 2
