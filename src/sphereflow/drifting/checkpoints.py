@@ -31,7 +31,7 @@ def save(path: str | Path, state: State, asked: dict[str, Any]) -> None:
 def read(path: str | Path) -> tuple[dict[str, Any], list[np.ndarray]]:
     """What was asked, and the arrays."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as stored:
             head = json.loads(bytes(stored["head"]))
             if head["format"] != FORMAT:
                 raise KeyError("format")

@@ -70,6 +70,20 @@ class Friction:
         return np.stack(path)
 
 
+def left_by_adam(friction: Friction, fast: float = 0.9, slow: float = 0.999) -> np.ndarray:
+    r"""What Adam leaves of gain friction, step by step: $\hat m_t/\sqrt{\hat v_t}$ for gradients $1-\lambda_t$.
+
+    Both moments are weighted means over the past, so the common factor cancels but for their lag. A learning rate
+    multiplied by this is what friction does to a run whose gradients keep their size.
+    """
+    gains = np.asarray(friction.gain(np.arange(friction.horizon)), float)
+    left, m, v = np.empty_like(gains), 0.0, 0.0
+    for t, gain in enumerate(gains):
+        m, v = fast * m + (1 - fast) * gain, slow * v + (1 - slow) * gain**2
+        left[t] = (m / (1 - fast ** (t + 1))) / np.sqrt(v / (1 - slow ** (t + 1)))
+    return left
+
+
 def gain_bound(a0: Any, step: Any, width: float = 1.0) -> np.ndarray:
     r"""$a_t\le\max(a_0,\ \tau\ln2+0.108678\,\eta\tau)$ for all $t$, mode "gain", $\eta\le8$, Laplace surrogate."""
     highest = width * (np.log(2) + OUTWARD * np.asarray(step, float))

@@ -38,6 +38,7 @@ class Generator(eqx.Module):
         self.network = jax.tree.map(lambda a: a.astype(jnp.float32) if eqx.is_inexact_array(a) else a, network)
         self.residual = residual
 
+    @eqx.filter_jit
     def __call__(self, x: Float[Array, "n k"]) -> Float[Array, "n D"]:
         """All rows in one pass, in float32."""
         x = x.astype(jnp.float32)

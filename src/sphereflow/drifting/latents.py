@@ -97,8 +97,9 @@ def read_idx(path: str | Path) -> Int[np.ndarray, "n ..."]:
 
 def _loaded(file: Path) -> np.ndarray | dict[str, np.ndarray]:
     try:
-        found = np.load(file, allow_pickle=False)
-        return dict(found) if hasattr(found, "files") else found
+        with open(file, "rb") as stream:
+            found = np.load(stream, allow_pickle=False)
+            return dict(found) if hasattr(found, "files") else found
     except FileNotFoundError:
         raise SphereflowError(f"there is no file {file}.") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):

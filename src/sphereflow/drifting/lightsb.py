@@ -14,6 +14,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -29,10 +30,12 @@ class LightBridge(eqx.Module):
     log_spread: Float[Array, "K D"]
     epsilon: float = eqx.field(static=True)
 
+    @eqx.filter_jit
     def log_normaliser(self, x: Float[Array, "n D"]) -> Float[Array, "n"]:
         """log c(x)."""
         return jax.scipy.special.logsumexp(self._summands(x), axis=1)
 
+    @eqx.filter_jit
     def log_potential(self, y: Float[Array, "n D"]) -> Float[Array, "n"]:
         r"""log $\varphi(y)$."""
         variance = self.epsilon * jnp.exp(self.log_spread)
@@ -40,12 +43,14 @@ class LightBridge(eqx.Module):
         exponent = -0.5 * jnp.sum(away**2 / variance + jnp.log(2 * jnp.pi * variance), axis=-1)
         return jax.scipy.special.logsumexp(self.scaled_log_weights / self.epsilon + exponent, axis=1)
 
+    @eqx.filter_jit
     def mean_map(self, x: Float[Array, "n D"]) -> Float[Array, "n D"]:
         """The barycentre of the plan: deterministic."""
         chosen = jax.nn.softmax(self._summands(x), axis=1)
         moved = self.centres[None] + jnp.exp(self.log_spread)[None] * x[:, None, :]
         return jnp.einsum("nk,nkd->nd", chosen, moved)
 
+    @eqx.filter_jit
     def sample(self, x: Float[Array, "n D"], key: PRNGKeyArray) -> Float[Array, "n D"]:
         """One draw of the plan for every row."""
         which, noise = jax.random.split(key)
@@ -68,33 +73,50 @@ def train_light_bridge(
     steps: int = 10_000,
     batch: int = 128,
     rate: float = 1e-3,
+    falling: bool = False,
     seed: int = 0,
-) -> tuple[LightBridge, Float[Array, "steps"]]:
-    """Adam on the objective, centres started at data; returns the bridge and the history of the objective."""
+) -> tuple[LightBridge, Float[np.ndarray, "steps"]]:
+    """Adam on the objective, centres started at data; returns the bridge and the history of the objective.
+
+    The rate is constant, as published, or `falling` to zero along a cosine.
+    """
     whole_number("potentials", potentials)
     epsilon = real_number("epsilon", epsilon, above=0)
+    steps, batch = whole_number("steps", steps), whole_number("batch", batch, least=2)
+    real_number("rate", rate, above=0)
     start, run = jax.random.split(jax.random.key(seed))
     centres = target(start, potentials)
     initial = LightBridge(
         jnp.full(potentials, -epsilon * jnp.log(potentials)), centres, jnp.full(centres.shape, jnp.log(0.1)), epsilon
     )
-    optimiser = optax.adam(rate)
+    rates = 0.5 * rate * (1 + np.cos(np.pi * np.arange(steps) / steps)) if falling else np.full(steps, rate)
+    carry = (initial, _ADAM.init(initial))
+    values = []
+    for done in range(0, steps, _CHUNK):
+        numbers = np.arange(done, min(done + _CHUNK, steps))
+        carry, told = _advance(carry, source, target, jnp.asarray(rates[numbers]), jnp.asarray(numbers), run, batch)
+        values.append(np.asarray(told))
+    return carry[0], np.concatenate(values)
 
+
+_ADAM = optax.scale_by_adam()
+_CHUNK = 50  # steps per compiled call: runs of any length share it
+
+
+@eqx.filter_jit
+def _advance(
+    carry: tuple, source: Sampler, target: Sampler, rates: Array, numbers: Array, run: Array, batch: int
+) -> tuple[tuple, Array]:
     def objective(bridge: LightBridge, key: Array) -> Array:
         here, there = jax.random.split(key)
-        return jnp.mean(bridge.log_normaliser(source(here, batch))) - jnp.mean(
-            bridge.log_potential(target(there, batch))
-        )
+        x, y = source(here, batch), target(there, batch)
+        return jnp.mean(bridge.log_normaliser(x)) - jnp.mean(bridge.log_potential(y))
 
-    @jax.jit
-    def all_steps(bridge: LightBridge) -> tuple[LightBridge, Array]:
-        def step(carry: tuple, t: Array) -> tuple[tuple, Array]:
-            bridge, memory = carry
-            value, gradient = jax.value_and_grad(objective)(bridge, jax.random.fold_in(run, t))
-            updates, memory = optimiser.update(gradient, memory)
-            return (optax.apply_updates(bridge, updates), memory), value
+    def step(carry: tuple, now: tuple[Array, Array]) -> tuple[tuple, Array]:
+        bridge, memory = carry
+        t, rate = now
+        value, gradient = jax.value_and_grad(objective)(bridge, jax.random.fold_in(run, t))
+        updates, memory = _ADAM.update(gradient, memory)
+        return (jax.tree.map(lambda p, u: p - rate * u, bridge, updates), memory), value
 
-        (bridge, _), values = jax.lax.scan(step, (bridge, optimiser.init(bridge)), jnp.arange(steps))
-        return bridge, values
-
-    return all_steps(initial)
+    return jax.lax.scan(step, carry, (numbers, rates))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,17 +43,34 @@ def law(name: str) -> Sampler:
     return LAWS[one_of("law", name, tuple(LAWS))]
 
 
-def from_rows(rows: Float[np.ndarray, "n D"]) -> Sampler:
+class Rows(eqx.Module):
+    """Draws rows of a table, with replacement. A module: another table of the same shape compiles nothing new."""
+
+    table: Float[Array, "n D"]
+
+    def __call__(self, key: PRNGKeyArray, n: int) -> Float[Array, "n D"]:
+        return self.table[jax.random.randint(key, (n,), 0, len(self.table))]
+
+
+class Normal(eqx.Module):
+    r"""$N(m, RR^\top)$."""
+
+    mean: Float[Array, "D"]
+    root: Float[Array, "D D"]
+
+    def __call__(self, key: PRNGKeyArray, n: int) -> Float[Array, "n D"]:
+        return self.mean + jax.random.normal(key, (n, len(self.mean))) @ self.root.T
+
+
+def from_rows(rows: Float[np.ndarray, "n D"]) -> Rows:
     """Draws rows of an array, with replacement."""
     if rows.ndim != 2 or len(rows) < 2 or not np.isfinite(rows).all():
         raise SphereflowError(
             f"samples must be at least two finite rows, an array (n, D); got the shape {np.shape(rows)}."
         )
-    table = jnp.asarray(rows)
-    return lambda key, n: table[jax.random.randint(key, (n,), 0, len(table))]
+    return Rows(jnp.asarray(rows))
 
 
-def gaussian(mean: Float[np.ndarray, "D"], root: Float[np.ndarray, "D D"]) -> Sampler:
+def gaussian(mean: Float[np.ndarray, "D"], root: Float[np.ndarray, "D D"]) -> Normal:
     r"""$N(m, RR^\top)$."""
-    m, r = jnp.asarray(mean), jnp.asarray(root)
-    return lambda key, n: m + jax.random.normal(key, (n, len(m))) @ r.T
+    return Normal(jnp.asarray(mean), jnp.asarray(root))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,31 +22,45 @@ import optax
 from jaxtyping import Array, Float
 
 from sphereflow.drifting.fields import Drift, Field
-from sphereflow.drifting.friction import Friction
+from sphereflow.drifting.friction import Friction, left_by_adam
 from sphereflow.drifting.generators import Generator
 from sphereflow.drifting.samplers import Sampler
-from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.progress import progress_bar
 
+# Without the learning rate, which is multiplied in: runs that differ only in numbers share one compilation.
+OPTIMISERS: dict[str, optax.GradientTransformation] = {"adam": optax.scale_by_adam(), "sgd": optax.identity()}
+
+SCHEDULES = ("constant", "linear", "felt")
 _CHUNK = 50  # steps per compiled call: the host looks in between
 
 
 def drift_loss(
-    field: Field, data: Float[Array, "m D"], generated: Float[Array, "n D"], gain: float | Array = 1.0
+    field: Field,
+    data: Float[Array, "m D"],
+    generated: Float[Array, "n D"],
+    gain: float | Array = 1.0,
+    pull: Float[Array, "n D"] | float | Array = 0.0,
 ) -> tuple[Float[Array, ""], Drift]:
     """Mean over samples and coordinates of the squared distance to the drifted samples, and the drift itself.
+
+    Friction enters as a `gain` on the drift, or as a `pull` taken from it.
 
     The value of the loss says little: it is tiny for a generator that has collapsed far from the data. Watch the raw
     drift, or a distance between laws.
     """
     drift = jax.lax.stop_gradient(field(data, jax.lax.stop_gradient(generated)))
-    goal = jax.lax.stop_gradient(generated + gain * drift.value)
+    goal = jax.lax.stop_gradient(generated + (gain * drift.value - pull).astype(generated.dtype))
     return jnp.mean((generated - goal) ** 2), drift
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train. `rate_schedule` multiplies the learning rate by 1 - t/T: what "gain" friction must be beaten by."""
+    """How to train.
+
+    `schedule` is what "gain" friction must be compared with: a learning rate times 1 - t/T ("linear", the same run
+    under plain gradient descent), or times what Adam leaves of that factor ("felt").
+    """
 
     steps: int = 2000
     batch: int = 512
@@ -54,7 +68,7 @@ class Recipe:
     optimiser: str = "adam"
     decay: float = 0.999
     friction: Friction = field(default_factory=lambda: Friction("none"))
-    rate_schedule: bool = False
+    schedule: str = "constant"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -62,16 +76,17 @@ class Recipe:
         whole_number("batch", self.batch, least=2)
         real_number("rate", self.rate, above=0)
         real_number("decay", self.decay, least=0, most=1)
-        if self.optimiser not in ("adam", "sgd"):
-            raise SphereflowError(f"optimiser must be adam or sgd; got {self.optimiser!r}.")
+        one_of("optimiser", self.optimiser, tuple(OPTIMISERS))
+        one_of("schedule", self.schedule, SCHEDULES)
         if self.friction.mode == "viscous":
             raise SphereflowError("viscous friction moves particles; training takes gain, restoring or none.")
 
-    def optimiser_of(self) -> optax.GradientTransformation:
-        rate: Any = self.rate
-        if self.rate_schedule:
-            rate = lambda t: self.rate * (1 - t / self.steps)  # noqa: E731
-        return optax.adam(rate) if self.optimiser == "adam" else optax.sgd(rate)
+    def rate_at(self, t: np.ndarray) -> np.ndarray:
+        """The learning rate of the steps t."""
+        if self.schedule == "constant":
+            return np.full(len(t), self.rate)
+        friction = Friction("gain", 0.0, 1.0, self.steps)
+        return self.rate * (friction.gain(t) if self.schedule == "linear" else left_by_adam(friction)[t])
 
 
 class State(eqx.Module):
@@ -97,7 +112,7 @@ class History:
 
 def beginning(model: Generator, recipe: Recipe) -> State:
     """The state before the first step."""
-    memory = recipe.optimiser_of().init(eqx.filter(model, eqx.is_inexact_array))
+    memory = OPTIMISERS[recipe.optimiser].init(eqx.filter(model, eqx.is_inexact_array))
     return State(model, model, memory, jax.random.key_data(jax.random.key(recipe.seed)), jnp.asarray(0))
 
 
@@ -118,6 +133,8 @@ def train(
     `source` draws what enters the generator (noise, or samples of the first law), `target` the data. `measure` is
     called with the averaged network and `keep` with the state every so many steps (500).
     """
+    if recipe.friction.mode == "restoring" and not state.model.residual:
+        raise SphereflowError("restoring friction pulls back to the source point: it needs a residual network.")
     every = recipe.steps // 4 or 1 if every is None else whole_number("every", every)
     rows: list[tuple[int, float, float]] = []
     measured: list[dict[str, float]] = []
@@ -127,7 +144,9 @@ def train(
             done = int(state.step)
             # Chunks end where something is looked at, so that a run resumed from there takes the same chunks.
             chunk = min(_CHUNK, recipe.steps - done, every - done % every)
-            state, losses, drifts = _advance(state, recipe, field, source, target, chunk)
+            state, losses, drifts = _advance(
+                state, _numbers(recipe, done, chunk), field, source, target, recipe.optimiser, recipe.batch
+            )
             rows.append((int(state.step), float(losses.mean()), float(drifts.mean())))
             if int(state.step) % every == 0 or int(state.step) == recipe.steps:
                 if measure is not None:
@@ -139,36 +158,48 @@ def train(
     return state, History(table[:, 0], table[:, 1], table[:, 2], measured, time.perf_counter() - began)
 
 
+class _Numbers(NamedTuple):
+    """What changes from step to step."""
+
+    rate: Float[Array, "k"]
+    gain: Float[Array, "k"]
+    pull: Float[Array, "k"]
+    decay: Float[Array, "k"]
+
+
+def _numbers(recipe: Recipe, done: int, chunk: int) -> _Numbers:
+    t, friction = np.arange(done, done + chunk), recipe.friction
+    pull = friction.at(t) if friction.mode == "restoring" else np.zeros(chunk)
+    # The average forgets its start: early on it is a plain mean.
+    decay = np.minimum(recipe.decay, (1.0 + t) / (10.0 + t))
+    return _Numbers(*(jnp.asarray(a, jnp.float32) for a in (recipe.rate_at(t), friction.gain(t), pull, decay)))
+
+
 @eqx.filter_jit
 def _advance(
-    state: State, recipe: Recipe, field: Field, source: Sampler, target: Sampler, steps: int
+    state: State, numbers: _Numbers, field: Field, source: Sampler, target: Sampler, optimiser: str, batch: int
 ) -> tuple[State, Array, Array]:
-    optimiser, friction = recipe.optimiser_of(), recipe.friction
+    update = OPTIMISERS[optimiser].update
     model, static = eqx.partition(state.model, eqx.is_inexact_array)
     average = eqx.filter(state.average, eqx.is_inexact_array)
 
-    def step(carry: tuple, _: None) -> tuple[tuple, tuple[Array, Array]]:
+    def step(carry: tuple, now: _Numbers) -> tuple[tuple, tuple[Array, Array]]:
         model, average, memory, key, t = carry
         here, there = jax.random.split(jax.random.fold_in(jax.random.wrap_key_data(key), t))
-        x, data = source(here, recipe.batch), target(there, recipe.batch).astype(jnp.float32)
+        x, data = source(here, batch).astype(jnp.float32), target(there, batch).astype(jnp.float32)
 
         def loss(parameters: Any) -> tuple[Array, Drift]:
             g = eqx.combine(parameters, static)(x)
-            drift = jax.lax.stop_gradient(field(data, jax.lax.stop_gradient(g)))
-            force = friction.gain(t) * drift.value
-            if friction.mode == "restoring":
-                force = force - friction.at(t) * (jax.lax.stop_gradient(g) - x.astype(g.dtype))
-            goal = jax.lax.stop_gradient(g + force.astype(g.dtype))
-            return jnp.mean((g - goal) ** 2), drift
+            # Only a translator has a source point to be pulled back to.
+            back = jax.lax.stop_gradient(g) - x if x.shape == g.shape else 0.0
+            return drift_loss(field, data, g, now.gain, now.pull * back)
 
         (value, drift), gradient = jax.value_and_grad(loss, has_aux=True)(model)
-        updates, memory = optimiser.update(gradient, memory, model)
-        model = optax.apply_updates(model, updates)
-        # The average forgets its start: early on it is a plain mean.
-        decay = jnp.minimum(recipe.decay, (1.0 + t) / (10.0 + t)).astype(jnp.float32)
-        average = jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, average, model)
+        updates, memory = update(gradient, memory, model)
+        model = jax.tree.map(lambda p, u: p - now.rate * u, model, updates)
+        average = jax.tree.map(lambda a, b: now.decay * a + (1 - now.decay) * b, average, model)
         return (model, average, memory, key, t + 1), (value, jnp.mean(drift.raw**2))
 
     carry = (model, average, state.memory, state.key, state.step)
-    (model, average, memory, key, t), (losses, drifts) = jax.lax.scan(step, carry, None, length=steps)
+    (model, average, memory, key, t), (losses, drifts) = jax.lax.scan(step, carry, numbers)
     return State(eqx.combine(model, static), eqx.combine(average, static), memory, key, t), losses, drifts

@@ -1,0 +1,166 @@
+"""Training is deterministic, goes on after a stop as if nothing had happened, and reads two domains from files."""
+
+import gzip
+import struct
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sphereflow.drifting import Friction, TwoSidedField, checkpoints
+from sphereflow.drifting.friction import left_by_adam
+from sphereflow.drifting.generators import Generator
+from sphereflow.drifting.latents import principal_components, read_ages, read_idx, read_rows
+from sphereflow.drifting.metrics import energy_distance, frechet, mmd
+from sphereflow.drifting.samplers import from_rows, law
+from sphereflow.drifting.training import Recipe, beginning, train
+from sphereflow.errors import SphereflowError
+
+
+def noise(key, n):
+    return jax.random.normal(key, (n, 32), dtype=jnp.float32)
+
+
+MODEL = Generator(32, 2, width=32, depth=2, key=jax.random.key(1))
+FIELD = TwoSidedField(0.05)
+
+
+def run(recipe, state=None, **options):
+    state = beginning(MODEL, recipe) if state is None else state
+    return train(state, recipe, FIELD, noise, law("swiss-roll"), every=10, progress=False, **options)
+
+
+def leaves(state):
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(state) if hasattr(leaf, "shape")]
+
+
+def test_a_stored_run_goes_on_to_the_same_numbers(tmp_path):
+    recipe = Recipe(steps=30, batch=32, friction=Friction("gain", 0.0, 1.0, 30))
+    states = []
+    whole, history = run(recipe, keep=states.append)
+    checkpoints.save(tmp_path / "run.npz", states[0], {"steps": 30})
+    resumed, _ = run(recipe, checkpoints.restore(tmp_path / "run.npz", MODEL, recipe))
+    assert int(states[0].step) == 10
+    for a, b in zip(leaves(whole), leaves(resumed), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert len(history.loss) == 3
+    assert np.isfinite(history.drift).all()
+
+
+def test_gain_friction_is_the_linear_schedule_under_plain_descent():
+    friction, _ = run(Recipe(steps=20, batch=32, optimiser="sgd", rate=1.0, friction=Friction("gain", 0, 1, 20)))
+    schedule, _ = run(Recipe(steps=20, batch=32, optimiser="sgd", rate=1.0, schedule="linear"))
+    plain, _ = run(Recipe(steps=20, batch=32, optimiser="sgd", rate=1.0))
+    for a, b in zip(leaves(friction.model), leaves(schedule.model), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+    assert any(np.max(np.abs(a - b)) > 1e-4 for a, b in zip(leaves(friction.model), leaves(plain.model), strict=True))
+
+
+def test_adam_cancels_friction_that_hardly_changes():
+    assert left_by_adam(Friction("gain", 0.3, 0.3, 200)) == pytest.approx(np.ones(200))
+    # Short runs: the first moment lags 9 steps, the second is the plain mean of the squares (1 - u)^2 so far.
+    assert left_by_adam(Friction("gain", 0.0, 1.0, 100))[50] == pytest.approx(0.59 / np.sqrt(0.583), abs=0.02)
+
+
+def test_the_energy_distance_falls():
+    seen = []
+    data = np.asarray(law("swiss-roll")(jax.random.key(3), 1000), float)
+    measure = lambda g: {"energy": energy_distance(np.asarray(g(noise(jax.random.key(2), 1000)), float), data)}  # noqa: E731
+    recipe = Recipe(steps=100, batch=128, rate=3e-3, decay=0.9)
+    state, history = train(
+        beginning(MODEL, recipe), recipe, FIELD, noise, law("swiss-roll"), every=50, measure=measure, keep=seen.append,
+        progress=False,
+    )  # fmt: skip
+    assert measure(MODEL)["energy"] > 0.2
+    assert history.measured[-1]["energy"] < 0.03
+    assert [int(s.step) for s in seen] == [50, 100]
+    assert int(state.step) == 100
+
+
+def test_restoring_friction_keeps_samples_near_their_source():
+    rng = np.random.default_rng(0)
+    source, target = rng.normal(size=(500, 2)), rng.normal(size=(500, 2)) + 3
+    moved = []
+    for friction in (Friction("none"), Friction("restoring", 1.0, 1.0, 60)):
+        recipe = Recipe(steps=60, batch=64, rate=3e-3, decay=0.9, friction=friction)
+        model = Generator(2, 2, width=32, depth=2, residual=True, key=jax.random.key(0))
+        state, _ = train(
+            beginning(model, recipe), recipe, TwoSidedField(1.0), from_rows(source), from_rows(target), every=60,
+            progress=False,
+        )  # fmt: skip
+        moved.append(float(np.mean((np.asarray(state.average(jnp.asarray(source))) - source) ** 2)))
+    assert moved[1] < 0.5 * moved[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: Recipe(steps=0), "steps"),
+        (lambda: Recipe(rate=-1.0), "rate"),
+        (lambda: Recipe(optimiser="lion"), "optimiser"),
+        (lambda: Recipe(schedule="sudden"), "schedule"),
+        (lambda: Recipe(friction=Friction("viscous", 0, 1, 10)), "viscous"),
+        (lambda: run(Recipe(steps=2, batch=4, friction=Friction("restoring", 0, 1, 2))), "residual"),
+        (lambda: from_rows(np.full((3, 2), np.nan)), "finite"),
+        (lambda: checkpoints.read("nowhere.npz"), "no file"),
+    ],
+)
+def test_bad_input_is_named(call, word):
+    with pytest.raises(SphereflowError, match=word):
+        call()
+
+
+def test_a_damaged_file_and_another_network_are_refused(tmp_path):
+    recipe = Recipe(steps=2, batch=4)
+    path = tmp_path / "run.npz"
+    checkpoints.save(path, beginning(MODEL, recipe), {})
+    with pytest.raises(SphereflowError, match="another network"):
+        checkpoints.restore(path, Generator(32, 2, width=16, depth=2, key=jax.random.key(1)), recipe)
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(SphereflowError, match="damaged"):
+        checkpoints.read(path)
+
+
+def test_ages_split_digits_into_two_domains(tmp_path):
+    digits = pytest.importorskip("sklearn.datasets").load_digits()
+    age = np.where(digits.target == 3, 40, np.where(digits.target == 8, 17, -1))
+    np.savez(tmp_path / "latents.npz", latents=digits.data, age=age)
+    adults, children = read_ages(tmp_path / "latents.npz")
+    assert (len(adults), len(children)) == ((digits.target == 3).sum(), (digits.target == 8).sum())
+    projection = principal_components(np.concatenate([adults, children]), 40)
+    error = np.mean((projection.decode(projection.encode(adults)) - adults) ** 2) / np.var(adults)
+    assert error < 0.02
+    np.savez(tmp_path / "few.npz", latents=digits.data, age=np.full(len(digits.data), 30))
+    with pytest.raises(SphereflowError, match="too few"):
+        read_ages(tmp_path / "few.npz")
+    np.savez(tmp_path / "short.npz", latents=digits.data, age=age[:5])
+    with pytest.raises(SphereflowError, match="its age"):
+        read_ages(tmp_path / "short.npz")
+
+
+def test_idx_files(tmp_path):
+    images = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    content = struct.pack(">HBB3I", 0, 8, 3, 2, 3, 4) + images.tobytes()
+    (tmp_path / "a.gz").write_bytes(gzip.compress(content))
+    np.testing.assert_array_equal(read_idx(tmp_path / "a.gz"), images)
+    np.testing.assert_allclose(read_rows(tmp_path / "a.gz"), images.reshape(2, 12) / 255)
+    for name, bad, word in (
+        ("short", content[:-3], "cut short"),
+        ("kind", b"\0\0\x0d" + content[3:], "not an idx"),
+        ("huge", struct.pack(">HBB3I", 0, 8, 3, 2**31, 2**31, 4), "too many"),
+        ("empty", b"", "damaged"),
+        ("broken.gz", gzip.compress(content)[:20], "damaged"),
+    ):
+        (tmp_path / name).write_bytes(bad)
+        with pytest.raises(SphereflowError, match=word):
+            read_idx(tmp_path / name)
+
+
+def test_distances_of_known_gaussians():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(20_000, 2)), 1 + 2 * rng.normal(size=(20_000, 2))
+    assert frechet(x, y) == pytest.approx(2 * 1.0 + 2 * (2 - 1) ** 2, rel=0.03)
+    near = rng.normal(size=(2, 1000, 2))
+    assert abs(mmd(*near)) < 0.005
+    assert abs(energy_distance(*near)) < 0.01
