@@ -10,7 +10,22 @@ from typing import Annotated
 
 import typer
 
-from sphereflow.cli import info, memory, papers, reproduce, retrieval, simulate, staircase
+from sphereflow.cli import (
+    collapse,
+    drift,
+    info,
+    landscape,
+    measure,
+    memory,
+    papers,
+    plot,
+    reproduce,
+    retrieval,
+    simulate,
+    staircase,
+    sweep,
+    transport,
+)
 from sphereflow.cli.leaving import exit_code
 from sphereflow.provenance import version
 
@@ -25,7 +40,14 @@ app.command("papers")(papers.command)
 app.command("simulate")(simulate.command)
 app.command("staircase")(staircase.command)
 app.add_typer(memory.app, name="memory")
+app.add_typer(transport.app, name="transport")
+app.add_typer(drift.app, name="drift")
 app.command("retrieval")(retrieval.command)
+app.command("sweep")(sweep.command)
+app.command("plot")(plot.command)
+app.command("measure")(measure.command)
+app.command("landscape")(landscape.command)
+app.command("collapse")(collapse.command)
 app.command("info")(info.command)
 
 

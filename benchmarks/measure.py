@@ -1,0 +1,116 @@
+"""What measuring every head costs: time and peak memory against a bare forward pass with eager attention.
+
+    python benchmarks/measure.py                      SmolLM2-135M, windows of 256, 512 and 1024 tokens
+    python benchmarks/measure.py --quick              windows of 256 tokens
+    python benchmarks/measure.py --model DIR --device cuda
+
+Both run in the same process, in turn, on the same tokens; the shortest time of three counts. Memory is the peak of the
+resident set (Linux), reset before each run, or that of the GPU. It is taken in a process of its own that returns every
+large array to the system when it is freed; otherwise what malloc keeps would hide the difference. The bound on the
+growth is one layer's attention.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sphereflow.llm import corpus, load_model, measure_heads, windows
+
+
+def calls(loaded: Any, window: int) -> tuple[Callable[[], None], Callable[[], None]]:
+    """The bare forward pass and the measurement of one document of this length."""
+    import torch
+
+    tokens = windows(corpus(), loaded.tokenizer, window=window, documents=1)
+    ids = torch.as_tensor(tokens, device=loaded.model.device)
+
+    def bare() -> None:
+        with torch.no_grad():
+            loaded.model.base_model(ids, use_cache=False)
+
+    def measured() -> None:
+        measure_heads(loaded.model, tokens)
+
+    return bare, measured
+
+
+def timed(call: Callable[[], None], cuda: bool) -> tuple[float, float]:
+    """(wall, processor) seconds, the shortest of three."""
+    import torch
+
+    found = []
+    for _ in range(3):
+        wall, used = time.perf_counter(), time.process_time()
+        call()
+        if cuda:
+            torch.cuda.synchronize()
+        found.append((time.perf_counter() - wall, time.process_time() - used))
+    return min(w for w, _ in found), min(u for _, u in found)
+
+
+def peak(call: Callable[[], None], cuda: bool) -> int:
+    """The largest memory during a call, in bytes."""
+    import torch
+
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
+        call()
+        return torch.cuda.max_memory_allocated()
+    Path("/proc/self/clear_refs").write_text("5")  # the kernel forgets the peak so far
+    call()
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return 1024 * int(line.split()[1])
+
+
+def peaks(chosen: argparse.Namespace, window: int) -> tuple[int, int]:
+    """Peak bytes of the bare pass and of the measurement, from a process of its own."""
+    command = [sys.executable, __file__, "--model", chosen.model, "--device", chosen.device, "--peaks", str(window)]
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(2**16)}
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    return int(told[-2]), int(told[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--threads", type=int, default=0, help="threads of torch (default: its own choice)")
+    parser.add_argument("--peaks", type=int, default=0, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    import torch
+
+    if chosen.threads:
+        torch.set_num_threads(chosen.threads)
+    loaded = load_model(chosen.model, device=chosen.device)
+    cuda = chosen.device.startswith("cuda")
+    if chosen.peaks:
+        bare, measured = calls(loaded, chosen.peaks)
+        bare(), measured()  # whatever is imported or built once is not counted
+        print(peak(bare, cuda), peak(measured, cuda))
+        return
+    print(f"{loaded.shape}; {torch.get_num_threads()} threads of torch\n")
+    print("| window | bare s | measure s | ratio | processor ratio | bare MB | measure MB | growth MB | one layer MB |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for window in (256,) if chosen.quick else (256, 512, 1024):
+        bare, measured = calls(loaded, window)
+        bare(), measured()
+        (wall, used), (longer, more) = timed(bare, cuda), timed(measured, cuda)
+        before, after = peaks(chosen, window)
+        layer = loaded.shape["heads"] * window**2 * loaded.model.dtype.itemsize
+        print(
+            f"| {window} | {wall:.2f} | {longer:.2f} | {longer / wall:.2f} | {more / used:.2f} | "
+            f"{before / 2**20:.0f} | {after / 2**20:.0f} | {(after - before) / 2**20:.1f} | {layer / 2**20:.1f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

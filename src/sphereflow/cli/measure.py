@@ -1,0 +1,149 @@
+"""`sphereflow measure`: the attention geometry of a language model, per layer and head."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from sphereflow.llm.keyvalue import FittedCurve, KeyValueProfile
+
+_FILES = (
+    "index.html", "heads.csv", "curves.csv", "measurement.nc", "summary.json", "curves.png", "maps.png", "sink.png",
+    "regimes.png", "theory.png", "retrieval.png",
+)  # fmt: skip
+# Closed forms that are tried beside the key-value task: slope of the positional weight, and time (depth).
+_SLOPES, _TIMES = (0.5, 1.0, 2.0, 4.0, 8.0), (0.25, 0.5, 1.0, 2.0, 4.0)
+# Of the work, the part that the documents take; the rest is the key-value task.
+_DOCUMENTS_SHARE = 0.8
+
+
+def command(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="smollm2, a folder, a .gguf file, or a name of the model hub.")
+    ] = "smollm2",
+    text: Annotated[Path | None, typer.Option(metavar="FILE", help="A text file to read.")] = None,
+    corpus: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A text that comes with Python: python-topics (the default).")
+    ] = None,
+    window: Annotated[int, typer.Option(help="Tokens per document.")] = 1024,
+    documents: Annotated[int, typer.Option(help="Number of documents.")] = 16,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the page, tables, dataset and pictures.")] = Path(
+        "measurement"
+    ),
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+    dtype: Annotated[
+        str,
+        typer.Option(metavar="auto|float32|bfloat16|float16", help="Precision of the model; statistics use float64."),
+    ] = "auto",
+    repeats: Annotated[int, typer.Option(help="Random rankings of the control.")] = 16,
+    prompts: Annotated[int, typer.Option(help="Prompts of the key-value task; 0 leaves it out.")] = 8,
+    seed: Annotated[int, typer.Option(help="Seed of the control, the prompts and the bootstrap.")] = 0,
+) -> None:
+    """Precision, recall and F of top-N selection for every head, regimes, sink, and the particle theory beside it."""
+    from sphereflow.errors import SphereflowError, whole_number
+    from sphereflow.llm import corpus as known_corpus
+    from sphereflow.llm import load_model, measure_heads, read_text, windows
+    from sphereflow.llm.loading import require_torch
+    from sphereflow.progress import progress_bar
+    from sphereflow.saving import writable_folder, write_into
+
+    if text is not None and corpus is not None:
+        raise SphereflowError("give either --text or --corpus.")
+    whole_number("--repeats", repeats)
+    whole_number("--prompts", prompts, least=0)
+    writable_folder(out, _FILES)
+    require_torch()
+    words = known_corpus(corpus or "python-topics") if text is None else read_text(text)
+    with progress_bar("loading the model", None, total=1000) as bar:
+        loaded = load_model(model, dtype=dtype, device=device)
+        tokens = windows(words, loaded.tokenizer, window=window, documents=documents)
+        share = _DOCUMENTS_SHARE if prompts else 1.0
+
+        def notify(fraction: float, said: str, start: float = 0.0, part: float = share) -> None:
+            bar.move_to(1000 * (start + part * fraction), said)
+
+        heads = measure_heads(loaded.model, tokens, repeats=repeats, seed=seed, notify=notify)
+        retrieval = None
+        if prompts:
+            retrieval = _retrieval(
+                loaded, prompts, seed, lambda fraction, said: notify(fraction, said, share, 1 - share)
+            )  # fmt: skip
+        bar.move_to(1000, "writing")
+        about = loaded.shape | {"text": str(text or corpus or "python-topics"), "device": device}
+        files, lines = _files(heads, about, retrieval, seed)
+    write_into(out, files)
+    if len(tokens) < documents:
+        print(f"the text has room for {len(tokens)} windows of {window} tokens; {documents} were asked for.")
+    for line in lines:
+        print(f"- {line}")
+    print(f"written: {out}")
+
+
+def _retrieval(loaded: Any, prompts: int, seed: int, notify: Any) -> tuple[KeyValueProfile, FittedCurve, str, str]:
+    """The key-value profile, the closed form that comes closest, its name and its shape."""
+    from sphereflow.llm.keyvalue import fitted, key_value_profile
+    from sphereflow.retrieval import profile
+
+    found = key_value_profile(loaded.model, loaded.tokenizer, prompts=max(prompts, 2), seed=seed, notify=notify)
+    vocab = found.probability.shape[1]
+    curves = {(slope, t): profile(1.0, slope, t, vocab) for slope in _SLOPES for t in _TIMES}
+    fits = {key: fitted(found, curve.excess) for key, curve in curves.items()}
+    best = max(fits, key=lambda key: fits[key].explained)
+    label = f"closed form, slope {best[0]:g}, time {best[1]:g}"
+    return found, fits[best], label, curves[best].shape
+
+
+def _files(
+    heads: Any, about: dict[str, Any], retrieval: tuple[KeyValueProfile, FittedCurve, str, str] | None, seed: int
+) -> tuple[dict[str, bytes], list[str]]:
+    """Every file as bytes, so that nothing is written before all of it is there."""
+    from sphereflow.llm import pictures, record
+    from sphereflow.llm.findings import findings, retrieval_finding
+    from sphereflow.llm.page import Picture, measurement_page
+    from sphereflow.pictures import rendered
+
+    png = partial(rendered, kind="png")
+    told = record.summary(heads, about, seed=seed)
+    lines = findings(told)
+    shown = {
+        "curves": Picture("Precision, recall and F against N", "Averages over heads; bands: bootstrap over documents.",
+                          png(pictures.draw_curves(heads))),
+        "maps": Picture("Head-by-layer maps", "Averages over documents.", png(pictures.draw_maps(heads))),
+        "sink": Picture("Sink and recall; regimes by depth", "Each dot is a head.", png(pictures.draw_sink(heads))),
+        "regimes": Picture("Regimes", "By the rule, from features averaged over documents.",
+                           png(pictures.draw_regimes(heads))),
+        "theory": Picture(
+            "Theory beside practice",
+            "Tokens of the residual stream, normalised, without the first one; dots are heads, lines medians.",
+            png(pictures.draw_theory(heads)),
+        ),
+    }  # fmt: skip
+    if retrieval is not None:
+        found, theory, label, shape = retrieval
+        lines.append(retrieval_finding(found, theory, shape))
+        told["key_value"] = {
+            "places": found.places.tolist(), "probability": found.probability.mean(axis=0).tolist(),
+            "error": found.error.tolist(), "hit": found.hit.mean(axis=0).tolist(), "shape": found.shape,
+            "closed_form": label, "closed_form_shape": shape, "explained": theory.explained,
+        }  # fmt: skip
+        shown["retrieval"] = Picture(
+            "Retrieval by position", "A list of keys and values, and a question for one of them.",
+            png(pictures.draw_retrieval(found, theory, label)),
+        )  # fmt: skip
+    told["findings"] = lines
+    tables = {"heads": record.head_table(heads), "curves": record.curve_table(heads)}
+    files = {f"{name}.csv": record.as_csv(table) for name, table in tables.items()}
+    for name, table in tables.items():
+        packed = record.as_parquet(table)
+        if packed is not None:
+            files[f"{name}.parquet"] = packed
+    files["measurement.nc"] = bytes(record.to_xarray(heads, about).to_netcdf(engine="scipy"))
+    files["summary.json"] = (json.dumps(told, indent=2) + "\n").encode()
+    files |= {f"{name}.png": picture.png for name, picture in shown.items()}
+    files["index.html"] = measurement_page(told, lines, list(shown.values()), tables["heads"])
+    return files, lines

@@ -1,0 +1,80 @@
+"""Where the attention of a transformers model lies: value projection, output projection, decoder layer.
+
+Names are matched, not classes: separate value projections (Llama, Mistral, Gemma, Qwen, Phi, OPT, GPT-J, ...) and
+fused ones, whose output holds queries, keys and values either one after the other (GPT-2, Phi-3) or grouped by
+key/value head (GPT-NeoX, Bloom, Falcon). A guess that is wrong cannot pass: the capture checks that weights times
+values are what enters the output projection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from sphereflow.errors import SphereflowError
+
+_OUTPUTS = ("o_proj", "out_proj", "c_proj", "dense", "wo")
+_SEPARATE = ("v_norm", "v_proj", "wv")
+_IN_BLOCKS = ("c_attn", "qkv_proj", "Wqkv")
+_GROUPED = ("query_key_value",)
+
+
+@dataclass(frozen=True)
+class AttentionPlace:
+    """One attention module with its decoder layer; `fused` is "", "blocks" or "grouped"."""
+
+    index: int
+    name: str
+    attention: Any
+    decoder_layer: Any
+    value_source: Any
+    output_projection: Any
+    fused: str
+
+    def split(self, projected: Float[np.ndarray, "b L width"], width: int, heads: int) -> Float[np.ndarray, "b g L d"]:
+        """Values by key/value head from what the value source gave; `width` enters the output projection."""
+        d = width // heads
+        batch, length, total = projected.shape
+        if not self.fused:
+            values = projected.reshape(batch, length, -1, d)
+        else:
+            groups = (total - width) // (2 * d)
+            if self.fused == "blocks":
+                values = projected[..., total - groups * d :].reshape(batch, length, groups, d)
+            else:
+                values = projected.reshape(batch, length, groups, heads // groups + 2, d)[..., -1, :]
+        return np.ascontiguousarray(np.moveaxis(values, 2, 1))
+
+
+def attention_places(model: Any) -> list[AttentionPlace]:
+    """All attention modules of a causal language model, in the order of the layers."""
+    parents = {id(child): parent for parent in model.modules() for child in parent.children()}
+    found: list[AttentionPlace] = []
+    for name, module in model.named_modules():
+        children = dict(module.named_children())
+        output = next((children[key] for key in _OUTPUTS if key in children), None)
+        if output is None:
+            continue
+        for names, fused in ((_SEPARATE, ""), (_IN_BLOCKS, "blocks"), (_GROUPED, "grouped")):
+            source = next((children[key] for key in names if key in children), None)
+            if source is not None:
+                found.append(
+                    AttentionPlace(len(found), name, module, parents.get(id(module)), source, output, fused)
+                )  # fmt: skip
+                break
+    if not found:
+        raise SphereflowError(
+            f"no attention was found in {type(model).__name__}: no module has both a value and an output projection."
+        )
+    return found
+
+
+def expand(values: Float[np.ndarray, "b g L d"], heads: int) -> Float[np.ndarray, "b h L d"]:
+    """Values by query head: head h is served by key/value head floor(h g / heads), so groups are repeated in place."""
+    groups = values.shape[1]
+    if heads % groups:
+        raise SphereflowError(f"{heads} query heads cannot share {groups} key/value heads.")
+    return np.repeat(values, heads // groups, axis=1)

@@ -1,0 +1,80 @@
+"""Error bars by drawing documents again: heads and layers of one document are not independent, documents are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import rankdata
+
+from sphereflow.errors import SphereflowError
+
+REPLICATES = 2000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with the interval that holds the middle part of its bootstrap replicates."""
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def document_mean(
+    values: Float[np.ndarray, "documents *rest"], *, level: float = 0.95, replicates: int = REPLICATES, seed: int = 0
+) -> Interval:
+    """The mean over documents; average over heads and layers before, so that each document counts once."""
+    values = np.asarray(values, dtype=float)
+    counts = _draws(len(values), replicates, seed)
+    flat = values.reshape(len(values), -1)
+    means = (counts @ flat / len(values)).reshape(replicates, *values.shape[1:])
+    return _interval(values.mean(axis=0), means, level)
+
+
+def rank_correlation(
+    x: Float[np.ndarray, "documents heads"],
+    y: Float[np.ndarray, "documents heads"],
+    *,
+    level: float = 0.95,
+    replicates: int = REPLICATES,
+    seed: int = 0,
+    heads: bool = True,
+) -> Interval:
+    """Spearman's correlation over heads of two quantities averaged over documents.
+
+    Documents are drawn again; with `heads` the heads too, which says what another model of the same kind might give.
+    """
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if x.shape != y.shape or x.ndim != 2 or x.shape[1] < 3:
+        raise SphereflowError(
+            f"a rank correlation compares two tables of documents by at least 3 heads, got {x.shape} and {y.shape}."
+        )
+    rng = np.random.default_rng(seed + 1)
+    counts = _draws(len(x), replicates, seed) / len(x)
+    means = [counts @ table for table in (x, y)]
+    if heads:
+        at = rng.integers(x.shape[1], size=(replicates, x.shape[1]))
+        means = [np.take_along_axis(table, at, axis=1) for table in means]
+    return _interval(spearman(x.mean(axis=0), y.mean(axis=0)), spearman(*means), level)
+
+
+def spearman(x: Float[np.ndarray, "*many n"], y: Float[np.ndarray, "*many n"]) -> Float[np.ndarray, "*many"]:
+    """Pearson's correlation of the ranks, ties at their average rank; 0 where one side is constant."""
+    a, b = (rankdata(values, axis=-1) - (values.shape[-1] + 1) / 2 for values in (x, y))
+    scale = np.sqrt(np.sum(a**2, axis=-1) * np.sum(b**2, axis=-1))
+    return np.asarray(np.sum(a * b, axis=-1) / np.where(scale > 0, scale, 1.0))
+
+
+def _draws(documents: int, replicates: int, seed: int) -> np.ndarray:
+    """How often each document is drawn in each replicate."""
+    if documents < 1:
+        raise SphereflowError("there are no documents to average over.")
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(documents, np.full(documents, 1 / documents), size=replicates).astype(float)
+
+
+def _interval(value: np.ndarray, replicates: np.ndarray, level: float) -> Interval:
+    low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return Interval(np.asarray(value), np.asarray(low), np.asarray(high))

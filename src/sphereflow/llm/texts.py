@@ -1,0 +1,60 @@
+"""Documents for a language model: windows of tokens with one beginning-of-sequence token in front.
+
+The default corpus is English prose that every CPython carries: the topics of its built-in help.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from sphereflow.errors import SphereflowError, one_of, whole_number
+
+CORPORA = ("python-topics",)
+
+
+def corpus(name: str = "python-topics") -> str:
+    """The text of a corpus that needs no download."""
+    one_of("the corpus", name, CORPORA)
+    from pydoc_data.topics import topics
+
+    return "\n\n".join(topics[key] for key in sorted(topics))
+
+
+def read_text(path: str | Path) -> str:
+    """A text file of the user."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SphereflowError(f"there is no file {path}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not a text in UTF-8"
+        raise SphereflowError(f"cannot read {path}: {reason}.") from None
+
+
+def windows(
+    text: str, tokenizer: Any, *, window: int = 1024, documents: int = 16
+) -> Int[np.ndarray, "documents window"]:
+    """Windows of the text, evenly spread over it and never overlapping.
+
+    Each starts with one beginning-of-sequence token where the tokenizer has one. A text that has room for fewer
+    windows than asked for gives as many as fit.
+    """
+    whole_number("the window", window, least=8)
+    whole_number("the number of documents", documents)
+    if tokenizer is None:
+        raise SphereflowError("this model has no tokenizer: give tokens instead of a text.")
+    ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    front = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
+    length = window - len(front)
+    fit = len(ids) // length
+    if fit < 1:
+        raise SphereflowError(
+            f"the text is shorter than the window: it has {len(ids)} tokens, a window of {window} needs {length}; "
+            f"give a longer text or a smaller window."
+        )
+    chosen = np.unique(np.linspace(0, fit - 1, min(documents, fit)).round().astype(int))
+    return np.array([front + ids[k * length : (k + 1) * length] for k in chosen])

@@ -1,0 +1,127 @@
+"""Regimes, fits, error bars and envelopes against independent computations."""
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+from sklearn.metrics import adjusted_rand_score
+
+from sphereflow.errors import SphereflowError
+from sphereflow.llm.assumptions import fit_norms, fit_profile, fit_similarity, mean_cosines
+from sphereflow.llm.bootstrap import document_mean, rank_correlation, spearman
+from sphereflow.llm.envelopes import effective_dimension, expected_recall_precision
+from sphereflow.llm.regimes import (
+    FEATURES,
+    Thresholds,
+    adjusted_rand,
+    gaussian_mixture,
+    head_features,
+    mixture,
+    regimes,
+)
+from sphereflow.llm.synthetic import random_directions, sink_heads, textbook_heads
+
+
+def test_the_mixture_finds_three_clouds():
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1, 2], 60)
+    x = np.array([[0, 0], [6, 0], [0, 6]])[truth] + rng.standard_normal((180, 2)) * np.array([1, 0.5])
+    assert adjusted_rand(gaussian_mixture(x, 3), truth) > 0.95
+
+
+def test_the_mixture_names_components_by_the_rule():
+    rng = np.random.default_rng(1)
+    kinds = [head_features(*textbook_heads()[name]) for name in ("retriever", "mixer", "reset") for _ in range(20)]
+    features = {name: np.array([float(k[name]) for k in kinds]) for name in FEATURES}
+    features = {name: values * (1 + 0.01 * rng.standard_normal(60)) for name, values in features.items()}
+    found = mixture(features)
+    np.testing.assert_array_equal(found.named, np.repeat([0, 1, 2], 20))
+    assert found.agreement == 1
+
+
+def test_thresholds_can_be_set():
+    features = {k: np.asarray(v) for k, v in head_features(*textbook_heads()["retriever"]).items()}
+    assert regimes(features) == 0
+    assert regimes(features, Thresholds(effective_number=2.0)) == 1
+
+
+def test_adjusted_rand_is_the_known_one():
+    a, b = np.random.default_rng(2).integers(0, 3, (2, 80))
+    np.testing.assert_allclose(adjusted_rand(a, b), adjusted_rand_score(a, b))
+    assert adjusted_rand(a, a) == 1
+
+
+def test_spearman_with_ties():
+    a, b = np.random.default_rng(3).integers(0, 5, (2, 40)).astype(float)
+    np.testing.assert_allclose(spearman(a, b), spearmanr(a, b).statistic)
+
+
+def test_the_bootstrap_interval_is_that_of_a_mean():
+    values = np.random.default_rng(4).standard_normal((400, 2))
+    found = document_mean(values, replicates=4000)
+    expected = 2 * 1.96 * values.std(axis=0) / np.sqrt(400)
+    np.testing.assert_allclose(found.high - found.low, expected, rtol=0.08)
+    np.testing.assert_allclose(found.value, values.mean(axis=0))
+
+
+def test_the_correlation_is_over_heads_of_means_over_documents():
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((6, 50))
+    y = x + 0.5 * rng.standard_normal((6, 50))
+    found = rank_correlation(x, y, replicates=300)
+    np.testing.assert_allclose(found.value, spearmanr(x.mean(axis=0), y.mean(axis=0)).statistic)
+    assert found.low < found.value < found.high
+    with pytest.raises(SphereflowError, match="at least 3 heads"):
+        rank_correlation(x[:, :2], y[:, :2])
+
+
+def test_the_fits_recover_what_was_put_in():
+    weights, values = sink_heads(
+        np.random.default_rng(6), 1, decay=0.05, compression=0.3, cosine=0.2, length=4096, d=64
+    )
+    norms = fit_norms(values[0])
+    np.testing.assert_allclose((norms.median, norms.compression), (1, 0.3))
+    found = fit_similarity(values[0], reach=30)
+    assert abs(found.decay - 0.05) < 0.01
+    assert abs(found.scale - 1) < 0.05
+    assert found.error < 0.05
+    profile = fit_profile(weights[0])
+    np.testing.assert_allclose((profile.sink, profile.plateau, profile.recency), (0.4, 0.2, 0.4), atol=0.06)
+    assert 5 < profile.length < 20
+
+
+def test_an_exact_profile_is_fitted_exactly():
+    i = np.arange(200)
+    weights = 0.5 * (i == 0) + 0.001 * (i > 0) + 0.02 * np.exp(-(199 - i) / np.geomspace(1, 199 / 3, 25)[10]) * (i > 0)
+    assert fit_profile(weights).error < 1e-10
+
+
+def test_mean_cosines_are_averages_over_pairs():
+    v = np.random.default_rng(7).standard_normal((20, 3))
+    unit = v[1:] / np.linalg.norm(v[1:], axis=-1, keepdims=True)
+    expected = [np.mean([unit[i] @ unit[i + k] for i in range(19 - k)]) for k in (1, 2, 3)]
+    np.testing.assert_allclose(mean_cosines(v, 3), expected, atol=1e-12)
+
+
+def test_the_effective_dimension_of_uniform_directions_is_the_dimension():
+    v = random_directions(np.random.default_rng(8), 4000, 12)
+    np.testing.assert_allclose(effective_dimension(v), 12, rtol=0.03)
+    np.testing.assert_allclose(effective_dimension(np.ones((5, 3))), 1)
+
+
+def test_one_selected_token_is_certain():
+    recall, precision = expected_recall_precision(np.array([0.9, 0.05, 0.05]), (1,), 1e6)
+    np.testing.assert_allclose((recall, precision), 1, atol=1e-6)
+
+
+def test_a_sink_that_is_recalled_passes_the_bar():
+    weights, values = sink_heads(np.random.default_rng(9), 30, decay=0.3, compression=0.5, cosine=0.4, length=200, d=32)
+    found = head_features(weights, values)
+    y = weights[..., None] * values
+    for h in range(30):
+        order = np.argsort(-weights[h], kind="stable")
+        s = y[h, order[:4]].sum(axis=0)
+        away = np.linalg.norm(y[h] - s, axis=-1)
+        recalled = 0 in order[:4] and away[0] < away[order[4:]].min()
+        assert found["sink_recalled"][h] == recalled
+    np.testing.assert_array_equal(found["sink_selected"], 1)
+    assert (found["sink_cosine"] > found["sink_bar"])[found["sink_recalled"] == 1].all()

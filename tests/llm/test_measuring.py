@@ -1,0 +1,205 @@
+"""Measurements of tiny models against the model's own report, and the particle picture against hand computations."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.integrate import solve_ivp
+
+from sphereflow.errors import SphereflowError
+from sphereflow.llm import record
+from sphereflow.llm.findings import findings
+from sphereflow.llm.geometry import separation, without_sink
+from sphereflow.llm.keyvalue import KeyValueProfile, fitted
+from sphereflow.llm.measuring import measure_heads
+from sphereflow.llm.theory import equiangular_path, layer_theory
+from sphereflow.llm.tiny import tiny_model
+
+DOCUMENTS = np.random.default_rng(0).integers(1, 90, (3, 40))
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    model = tiny_model("llama, grouped")
+    return model, measure_heads(model, DOCUMENTS, sizes=(1, 2, 4, 8, 64), repeats=4)
+
+
+def test_metrics_are_those_of_the_models_own_attention(grouped):
+    import torch
+
+    model, heads = grouped
+    assert heads.sizes == (1, 2, 4, 8)  # 64 does not fit
+    with torch.no_grad():
+        told = model(torch.tensor(DOCUMENTS[1:2]), output_attentions=True, use_cache=True)
+    for layer in range(2):
+        weights = told.attentions[layer][0, :, -1].numpy().astype(float)
+        values = np.repeat(told.past_key_values.layers[layer].values[0].numpy().astype(float), 2, axis=0)
+        own = separation(weights, values, heads.sizes)
+        np.testing.assert_allclose(heads.curve("f")[1, layer], own.f, atol=1e-6)
+        np.testing.assert_allclose(heads.features["sink_mass"][1, layer], weights[:, 0], atol=1e-6)
+        rest = separation(*without_sink(weights, values), heads.sizes, distance="cosine")
+        found = heads.curve("recall", "attention", "without sink", "cosine")[1, layer]
+        np.testing.assert_allclose(found, rest.recall, atol=1e-6)
+        norms = np.linalg.norm(values, axis=-1)
+        expected = norms[:, 0] / np.median(norms[:, 1:], axis=1)
+        np.testing.assert_allclose(heads.features["compression"][1, layer], expected, rtol=1e-5)
+
+
+def test_a_document_is_measured_the_same_alone(grouped):
+    model, heads = grouped
+    alone = measure_heads(model, DOCUMENTS[:1], sizes=(1, 2, 4, 8), repeats=4)
+    for name in heads.metrics:
+        np.testing.assert_array_equal(alone.metrics[name], heads.metrics[name][:1])
+
+
+def test_random_weights_do_not_compress_the_sink(grouped):
+    _, heads = grouped
+    assert 0.5 < np.median(heads.features["compression"]) < 2
+
+
+def test_sizes_beyond_a_sliding_window_are_missing():
+    heads = measure_heads(tiny_model("mistral, window 8"), DOCUMENTS[:1], sizes=(2, 4, 16), repeats=2)
+    assert np.isnan(heads.curve("f")[..., 2]).all()
+    assert not np.isnan(heads.curve("f")[..., :2]).any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        record.summary(heads, {"model": "x"}, replicates=10)
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_half_precision_models(kind, grouped):
+    import torch
+
+    model = tiny_model("llama, grouped").to(getattr(torch, kind))
+    heads = measure_heads(model, DOCUMENTS[:1], sizes=(2, 4), repeats=2)
+    exact = grouped[1].features["compression"][:1]
+    np.testing.assert_allclose(heads.features["compression"], exact, rtol=0.05)
+    assert heads.metrics["f"].dtype == np.float64
+
+
+def test_no_size_fits():
+    with pytest.raises(SphereflowError, match="fits a window"):
+        measure_heads(tiny_model("llama"), DOCUMENTS, sizes=(64,))
+
+
+def test_statistics_take_less_memory_than_one_layer_of_attention():
+    model = tiny_model("llama, grouped")
+    tokens = np.random.default_rng(1).integers(1, 90, (1, 768))
+    measure_heads(model, tokens[:, :64], repeats=1)
+    tracemalloc.start()
+    measure_heads(model, tokens, repeats=16)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * 768 * 768 * 4
+
+
+def test_the_dataset_keeps_everything(grouped):
+    import io
+
+    _, heads = grouped
+    stored = bytes(record.to_xarray(heads, {"model": "tiny"}).to_netcdf(engine="scipy"))
+    data = xr.open_dataset(io.BytesIO(stored), engine="scipy")
+    one = data.f.sel(selection="random", sink="without sink", distance="cosine", N=4).values
+    np.testing.assert_allclose(one, heads.curve("f", "random", "without sink", "cosine")[..., 2], rtol=1e-6)
+    assert data.attrs["window"] == "40"
+    assert data.cosine_histogram.sum("cosine").values == pytest.approx(1, abs=1e-5)
+
+
+def test_tables_have_one_row_per_head(grouped):
+    _, heads = grouped
+    table = record.head_table(heads)
+    lines = record.as_csv(table).decode().splitlines()
+    assert len(lines) == 1 + 2 * 4
+    assert lines[0].startswith("layer,head,regime,sink_mass")
+    curves = record.curve_table(heads)
+    k = next(k for k in range(10**6) if (curves["layer"][k], curves["head"][k], curves["N"][k], curves["selection"][k],
+             curves["sink"][k], curves["distance"][k]) == (1, 2, 4, "random", "with sink", "cosine"))  # fmt: skip
+    expected = heads.curve("precision", "random", "with sink", "cosine").mean(axis=0)[1, 2, 2]
+    assert curves["precision"][k] == expected
+
+
+def test_findings_name_disagreement(grouped):
+    _, heads = grouped
+    told = record.summary(heads, {"model": "tiny"}, replicates=50)
+    told["mean_cosine"], told["equiangular_cosine"] = [0.1, 0.5], [0.1, 1.0]
+    told["alignment_median"] = 0.1
+    text = " ".join(findings(told))
+    assert "They disagree (by up to 0.50)" in text
+    assert "explain only 1 %" in text
+
+
+def test_the_effective_beta_of_a_kernel_is_its_beta():
+    from sphereflow.llm.capture import LayerCapture
+
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((60, 8)).astype(np.float32)
+    unit = x / np.linalg.norm(x, axis=-1, keepdims=True)
+    rows = np.exp(7.0 * unit @ unit.T)
+    rows = np.where(np.tri(60, dtype=bool), rows, 0)
+    rows = (rows / rows.sum(axis=-1, keepdims=True)).astype(np.float32)
+    queries = np.array([[30, 45, 59]])
+    layer = LayerCapture(
+        0, "", queries, rows[None, None, queries[0]], np.tri(60, dtype=bool)[queries],
+        np.ones((1, 1, 60, 2), np.float32), np.ones((1, 1, 3, 2), np.float32), x[None], 0.1,
+    )  # fmt: skip
+    found = layer_theory(layer)
+    np.testing.assert_allclose((found.beta[0], found.alignment[0]), (7, 1), rtol=1e-4)
+    rest = unit[1:].astype(float)
+    cosines = (rest @ rest.T)[np.triu_indices(59, 1)]
+    np.testing.assert_allclose(found.mean_cosine, cosines.mean(), atol=1e-6)
+    np.testing.assert_allclose(found.histogram.sum(), 1)
+    assert found.clusters == 59
+
+
+def test_the_equiangular_path_solves_its_equation():
+    n, beta = 50, 3.0
+    path = equiangular_path(0.1, n, [beta] * 4, [0.5] * 4)
+    exact = solve_ivp(
+        lambda t, g: 2 * (1 - g) * ((n - 1) * g + 1) / (np.exp(beta * (1 - g)) + n - 1), (0, 2), [0.1],
+        t_eval=[0, 0.5, 1, 1.5, 2], rtol=1e-10, atol=1e-12,
+    ).y[0]  # fmt: skip
+    np.testing.assert_allclose(path, exact, atol=1e-6)
+
+
+def test_a_u_shape_is_recognised_and_fitted():
+    rng = np.random.default_rng(3)
+    places = (np.arange(16) + 0.5) / 16
+    truth = 0.2 + 0.5 * (2 * places - 1) ** 4
+    profile = KeyValueProfile(truth + 0.02 * rng.standard_normal((12, 16)), np.ones((12, 16)), 0)
+    assert profile.shape == "U-shaped"
+    assert fitted(profile, lambda s: (2 * s - 1) ** 4).explained > 0.99
+    assert fitted(profile, lambda s: -((2 * s - 1) ** 4)).scale == 0
+    falling = KeyValueProfile(0.5 - 0.4 * places + 0.01 * rng.standard_normal((12, 16)), np.ones((12, 16)), 0)
+    assert falling.shape == "primacy only"
+
+
+def test_questions_that_share_a_list_are_answered_like_whole_prompts():
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    from sphereflow.llm import keyvalue
+
+    known = ["<s>", "<unk>", "Here", "is", "a", "list", "of", "codes", ".", "The", "code", *keyvalue._WORDS]
+    backend = Tokenizer(models.WordLevel({word: k for k, word in enumerate(known)}, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", unk_token="<unk>")
+    model = tiny_model("llama, grouped")
+    model.resize_token_embeddings(len(known))
+    found = keyvalue.key_value_profile(model, tokenizer, pairs=4, prompts=2)
+    words = keyvalue.single_words(tokenizer)
+    drawn = [words[k] for k in np.random.default_rng(0).permutation(len(words))[:8]]
+    lines = "".join(f"The code of{k} is{v}.\n" for k, v in zip(drawn[:4], drawn[4:], strict=True))
+    for place in range(4):
+        text = f"Here is a list of codes.\n{lines}The code of{drawn[place]} is"
+        ids = [0, *tokenizer(text, add_special_tokens=False)["input_ids"]]
+        with torch.no_grad():
+            logits = model(torch.tensor([ids])).logits[0, -1].numpy()
+        answers = [tokenizer(v, add_special_tokens=False)["input_ids"][0] for v in drawn[4:]]
+        expected = np.exp(logits[answers]) / np.exp(logits[answers]).sum()
+        np.testing.assert_allclose(found.probability[0, place], expected[place], rtol=1e-4)
+        assert found.hit[0, place] == (np.argmax(expected) == place)
+    with pytest.raises(SphereflowError, match="at least 4"):
+        keyvalue.key_value_profile(model, tokenizer, pairs=1)

@@ -1,0 +1,104 @@
+"""The paper's claims come out as expected, and the known mistakes are caught by them."""
+
+import numpy as np
+import pytest
+
+from sphereflow.claims import Run
+from sphereflow.llm import envelopes, geometry
+from sphereflow.papers import load
+from sphereflow.papers.attention_geometry import extraction, independent, metrics, sink, structure
+
+PAPER = load("attention-geometry")
+
+
+@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
+def test_claims_hold(claim):
+    measurement = claim.measure(Run())
+    assert measurement.verdict == "holds", measurement.note
+
+
+@pytest.mark.parametrize("figure", [f for f in PAPER.figures if "quick" in f.presets], ids=lambda figure: figure.id)
+def test_figures_are_drawn(figure):
+    assert figure.draw(Run()).axes
+
+
+def test_quick_claims_say_that_no_model_was_run():
+    for claim in PAPER.claims[-4:]:
+        assert "no language model was run" in claim.measure(Run()).note
+
+
+def broken(monkeypatch, change):
+    """The metrics with their ordered distances changed before they are compared."""
+    right = geometry._measured
+    monkeypatch.setattr(geometry, "_measured", lambda *args, **options: change(right, *args, **options))
+
+
+def test_a_renormalised_sum_is_caught(monkeypatch):
+    def renormalised(right, cloud, sums, *rest, **options):
+        return right(cloud, sums / 0.8, *rest, **options)
+
+    broken(monkeypatch, renormalised)
+    assert metrics.worked_example(Run()).verdict == "fails"
+
+
+def test_reversed_ties_are_caught(monkeypatch):
+    monkeypatch.setattr(geometry, "descending", lambda score: np.argsort(score, kind="stable")[::-1])
+    assert metrics.brute_force(Run()).verdict == "fails"
+
+
+def test_strict_comparisons_exchanged_are_caught(monkeypatch):
+    def exchanged(right, cloud, sums, orders, sizes, distances):
+        found = right(cloud, sums, orders, sizes, distances)
+        found[:, 1] = np.where(found[:, 0] < 1, found[:, 1] + 1 / np.array(sizes), found[:, 1])
+        return found
+
+    broken(monkeypatch, exchanged)
+    assert metrics.brute_force(Run()).verdict == "fails"
+
+
+def test_distances_instead_of_the_stable_form_are_caught(monkeypatch):
+    right = geometry._measured
+
+    def rooted(cloud, sums, orders, sizes, distances):
+        found = right(cloud, sums, orders, sizes, distances)
+        for m, size in enumerate(sizes):
+            d = np.linalg.norm(cloud[0] - sums[0, 0, m], axis=-1)
+            precision = size / (size + np.sum(d[size:] <= d[:size].max()))
+            recall = np.mean(d[:size] < d[size:].min())
+            found[0, 2, 0, m] = 2 * precision * recall / (precision + recall)
+        return found
+
+    monkeypatch.setattr(geometry, "_measured", rooted)
+    assert structure.exact_separation(Run()).verdict == "fails"
+
+
+def test_a_wrong_variance_is_caught(monkeypatch):
+    right = envelopes.expected_recall_precision
+    monkeypatch.setattr(independent, "expected_recall_precision", lambda w, sizes, d: right(w, sizes, 0.8 * d))
+    for table in ("_RECALL", "_PRECISION"):
+        few = {".9^i": getattr(independent, table)[".9^i", 16]}
+        monkeypatch.setattr(independent, table, {(".9^i", 16): few[".9^i"]})
+    assert independent.semi_analytic_values(Run()).verdict == "fails"
+
+
+def test_a_control_around_the_attention_sum_is_caught(monkeypatch):
+    sink._control.cache_clear()
+
+    def around_attention(weights, values, sizes, *, repeats, seed):
+        return geometry.separation(weights, values, sizes)
+
+    monkeypatch.setattr(sink, "random_control", around_attention)
+    assert sink.synthetic_control(Run()).verdict == "fails"
+    sink._control.cache_clear()
+
+
+def test_tiled_heads_are_caught(monkeypatch):
+    monkeypatch.setattr(extraction, "expand", lambda v, heads: np.tile(v, (1, heads // v.shape[1], 1, 1)))
+    assert extraction.identity(Run()).verdict == "fails"
+
+
+def test_the_mean_of_f_is_not_f_of_the_means():
+    _, found = independent.cells(True, 0)["1/i", 64]
+    precision, recall = found.precision[:, 0].mean(), found.recall[:, 0].mean()
+    assert abs(found.f[:, 0].mean() - 0.606) < 0.06
+    assert 2 * precision * recall / (precision + recall) - found.f[:, 0].mean() > 0.05
