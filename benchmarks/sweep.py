@@ -41,7 +41,7 @@ def main() -> None:
     table = [cheap(a, b) for a in grid["a"] for b in grid["b"]]
     bare = time.perf_counter() - bare
     print(f"cells of nothing, {len(table)}: bare loop {1e3 * bare / len(table):.4f} ms a cell")
-    seconds(function=cheap, grid={"a": [0.0, 1.0]})
+    seconds(function=cheap, grid={"a": [0.0, 1.0], "b": [0.0]})
     for name, options in (("one cell per block", {}), ("blocks of 64, vmap", {"vmap": True, "batch": 64})):
         took = seconds(function=cheap, grid=grid, **options)
         print(f"  {name:<22} {1e3 * took / len(table):8.3f} ms a cell")
