@@ -8,6 +8,7 @@ Statistics are taken in double precision whatever the precision of the model.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,9 +20,9 @@ from sphereflow.errors import SphereflowError
 from sphereflow.llm.assumptions import fit_norms, fit_similarity
 from sphereflow.llm.capture import LayerCapture, capture
 from sphereflow.llm.envelopes import effective_dimension
-from sphereflow.llm.geometry import DISTANCES, SIZES, random_controls, separations, without_sink
+from sphereflow.llm.geometry import DISTANCES, SIZES, Separation, random_controls, separations, without_sink
 from sphereflow.llm.regimes import FEATURES, head_features
-from sphereflow.llm.theory import LayerTheory, TheoryRows, layer_theory, theory_queries
+from sphereflow.llm.theory import LayerTheory, layer_theory, theory_queries
 
 SELECTIONS = ("attention", "random")
 SINKS = ("with sink", "without sink")
@@ -29,6 +30,8 @@ METRICS = ("precision", "recall", "f", "inversions", "margin")
 VALUE_FEATURES = ("effective_dimension", "norm_variation", "similarity_scale", "similarity_decay", "similarity_error")
 HEAD_FEATURES = (*FEATURES, *VALUE_FEATURES, "identity_error")
 REPEATS = 16
+# With and without the sink, and the residual stream, are measured side by side.
+_WORKERS = 3
 
 
 @dataclass(frozen=True)
@@ -120,29 +123,30 @@ def measure_heads(
     metrics = {name: np.full((*axes, 2, 2, 2, len(kept)), np.nan) for name in METRICS}
     features = {name: np.full(axes, np.nan) for name in HEAD_FEATURES}
     told: list[list[LayerTheory]] = []
-    one_thread = _threads()
     first, mean = (np.zeros((layers, heads, documents.shape[1]), dtype=np.float32) for _ in range(2))
-    for number, tokens in enumerate(documents):
-        # Every document has a random control of its own, the same whatever was measured before it.
-        rng = np.random.default_rng([seed, number])
-        rows = TheoryRows(theory_queries(len(tokens)) if theory else np.array([len(tokens) - 1]))
-        told.append([])
+    queries = theory_queries(documents.shape[1]) if theory else np.array([documents.shape[1] - 1])
+    one_thread = _threads()
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        for number, tokens in enumerate(documents):
+            told.append([])
 
-        def observe(layer: LayerCapture, number: int = number, rng: Any = rng) -> None:
-            notify((number + layer.index / layers) / len(documents), f"document {number + 1}, layer {layer.index + 1}")
-            last = layer.rows[0, :, -1]
-            mean[layer.index, : len(last)] += last / len(documents)
-            if number == 0:
-                first[layer.index, : len(last)] = last
-            with one_thread():
-                _measure_layer(layer, number, kept, repeats, rng, metrics, features)
-                if theory:
-                    told[-1].append(layer_theory(layer))
+            def observe(layer: LayerCapture, number: int = number) -> None:
+                done = (number + layer.index / layers) / len(documents)
+                notify(done, f"document {number + 1}, layer {layer.index + 1}")
+                last = layer.rows[0, :, -1]
+                mean[layer.index, : len(last)] += last / len(documents)
+                if number == 0:
+                    first[layer.index, : len(last)] = last
+                with one_thread():
+                    state = pool.submit(layer_theory, layer) if theory else None
+                    _measure_layer(layer, number, kept, repeats, seed, pool, metrics, features)
+                    if state is not None:
+                        told[-1].append(state.result())
 
-        def ended(state: np.ndarray) -> None:
-            told[-1].append(layer_theory(None, state=state[0]))
+            def ended(state: np.ndarray) -> None:
+                told[-1].append(layer_theory(None, state=state[0]))
 
-        capture(model, tokens[None], observe, queries=rows.queries[None], final_state=ended if theory else None)
+            capture(model, tokens[None], observe, queries=queries[None], final_state=ended if theory else None)
     notify(1.0, "")
     settings = {
         "window": int(documents.shape[1]), "documents": len(documents), "repeats": repeats, "seed": seed,
@@ -162,31 +166,36 @@ def _threads() -> Callable[[], AbstractContextManager[Any]]:
 
 
 def _measure_layer(
-    layer: LayerCapture, document: int, sizes: tuple[int, ...], repeats: int, rng: np.random.Generator,
+    layer: LayerCapture, document: int, sizes: tuple[int, ...], repeats: int, seed: int, pool: ThreadPoolExecutor,
     metrics: dict[str, np.ndarray], features: dict[str, np.ndarray],
 ) -> None:  # fmt: skip
     weights, values = layer.head_rows(0)
     weights, values = weights.astype(float), values.astype(float)
-    at, scores = (document, layer.index), None
-    for s in range(2):
-        alpha, v = (weights, values) if s == 0 else without_sink(weights, values)
+
+    def with_or_without(sink: int) -> tuple[dict[str, Separation], dict[str, Separation]]:
+        alpha, v = (weights, values) if sink == 0 else without_sink(weights, values)
         fitting = [n for n in sizes if n < alpha.shape[-1]]
-        own = separations(alpha, v, fitting)
-        control = random_controls(alpha, v, fitting, repeats=repeats, seed=rng)
-        for chosen, found in enumerate((own, control)):
+        # The control of a layer is the same whatever was measured before it.
+        rng = np.random.default_rng([seed, document, layer.index, sink])
+        return separations(alpha, v, fitting), random_controls(alpha, v, fitting, repeats=repeats, seed=rng)
+
+    at = (document, layer.index, slice(len(weights)))
+    found = list(pool.map(with_or_without, range(2)))
+    for sink, pair in enumerate(found):
+        for chosen, by_distance in enumerate(pair):
             for k, distance in enumerate(DISTANCES):
+                count = len(by_distance[distance].sizes)
                 for name in METRICS:
-                    place = (*at, slice(len(alpha)), chosen, s, k, slice(len(fitting)))
-                    metrics[name][place] = getattr(found[distance], name)
-        if s == 0 and 4 in fitting:
-            scores = own["euclidean"].at(4)
+                    metrics[name][(*at, chosen, sink, k, slice(count))] = getattr(by_distance[distance], name)
+    own = found[0][0]["euclidean"]
+    scores = own.at(4) if 4 in own.sizes else None
     known = head_features(weights, values, scores)
     known |= {
         name: np.repeat(row, layer.heads // layer.values.shape[1]) for name, row in _value_features(layer).items()
     }
     known["identity_error"] = np.full(len(weights), layer.identity_at(-1))
     for name in HEAD_FEATURES:
-        features[name][(*at, slice(len(weights)))] = known[name]
+        features[name][at] = known[name]
 
 
 def _value_features(layer: LayerCapture) -> dict[str, np.ndarray]:

@@ -36,13 +36,6 @@ _LEAST_VISIBLE = 4
 
 
 @dataclass(frozen=True)
-class TheoryRows:
-    """The queries at which attention rows are kept; the last one is the last token."""
-
-    queries: Int[np.ndarray, "q"]
-
-
-@dataclass(frozen=True)
 class LayerTheory:
     """What the residual stream that enters a layer, and the attention of that layer, look like.
 
@@ -62,7 +55,7 @@ class LayerTheory:
 
 
 def theory_queries(length: int) -> Int[np.ndarray, "q"]:
-    """Evenly spaced queries from the middle of the window to its end."""
+    """Evenly spaced queries from the middle of the window to its end; the last one is the last token."""
     return np.unique(np.linspace(length // 2, length - 1, _QUERIES).astype(int))
 
 
