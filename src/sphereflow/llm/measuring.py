@@ -8,7 +8,6 @@ Statistics are taken in double precision whatever the precision of the model.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,8 +29,6 @@ METRICS = ("precision", "recall", "f", "inversions", "margin")
 VALUE_FEATURES = ("effective_dimension", "norm_variation", "similarity_scale", "similarity_decay", "similarity_error")
 HEAD_FEATURES = (*FEATURES, *VALUE_FEATURES, "identity_error")
 REPEATS = 16
-# With and without the sink, and the residual stream, are measured side by side.
-_WORKERS = 3
 
 
 @dataclass(frozen=True)
@@ -126,27 +123,25 @@ def measure_heads(
     first, mean = (np.zeros((layers, heads, documents.shape[1]), dtype=np.float32) for _ in range(2))
     queries = theory_queries(documents.shape[1]) if theory else np.array([documents.shape[1] - 1])
     one_thread = _threads()
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        for number, tokens in enumerate(documents):
-            told.append([])
+    for number, tokens in enumerate(documents):
+        told.append([])
 
-            def observe(layer: LayerCapture, number: int = number) -> None:
-                done = (number + layer.index / layers) / len(documents)
-                notify(done, f"document {number + 1}, layer {layer.index + 1}")
-                last = layer.rows[0, :, -1]
-                mean[layer.index, : len(last)] += last / len(documents)
-                if number == 0:
-                    first[layer.index, : len(last)] = last
-                with one_thread():
-                    state = pool.submit(layer_theory, layer) if theory else None
-                    _measure_layer(layer, number, kept, repeats, seed, pool, metrics, features)
-                    if state is not None:
-                        told[-1].append(state.result())
+        def observe(layer: LayerCapture, number: int = number) -> None:
+            done = (number + layer.index / layers) / len(documents)
+            notify(done, f"document {number + 1}, layer {layer.index + 1}")
+            last = layer.rows[0, :, -1]
+            mean[layer.index, : len(last)] += last / len(documents)
+            if number == 0:
+                first[layer.index, : len(last)] = last
+            with one_thread():
+                _measure_layer(layer, number, kept, repeats, seed, metrics, features)
+                if theory:
+                    told[-1].append(layer_theory(layer))
 
-            def ended(state: np.ndarray) -> None:
-                told[-1].append(layer_theory(None, state=state[0]))
+        def ended(state: np.ndarray) -> None:
+            told[-1].append(layer_theory(None, state=state[0]))
 
-            capture(model, tokens[None], observe, queries=queries[None], final_state=ended if theory else None)
+        capture(model, tokens[None], observe, queries=queries[None], final_state=ended if theory else None)
     notify(1.0, "")
     settings = {
         "window": int(documents.shape[1]), "documents": len(documents), "repeats": repeats, "seed": seed,
@@ -166,7 +161,7 @@ def _threads() -> Callable[[], AbstractContextManager[Any]]:
 
 
 def _measure_layer(
-    layer: LayerCapture, document: int, sizes: tuple[int, ...], repeats: int, seed: int, pool: ThreadPoolExecutor,
+    layer: LayerCapture, document: int, sizes: tuple[int, ...], repeats: int, seed: int,
     metrics: dict[str, np.ndarray], features: dict[str, np.ndarray],
 ) -> None:  # fmt: skip
     weights, values = layer.head_rows(0)
@@ -180,7 +175,7 @@ def _measure_layer(
         return separations(alpha, v, fitting), random_controls(alpha, v, fitting, repeats=repeats, seed=rng)
 
     at = (document, layer.index, slice(len(weights)))
-    found = list(pool.map(with_or_without, range(2)))
+    found = [with_or_without(sink) for sink in range(2)]
     for sink, pair in enumerate(found):
         for chosen, by_distance in enumerate(pair):
             for k, distance in enumerate(DISTANCES):

@@ -10,6 +10,8 @@ knows of the source; the second also counts what both have from common ancestors
 
 from __future__ import annotations
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -66,7 +68,7 @@ def equal_time_correlation(a: float, t: float, sigma: float, s: float, slope: fl
 def _apply(matrix: np.ndarray, start: np.ndarray, growth: float) -> np.ndarray:
     """exp(growth matrix) start by its Taylor series: all terms are positive and the norm of the matrix is one."""
     # Terms fall below rounding once k! outgrows growth^k.
-    count = int(np.ceil(np.e * growth + 40))
+    count = int(np.ceil(math.e * growth + 40))
     total, term = start.copy(), start
     for k in range(1, count + 1):
         term = matrix @ term * (growth / k)

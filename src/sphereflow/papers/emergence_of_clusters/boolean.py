@@ -5,6 +5,8 @@ $$d=1,\ V>0,\ QK>0:\qquad P(t)\to\text{rows } e_1^\top \text{ or } e_n^\top \tex
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy.integrate
 import scipy.special
@@ -93,9 +95,9 @@ def boolean_rate(run: Run) -> Measurement:
         errors.append(others.sum(axis=1).max())
     growth = np.log(errors[2]) / np.log(errors[1])
     return agreement(
-        [_row_error_by_scipy(4.0), 0.0, np.e],
+        [_row_error_by_scipy(4.0), 0.0, math.e],
         [errors[0], errors[1], growth],
-        absolute=[1e-12, 1e-12, 10 * np.exp(-6) * np.e],
+        absolute=[1e-12, 1e-12, 10 * np.exp(-6) * math.e],
         because="two solvers at 1e-11 or tighter; log(1/error) = c e^t (1 + O(e^-t)) grows by the factor e per unit of "
         "time up to a few e^-t",
         labels=("error at t = 4", "error at t = 6", "growth of log(1/error), t = 6 to 7"),

@@ -2,6 +2,7 @@ r"""Three dimensions: V = diag(1, 1, 0.2), B = 1. Tokens fall to the equator, an
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import jax.numpy as jnp
@@ -86,7 +87,7 @@ def equator_is_unstable(run: Run) -> Measurement:
     rates = [growth_rates(b, "SA", count=int(3 * np.sqrt(b))) for b in betas]
     near = [abs(int(np.argmax(r)) + 1 - np.sqrt(2 * b)) for r, b in zip(rates, betas, strict=True)]
     return at_most(
-        np.concatenate([2 / np.array(betas), np.full(3, 1.0)]), [*[abs(r.max() - 2 / np.e) for r in rates], *near],
+        np.concatenate([2 / np.array(betas), np.full(3, 1.0)]), [*[abs(r.max() - 2 / math.e) for r in rates], *near],
         because="corrections of order 1/beta to the largest rate, and whole wave numbers",
         labels=(*(f"rate, beta={b:g}" for b in betas), *(f"wave number, beta={b:g}" for b in betas)),
     )  # fmt: skip

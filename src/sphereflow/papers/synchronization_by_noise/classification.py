@@ -6,6 +6,7 @@ $$q=\frac{E\sigma'^2}{E\sigma^2},\qquad \text{almost surely: } d<\frac{3q-1}{q-1
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -94,7 +95,7 @@ def closed_covariances(run: Run) -> Measurement:
     exact = {
         "relu": (np.sqrt(1 - r**2) + r * (np.pi - np.arccos(r))) / (2 * np.pi),
         "erf": 2 / np.pi * np.arcsin(2 * r / 3),
-        "cos": np.cosh(r) / np.e,
+        "cos": np.cosh(r) / math.e,
         "sign": 2 / np.pi * np.arcsin(r),
     }
     worst = [
