@@ -19,7 +19,10 @@ def test_claim(claim):
     assert measurement.verdict == ("refuted" if claim.id in REFUTED else "holds"), measurement
 
 
-@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
+QUICK_FIGURES = [figure for figure in PAPER.figures if "quick" in figure.presets]
+
+
+@pytest.mark.parametrize("figure", QUICK_FIGURES, ids=lambda figure: figure.id)
 def test_figure_is_drawn(figure):
     assert figure.draw(Run()).axes
 
