@@ -181,7 +181,9 @@ def test_ctrl_c_leaves_with_one_sentence(tmp_path):
         "    print('waiting', flush=True)\n"
         "    time.sleep(60)\n"
     )
-    program = WITH_SAMPLES.replace(str(SAMPLES), str(slow))
+    # A shell's background job starts with Ctrl-C ignored, and hands that on; this process takes it up again.
+    listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    program = listening + WITH_SAMPLES.replace(str(SAMPLES), str(slow))
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(
         [sys.executable, "-c", program, "reproduce"], cwd=tmp_path, env=ENVIRONMENT, **streams

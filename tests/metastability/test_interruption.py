@@ -14,8 +14,10 @@ import sphereflow as sf
 from sphereflow.errors import SphereflowError
 from sphereflow.metastability import Outcome, coarsen_to_one
 
+# A shell's background job starts with Ctrl-C ignored, and hands that on; this process takes it up again.
 PROGRAM = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import sphereflow as sf
 from sphereflow.metastability import coarsen_to_one
 print("ready", flush=True)
