@@ -41,6 +41,21 @@ def cache_folder() -> Path | None:
     return root / "sphereflow"
 
 
+def cores() -> list[int]:
+    """The processor cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def confine(number: int, processes: int) -> None:
+    """Keep this process to its share of the cores, as one of several; before JAX looks at them, or it is too late."""
+    mine, share = cores(), max(len(cores()) // processes, 1)
+    first = number * share % len(mine)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, mine[first : first + share])
+
+
 def devices() -> list[str]:
     """The accelerators or processors that computations run on, in words."""
     return [f"{device.platform}: {device.device_kind}" for device in jax.devices()]

@@ -7,7 +7,6 @@ same ones. A process that dies (of memory, of a kill) is that paper's result, no
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import time
 from collections import deque
@@ -23,6 +22,7 @@ from sphereflow.claims import Claim, Measurement, Paper, Run
 from sphereflow.provenance import versions
 from sphereflow.report.entry import drawn, entries_of, measured
 from sphereflow.report.results import ClaimResult, PaperResult, PictureResult
+from sphereflow.runtime import confine
 
 _BETWEEN_MESSAGES_SECONDS = 0.1
 _DIED = "the process of this paper died; it may have needed more memory than there is."
@@ -30,26 +30,17 @@ _DIED = "the process of this paper died; it may have needed more memory than the
 Told = Callable[[Paper, int, float, str], None]
 
 
-def cores() -> list[int]:
-    """The processor cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
-
-
 def run_in_processes(papers: list[Paper], conditions: Run, jobs: int, told: Told) -> Iterator[PaperResult]:
     """The results of papers as they are done; `told(paper, entry, fraction, text)` hears of their progress."""
     # The longest first: then the last to finish does not keep the others waiting.
     waiting = deque(sorted(papers, key=lambda paper: -len(entries_of(paper))))
     context = multiprocessing.get_context("spawn")
-    share = max(len(cores()) // jobs, 1)
     busy: dict[Connection, tuple[Any, Paper, float, int]] = {}
 
     def hire(number: int) -> None:
         mine, theirs = context.Pipe()
-        confined = cores()[number * share : (number + 1) * share] or cores()[:1]
-        place = list(registry.__path__)
-        process = context.Process(target=_serve, args=(theirs, place, confined, conditions.preset, conditions.seed))
+        place, share = list(registry.__path__), (number, jobs)
+        process = context.Process(target=_serve, args=(theirs, place, share, conditions.preset, conditions.seed))
         process.daemon = True
         process.start()
         theirs.close()
@@ -90,11 +81,10 @@ def run_in_processes(papers: list[Paper], conditions: Run, jobs: int, told: Told
             process.terminate()
 
 
-def _serve(connection: Connection, place: list[str], confined: list[int], preset: Any, seed: int) -> None:
+def _serve(connection: Connection, place: list[str], share: tuple[int, int], preset: Any, seed: int) -> None:
     """What a process does: take a paper, measure and draw, send back, until there is none left."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, confined)
+    confine(*share)
     registry.__path__[:] = place
     while (task := connection.recv()) is not None:
         slug, ids = task

@@ -14,10 +14,10 @@ from sphereflow.claims import PRESETS, Claim, Paper, Run
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.progress import Bar, progress_bar
 from sphereflow.provenance import versions
-from sphereflow.report.crew import cores, run_in_processes
+from sphereflow.report.crew import run_in_processes
 from sphereflow.report.entry import drawn, entries_of, measured
 from sphereflow.report.results import PAGE, RECORD, ClaimResult, PaperResult, PictureResult, Report
-from sphereflow.runtime import devices
+from sphereflow.runtime import cores, devices
 from sphereflow.saving import writable_folder
 
 

@@ -7,12 +7,12 @@ workers do not fight for the same ones; on a GPU none takes all of the memory fo
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from sphereflow.errors import MissingExtra, SphereflowError
+from sphereflow.runtime import confine
 
 _AHEAD = 3  # blocks per worker that are handed out at a time: enough to keep it busy, little to lose
 _PATIENCE_SECONDS = 10
@@ -90,10 +90,6 @@ def _confinement(workers: int) -> Any:
         name = "sphereflow-confinement"
 
         def setup(self, worker: Any) -> None:
-            if hasattr(os, "sched_setaffinity"):
-                cores = sorted(os.sched_getaffinity(0))
-                share = max(len(cores) // workers, 1)
-                first = int(worker.name) * share % len(cores)
-                os.sched_setaffinity(0, cores[first : first + share] or cores[:1])
+            confine(int(worker.name), workers)
 
     return Confinement()
