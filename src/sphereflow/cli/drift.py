@@ -125,7 +125,12 @@ def translate(
     ] = "50,150,500",
     seeds: Annotated[int, typer.Option(help="Independent runs of every method.")] = 3,
     methods: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Also: drift-felt, affine.")
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="drift, drift-friction, drift-schedule, ofm, lightsb; also drift-felt and affine.",
+            show_default=False,
+        ),
     ] = ("drift,drift-friction,drift-schedule,ofm,lightsb"),
     batch: Annotated[int, typer.Option(help="Samples per step.")] = 256,
 ) -> None:
