@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ive
 
 import sphereflow as sf
-from sphereflow.evolve.density import circle_density
+from sphereflow.evolution.density import circle_density
 
 BETA, T1 = 9.0, 16.0
 

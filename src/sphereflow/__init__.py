@@ -7,32 +7,96 @@ run.movie("sphere.mp4")
 ```
 """
 
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
 from sphereflow import runtime as _runtime
 
 _runtime.configure()
 
-from sphereflow.dynamics import SA as SA
-from sphereflow.dynamics import USA as USA
-from sphereflow.dynamics import Attention as Attention
-from sphereflow.dynamics import Dynamics as Dynamics
-from sphereflow.dynamics import EuclideanAttention as EuclideanAttention
-from sphereflow.dynamics import LayerNormAttention as LayerNormAttention
-from sphereflow.dynamics import Perceptron as Perceptron
-from sphereflow.dynamics import PiecewiseConstant as PiecewiseConstant
-from sphereflow.dynamics import RescaledAttention as RescaledAttention
-from sphereflow.errors import SphereflowError as SphereflowError
-from sphereflow.evolve import Aligned as Aligned
-from sphereflow.evolve import AllClose as AllClose
-from sphereflow.evolve import Trajectory as Trajectory
-from sphereflow.evolve import evolve as evolve
-from sphereflow.evolve import load as load
-from sphereflow.evolve import run_layers as run_layers
-from sphereflow.interaction import Alibi as Alibi
-from sphereflow.interaction import Causal as Causal
-from sphereflow.interaction import attend as attend
-from sphereflow.laboratory import simulate as simulate
-from sphereflow.sphere import draw as draw
-from sphereflow.sphere import normalise as normalise
-from sphereflow.sweeps import sweep as sweep
+if TYPE_CHECKING:
+    from sphereflow.dynamics import SA as SA
+    from sphereflow.dynamics import USA as USA
+    from sphereflow.dynamics import Attention as Attention
+    from sphereflow.dynamics import Dynamics as Dynamics
+    from sphereflow.dynamics import EuclideanAttention as EuclideanAttention
+    from sphereflow.dynamics import LayerNormAttention as LayerNormAttention
+    from sphereflow.dynamics import Perceptron as Perceptron
+    from sphereflow.dynamics import PiecewiseConstant as PiecewiseConstant
+    from sphereflow.dynamics import RescaledAttention as RescaledAttention
+    from sphereflow.errors import SphereflowError as SphereflowError
+    from sphereflow.evolution import Aligned as Aligned
+    from sphereflow.evolution import AllClose as AllClose
+    from sphereflow.evolution import Trajectory as Trajectory
+    from sphereflow.evolution import evolve as evolve
+    from sphereflow.evolution import load as load
+    from sphereflow.evolution import run_layers as run_layers
+    from sphereflow.interaction import Alibi as Alibi
+    from sphereflow.interaction import Causal as Causal
+    from sphereflow.interaction import attend as attend
+    from sphereflow.laboratory import simulate as simulate
+    from sphereflow.sphere import draw as draw
+    from sphereflow.sphere import normalise as normalise
+    from sphereflow.sweeps import sweep as sweep
 
 __version__ = "0.1.0"
+
+# Where each public name lives. They are imported when first asked for, so that `sphereflow --help` does not wait for
+# solvers it will not use.
+_HOMES = {
+    "SA": "dynamics",
+    "USA": "dynamics",
+    "Attention": "dynamics",
+    "Dynamics": "dynamics",
+    "EuclideanAttention": "dynamics",
+    "LayerNormAttention": "dynamics",
+    "Perceptron": "dynamics",
+    "PiecewiseConstant": "dynamics",
+    "RescaledAttention": "dynamics",
+    "SphereflowError": "errors",
+    "Aligned": "evolution",
+    "AllClose": "evolution",
+    "Trajectory": "evolution",
+    "evolve": "evolution",
+    "load": "evolution",
+    "run_layers": "evolution",
+    "Alibi": "interaction",
+    "Causal": "interaction",
+    "attend": "interaction",
+    "simulate": "laboratory",
+    "draw": "sphere",
+    "normalise": "sphere",
+    "sweep": "sweeps",
+}
+# The subject areas, reached as `sf.meanfield.evolve_density(...)` without a second import.
+_AREAS = (
+    "meanfield",
+    "landscape",
+    "modes",
+    "metastability",
+    "retrieval",
+    "randomness",
+    "transport",
+    "memory",
+    "drifting",
+    "llm",
+    "observables",
+    "papers",
+    "report",
+)
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        found = getattr(_import_module(f"sphereflow.{_HOMES[name]}"), name)
+    elif name in _AREAS:
+        found = _import_module(f"sphereflow.{name}")
+    else:
+        raise AttributeError(f"module 'sphereflow' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_AREAS})

@@ -7,7 +7,7 @@ from typing import Any
 
 from sphereflow.dynamics import SA, USA
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.evolve import FRAMES, evolve
+from sphereflow.evolution import FRAMES, evolve
 from sphereflow.sphere import draw
 
 MODELS = ("sa", "usa")

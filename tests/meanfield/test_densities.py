@@ -10,7 +10,7 @@ from scipy import integrate, special
 from sphereflow import meanfield
 from sphereflow.dynamics import SA, USA, Perceptron
 from sphereflow.errors import SphereflowError
-from sphereflow.evolve.solver import Stepping, solve
+from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.meanfield.circle_density import OnCircle, with_masses
 from sphereflow.meanfield.density_flow import fourier_modes
 from sphereflow.meanfield.eulerian import EulerianCircle

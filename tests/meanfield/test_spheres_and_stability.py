@@ -12,8 +12,8 @@ from scipy import special
 from sphereflow import meanfield
 from sphereflow.dynamics import SA, USA, Perceptron
 from sphereflow.errors import SphereflowError
-from sphereflow.evolve import evolve
-from sphereflow.evolve.solver import Stepping, solve
+from sphereflow.evolution import evolve
+from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import zonal_coefficients
 from sphereflow.meanfield.cluster_moments import GaussianCluster
 from sphereflow.meanfield.eulerian import EulerianCircle

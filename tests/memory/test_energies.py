@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
 from sphereflow.errors import SphereflowError
-from sphereflow.evolve import evolve
+from sphereflow.evolution import evolve
 from sphereflow.memory import LSE, LSR, Polynomial, Retrieval, landscapes
 from sphereflow.memory.noise import log_mean_noise
 from sphereflow.memory.overlaps import log_tail

@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from sphereflow.claims import Run
 from sphereflow.dynamics import EuclideanAttention, RescaledAttention
-from sphereflow.evolve import evolve
+from sphereflow.evolution import evolve
 from sphereflow.papers import load
 from sphereflow.papers.emergence_of_clusters import flow, hyperplanes, mixed
 
@@ -92,7 +92,7 @@ def test_frozen_attention_is_of_order_one_and_true_rk4_of_order_four():
 
 @pytest.mark.parametrize("solver", ["heun", "tsit5"])
 def test_other_solvers_have_their_order(solver):
-    from sphereflow.evolve import SOLVERS
+    from sphereflow.evolution import SOLVERS
 
     x0, model = flow.start(12, 2, 1.0), RescaledAttention(EuclideanAttention(), 2)
     exact = flow.rescaled(x0, (0.0, 1.0), tol=1e-13)[-1]

@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 from sphereflow.claims import Run
 from sphereflow.dynamics import SA, USA
-from sphereflow.evolve import evolve
+from sphereflow.evolution import evolve
 from sphereflow.papers import load
 from sphereflow.papers.mathematical_perspective import (
     circle,

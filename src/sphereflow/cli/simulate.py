@@ -47,7 +47,7 @@ def command(
         _to_the_end(n, d, beta, model, causal, start, seed, tol, out, plot, movie)
         return
 
-    from sphereflow.evolve.status import Status
+    from sphereflow.evolution.status import Status
     from sphereflow.laboratory import simulate
     from sphereflow.pictures import rendered
     from sphereflow.saving import write_bytes
@@ -141,7 +141,7 @@ def _workplace(out: Path | None, n: int) -> Path | None:
 
 def _kept(run: Any, place: Path | None, out: Path) -> Any:
     """The run under the name that was asked for."""
-    from sphereflow.evolve import load
+    from sphereflow.evolution import load
     from sphereflow.saving import promote_folder
 
     if place is None:

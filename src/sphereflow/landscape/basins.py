@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError, whole_number
-from sphereflow.evolve import evolve
+from sphereflow.evolution import evolve
 from sphereflow.landscape.maxima import local_maxima
 from sphereflow.landscape.problem import Problem
 from sphereflow.landscape.refine import descend

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 from sphereflow.dynamics import SA, USA, Dynamics, Perceptron
 from sphereflow.dynamics.base import Space as Geometry
 from sphereflow.errors import SphereflowError, one_of, real_number
-from sphereflow.evolve import Trajectory, evolve
+from sphereflow.evolution import Trajectory, evolve
 from sphereflow.landscape.problem import Problem
 from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.validate import given_atoms

@@ -23,7 +23,7 @@ from jaxtyping import Array, Float
 from sphereflow.dynamics import SA, USA, Attention, Dynamics, Perceptron, Reversed, Sum
 from sphereflow.dynamics.base import Space
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.evolve.solver import Stepping, solve
+from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import circle_modes
 from sphereflow.meanfield.density_flow import DensityFlow, fourier_modes
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law

@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from sphereflow.dynamics import Dynamics, Perceptron
 from sphereflow.errors import whole_number
-from sphereflow.evolve import Trajectory, evolve
+from sphereflow.evolution import Trajectory, evolve
 from sphereflow.meanfield.circle_density import circle_model, evolve_density
 from sphereflow.meanfield.density_flow import DensityFlow
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law

@@ -23,7 +23,7 @@ from jaxtyping import Array, Float
 from sphereflow.dynamics import Perceptron
 from sphereflow.dynamics.base import Dynamics, Space
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.evolve.solver import Stepping, solve
+from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import circle_coefficients, circle_modes
 from sphereflow.meanfield.circle_density import MODELS, OnCircle, save_times
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law

@@ -25,7 +25,7 @@ from scipy import linalg
 
 from sphereflow.dynamics.base import Dynamics, Space
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.evolve.solver import Stepping, solve
+from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import zonal_coefficients, zonal_degree
 from sphereflow.meanfield.circle_density import MODELS, save_times
 

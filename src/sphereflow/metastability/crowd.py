@@ -21,8 +21,8 @@ import numpy as np
 from sphereflow.dynamics import SA, USA, Perceptron
 from sphereflow.dynamics.base import Dynamics
 from sphereflow.errors import SphereflowError
-from sphereflow.evolve import evolve
-from sphereflow.evolve.status import Status
+from sphereflow.evolution import evolve
+from sphereflow.evolution.status import Status
 from sphereflow.metastability.atoms import Atoms, close_pairs
 from sphereflow.metastability.slow import Collision, Leg
 

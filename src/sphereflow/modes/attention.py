@@ -22,7 +22,7 @@ from scipy.special import ive
 
 from sphereflow.dynamics import SA
 from sphereflow.errors import SphereflowError, real_number, whole_number
-from sphereflow.evolve import Status, evolve
+from sphereflow.evolution import Status, evolve
 from sphereflow.modes.find import find_modes
 from sphereflow.modes.monte_carlo import Estimate
 from sphereflow.observables import cluster_count

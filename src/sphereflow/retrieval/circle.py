@@ -26,7 +26,7 @@ from scipy import special
 
 from sphereflow.dynamics.base import Dynamics, Space
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.evolve.solver import Stepping, solve
+from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import circle_coefficients
 from sphereflow.interaction.modes import multiples
 from sphereflow.retrieval.bessel import MOST_BETA

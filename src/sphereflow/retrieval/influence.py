@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
-from sphereflow.evolve.solver import Stepping, solve
+from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.retrieval.circle import CausalCircle, flow
 from sphereflow.retrieval.decoder import decoder
 from sphereflow.retrieval.positions import CausalWeights

@@ -32,7 +32,7 @@ from scipy.interpolate import BarycentricInterpolator
 
 from sphereflow.dynamics.base import Dynamics, Space
 from sphereflow.errors import SphereflowError, real_number, whole_number
-from sphereflow.evolve.solver import Stepping, solve
+from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import circle_coefficients
 from sphereflow.retrieval.bessel import graphon, log_mass, position
 from sphereflow.retrieval.circle import force_modes

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sphereflow.evolve import evolve
+from sphereflow.evolution import evolve
 from sphereflow.pictures import PALETTE, blank, look
 from sphereflow.retrieval.decoder import decoder, on_circle
 from sphereflow.retrieval.profile import Profile, critical_time, theorem_time

@@ -9,7 +9,7 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_least, at_most
 from sphereflow.dynamics import SA, USA
-from sphereflow.evolve import evolve
+from sphereflow.evolution import evolve
 from sphereflow.metastability import certify, first_exit
 from sphereflow.papers.dynamic_metastability.direct import closing_time, field
 from sphereflow.papers.dynamic_metastability.paper import PAPER

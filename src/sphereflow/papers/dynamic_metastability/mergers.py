@@ -8,7 +8,7 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.dynamics import SA
-from sphereflow.evolve import evolve
+from sphereflow.evolution import evolve
 from sphereflow.metastability import MergeHistory, coarsen_to_one, log_merging_time, merge_pair
 from sphereflow.papers.dynamic_metastability.caps import on_circle
 from sphereflow.papers.dynamic_metastability.direct import integrate

@@ -8,7 +8,7 @@ import scipy.linalg
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.dynamics import EuclideanAttention, RescaledAttention
-from sphereflow.evolve import SOLVERS, evolve
+from sphereflow.evolution import SOLVERS, evolve
 from sphereflow.papers.emergence_of_clusters import PAPER
 from sphereflow.papers.emergence_of_clusters.flow import PLANAR, attention, original, rescaled, start
 

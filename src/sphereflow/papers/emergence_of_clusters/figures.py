@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from scipy.spatial import ConvexHull
 
 from sphereflow.claims import Run
-from sphereflow.evolve import hardmax_flow
+from sphereflow.evolution import hardmax_flow
 from sphereflow.observables import followed, leaders, numerical_rank
 from sphereflow.papers.emergence_of_clusters import PAPER
 from sphereflow.papers.emergence_of_clusters.boolean import LINE

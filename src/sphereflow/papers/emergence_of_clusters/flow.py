@@ -17,7 +17,7 @@ from jaxtyping import Float
 
 from sphereflow.dynamics import EuclideanAttention, RescaledAttention
 from sphereflow.errors import SphereflowError
-from sphereflow.evolve import evolve
+from sphereflow.evolution import evolve
 
 _TOKENS, _DIMENSIONS, _TIMES = 25, 3, 65
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from sphereflow.claims import Run
 from sphereflow.dynamics import EuclideanAttention, RescaledAttention
-from sphereflow.evolve import evolve, hardmax_flow
+from sphereflow.evolution import evolve, hardmax_flow
 from sphereflow.observables import numerical_rank
 from sphereflow.papers.emergence_of_clusters import PAPER
 from sphereflow.papers.emergence_of_clusters.figures import heat_map

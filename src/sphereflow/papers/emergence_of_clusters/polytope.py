@@ -10,7 +10,7 @@ import numpy as np
 import scipy.integrate
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
-from sphereflow.evolve import hardmax_flow
+from sphereflow.evolution import hardmax_flow
 from sphereflow.observables import hull_volume, polytope_residual, support_function
 from sphereflow.papers.emergence_of_clusters import PAPER
 from sphereflow.papers.emergence_of_clusters.flow import attention, cross_polytope, rescaled, start

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.dynamics import SA
-from sphereflow.evolve.solver import Stepping, solve
+from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.meanfield.circle_density import OnCircle
 from sphereflow.meanfield.initial import starting_law
 from sphereflow.meanfield.quantiles import midpoints

@@ -10,7 +10,7 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.dynamics import SA
-from sphereflow.evolve.solver import Stepping, solve
+from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.meanfield.stability import growth_rates
 from sphereflow.meanfield.zero_temperature import concentration, uniform_square_distance
 from sphereflow.papers.low_temperature_concentration import PAPER

@@ -15,7 +15,7 @@ from scipy.integrate import solve_ivp
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.dynamics import SA
-from sphereflow.evolve import evolve
+from sphereflow.evolution import evolve
 from sphereflow.observables import cluster_count
 from sphereflow.papers.mathematical_perspective.paper import PAPER
 from sphereflow.papers.mathematical_perspective.particles import Model, attention, follow, velocity

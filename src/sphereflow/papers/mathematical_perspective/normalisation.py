@@ -28,7 +28,7 @@ from scipy.integrate import solve_ivp
 from sphereflow.claims import Measurement, Run, agreement, at_least
 from sphereflow.dynamics import Dynamics, LayerNormAttention
 from sphereflow.dynamics.base import Space
-from sphereflow.evolve import evolve
+from sphereflow.evolution import evolve
 from sphereflow.papers.mathematical_perspective.paper import PAPER
 from sphereflow.papers.mathematical_perspective.particles import gaps
 

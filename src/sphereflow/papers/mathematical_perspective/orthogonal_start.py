@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
-from sphereflow.evolve import run_layers
+from sphereflow.evolution import run_layers
 from sphereflow.papers.mathematical_perspective.equiangular import (
     collapse_time,
     gamma,

@@ -17,7 +17,7 @@ import numpy as np
 
 from sphereflow.dynamics import Attention
 from sphereflow.errors import SphereflowError
-from sphereflow.evolve import evolve
+from sphereflow.evolution import evolve
 
 Model = Literal["sa", "usa"]
 

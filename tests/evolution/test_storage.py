@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 import sphereflow as sf
-from sphereflow.evolve import Status
+from sphereflow.evolution import Status
 
 
 def same(a, b):
@@ -143,7 +143,7 @@ def test_a_killed_run_continues_where_it_was(tmp_path):
 
 
 def test_continuing_gives_the_frames_of_an_uninterrupted_run(tmp_path, monkeypatch):
-    from sphereflow.evolve import storage
+    from sphereflow.evolution import storage
 
     written = []
     original = storage.FrameWriter.append

@@ -11,14 +11,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sphereflow.errors import SphereflowError, writable_target
-from sphereflow.evolve.density import DensityView
+from sphereflow.evolution.density import DensityView
 from sphereflow.observables import cluster_labels
 from sphereflow.pictures import look, movie_writer
 from sphereflow.progress import progress_bar
 from sphereflow.saving import whole_file
 
 if TYPE_CHECKING:
-    from sphereflow.evolve.trajectory import Trajectory
+    from sphereflow.evolution.trajectory import Trajectory
 
 _MOST_DRAWN = 5000
 _MOST_PATHS = 200

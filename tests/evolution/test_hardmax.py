@@ -6,7 +6,7 @@ from scipy.integrate import solve_ivp
 
 from sphereflow import SphereflowError
 from sphereflow.dynamics import EuclideanAttention, RescaledAttention
-from sphereflow.evolve import evolve, hardmax_flow
+from sphereflow.evolution import evolve, hardmax_flow
 from sphereflow.observables import polytope_residual
 
 

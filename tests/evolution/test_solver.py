@@ -9,8 +9,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from sphereflow import SA, USA, Aligned, AllClose, SphereflowError, Trajectory, draw, evolve, run_layers, simulate
-from sphereflow.evolve import SOLVERS, Status
-from sphereflow.evolve.solver import Stepping, solve
+from sphereflow.evolution import SOLVERS, Status
+from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.sphere import equiangular_frame
 
 
@@ -79,7 +79,7 @@ def test_replicas_are_independent_and_equal_single_runs():
 def test_frame_by_frame_and_one_call_agree(monkeypatch):
     x0 = draw("uniform", 12, 3, 0)
     whole = evolve(SA(5.0), x0, 4.0, saveat=9)
-    monkeypatch.setattr(sys.modules["sphereflow.evolve.run"], "_ONE_CALL_PAIRS", 0)
+    monkeypatch.setattr(sys.modules["sphereflow.evolution.run"], "_ONE_CALL_PAIRS", 0)
     pieces = evolve(SA(5.0), x0, 4.0, saveat=9, progress=False)
     np.testing.assert_allclose(whole.xs, pieces.xs, atol=1e-9)
     assert pieces.status is Status.REACHED_END

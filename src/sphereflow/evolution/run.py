@@ -13,9 +13,9 @@ from jaxtyping import Array
 
 from sphereflow.dynamics import Dynamics
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.evolve.solver import SOLVERS, Stepping, solve
-from sphereflow.evolve.status import Status
-from sphereflow.evolve.trajectory import Trajectory
+from sphereflow.evolution.solver import SOLVERS, Stepping, solve
+from sphereflow.evolution.status import Status
+from sphereflow.evolution.trajectory import Trajectory
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
 from sphereflow.sphere import tokens
@@ -142,7 +142,7 @@ def _frame_by_frame(
 ) -> Trajectory:
     writer = None
     if out is not None:
-        from sphereflow.evolve.storage import FrameWriter
+        from sphereflow.evolution.storage import FrameWriter
 
         writer = FrameWriter.open(out, times, start, common)
     kept = [] if writer is not None else [np.asarray(start)]

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from sphereflow.evolve.trajectory import Trajectory
+    from sphereflow.evolution.trajectory import Trajectory
 
 _BINS = 360
 _HEIGHT = 0.6  # how far the highest peak of the film reaches out from the circle

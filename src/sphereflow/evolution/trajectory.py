@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sphereflow.dynamics import Dynamics
-from sphereflow.evolve.status import Status
+from sphereflow.evolution.status import Status
 from sphereflow.observables import cluster_count, cluster_labels, order_parameter, overlaps
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Trajectory:
     @cached_property
     def error_estimate(self) -> float:
         """Largest distance of a saved token from a second solve with a tolerance 1,000 times tighter."""
-        from sphereflow.evolve.run import evolve
+        from sphereflow.evolution.run import evolve
 
         tighter = max(self.tol * 1e-3, 1e-13)
         again = evolve(self.model, jnp.asarray(self.frame(0)), saveat=self.ts, tol=tighter, progress=False)
@@ -145,19 +145,19 @@ class Trajectory:
 
     def plot(self) -> Figure:
         """A picture of the run: tokens, energy, inner products."""
-        from sphereflow.evolve.plots import plot_trajectory
+        from sphereflow.evolution.plots import plot_trajectory
 
         return plot_trajectory(self)
 
     def movie(self, path: str | Path, *, fps: int = 20, overwrite: bool = True) -> Path:
         """A movie of the tokens (.mp4, .gif)."""
-        from sphereflow.evolve.plots import make_movie
+        from sphereflow.evolution.plots import make_movie
 
         return make_movie(self, path, fps=fps, overwrite=overwrite)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write everything to a zarr folder; `sphereflow.load` reads it back bit for bit."""
-        from sphereflow.evolve.storage import save
+        from sphereflow.evolution.storage import save
 
         return save(self, path, overwrite=overwrite)
 
@@ -186,6 +186,6 @@ class Trajectory:
 
 def load(path: str | Path) -> Trajectory:
     """Read a trajectory that was saved; large ones stay on disk and are read frame by frame."""
-    from sphereflow.evolve.storage import load as read
+    from sphereflow.evolution.storage import load as read
 
     return read(path)

@@ -18,8 +18,8 @@ from jaxtyping import Array
 
 from sphereflow.dynamics.specification import describe, rebuild
 from sphereflow.errors import SphereflowError, writable_target
-from sphereflow.evolve.status import Status
-from sphereflow.evolve.trajectory import Trajectory
+from sphereflow.evolution.status import Status
+from sphereflow.evolution.trajectory import Trajectory
 from sphereflow.saving import promote_folder
 
 FORMAT = "sphereflow trajectory, version 1"

@@ -1,0 +1,1 @@
+"""A local web page: the sphere, live, with sliders."""
