@@ -1,7 +1,7 @@
 """The paper's claims come out as expected, and the known mistakes are caught by them."""
 
 import numpy as np
-import pytest
+from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.llm import envelopes, geometry
@@ -11,15 +11,8 @@ from sphereflow.papers.attention_geometry import extraction, independent, metric
 PAPER = load("attention-geometry")
 
 
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claims_hold(claim):
-    measurement = claim.measure(Run())
-    assert measurement.verdict == "holds", measurement.note
-
-
-@pytest.mark.parametrize("figure", [f for f in PAPER.figures if "quick" in f.presets], ids=lambda figure: figure.id)
-def test_figures_are_drawn(figure):
-    assert figure.draw(Run()).axes
+class TestVerdicts(Verdicts):
+    paper = PAPER
 
 
 def test_quick_claims_say_that_no_model_was_run():

@@ -1,7 +1,7 @@
 """The paper's claims come out as expected, and the known mistakes are caught by them."""
 
 import numpy as np
-import pytest
+from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.memory import gaussian, overlaps, spherical
@@ -10,20 +10,11 @@ from sphereflow.papers import load
 from sphereflow.papers.dense_associative_memory import capacity, compact, equilibrium, escape, lines, noise, published
 
 PAPER = load("dense-associative-memory")
-REFUTED = {"printed-lsr-line"}
 
 
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claim(claim):
-    measurement = claim.measure(Run())
-    assert measurement.verdict == ("refuted" if claim.id in REFUTED else "holds"), measurement
-
-
-@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
-def test_figure_is_drawn(figure):
-    drawn = figure.draw(Run())
-    drawn.canvas.draw()
-    assert drawn.axes
+class TestVerdicts(Verdicts):
+    paper = PAPER
+    refuted = ("printed-lsr-line",)
 
 
 def test_gaussian_g_max_is_caught(monkeypatch):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.papers import load
@@ -22,17 +23,8 @@ from sphereflow.transport.schedule import Schedule
 PAPER = load("diffeomorphism-pushforward")
 
 
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claim(claim):
-    measurement = claim.measure(Run())
-    assert measurement.verdict == "holds", measurement
-
-
-@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
-def test_figure_is_drawn(figure):
-    drawn = figure.draw(Run())
-    drawn.canvas.draw()
-    assert drawn.axes
+class TestVerdicts(Verdicts):
+    paper = PAPER
 
 
 @pytest.fixture

@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from latex2mathml.converter import convert
+from verdicts import Verdicts
 
-from sphereflow.claims import Run
 from sphereflow.metastability import coarsen_to_one
 from sphereflow.papers import load
 from sphereflow.papers.dynamic_metastability.caps import on_circle
@@ -14,26 +13,11 @@ from sphereflow.papers.dynamic_metastability.direct import integrate
 from sphereflow.papers.dynamic_metastability.mergers import LOG_TIMES, START
 
 PAPER = load("dynamic-metastability")
-REFUTED = {"merge-clock-centre"}
 
 
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claims(claim):
-    measured = claim.measure(Run("quick"))
-    assert measured.verdict == ("refuted" if claim.id in REFUTED else "holds"), measured
-    assert measured.because
-
-
-@pytest.mark.parametrize("claim", [c for c in PAPER.claims if c.formula], ids=lambda claim: claim.id)
-def test_formulas_can_be_shown(claim):
-    assert convert(claim.formula).startswith("<math")
-
-
-@pytest.mark.parametrize(
-    "figure", [f for f in PAPER.figures if f.id in ("honest-and-glued", "separated-fractions")], ids=lambda f: f.id
-)
-def test_figures(figure, tmp_path):
-    figure.draw(Run("quick")).savefig(tmp_path / "figure.png")
+class TestVerdicts(Verdicts):
+    paper = PAPER
+    refuted = ("merge-clock-centre",)
 
 
 def test_direct_integration_conserves_the_mean_angle_of_usa():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import softmax
+from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.dynamics import EuclideanAttention, RescaledAttention
@@ -11,20 +12,14 @@ from sphereflow.papers import load
 from sphereflow.papers.emergence_of_clusters import flow, hyperplanes, mixed
 
 PAPER = load("emergence-of-clusters")
-REFUTED = {"codimension-multiple", "mixed-metric-projected"}
 
 
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claim(claim):
-    measurement = claim.measure(Run())
-    assert measurement.verdict == ("refuted" if claim.id in REFUTED else "holds"), measurement
-
-
-@pytest.mark.parametrize("figure", [f for f in PAPER.figures if "quick" in f.presets], ids=lambda figure: figure.id)
-def test_figure_is_drawn(figure):
-    drawn = figure.draw(Run())
-    drawn.canvas.draw()
-    assert drawn.axes
+class TestVerdicts(Verdicts):
+    paper = PAPER
+    refuted = (
+        "codimension-multiple",
+        "mixed-metric-projected",
+    )
 
 
 def test_filling_up_changes_nothing():

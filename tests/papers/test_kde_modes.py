@@ -1,30 +1,18 @@
 """Every claim of the paper comes out, and the mistakes it names do not pass."""
 
-import latex2mathml.converter
 import numpy as np
 import pytest
+from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.modes import kac_rice, moments
 from sphereflow.modes.find import Modes
 from sphereflow.papers.kde_modes import PAPER, formulas, limit, regimes, small_cases, table
 
-REFUTED = {"slope-suppression"}
 
-
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claim(claim):
-    measurement = claim.measure(Run())
-    assert measurement.verdict == ("refuted" if claim.id in REFUTED else "holds"), measurement
-    if claim.formula:
-        assert "<math" in latex2mathml.converter.convert(claim.formula)
-
-
-@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
-def test_figure_is_drawn(figure):
-    drawn = figure.draw(Run())
-    drawn.canvas.draw()
-    assert drawn.axes
+class TestVerdicts(Verdicts):
+    paper = PAPER
+    refuted = ("slope-suppression",)
 
 
 @pytest.mark.parametrize("power", [2.0, -1.0])

@@ -2,32 +2,17 @@
 
 import numpy as np
 import pytest
+from verdicts import Verdicts
 
-from sphereflow.claims import Run
 from sphereflow.papers import load
 from sphereflow.papers.lost_in_the_middle import monte_carlo, volterra
-from sphereflow.report.formula import formula
 from sphereflow.retrieval import circle_movie
 
 PAPER = load("lost-in-the-middle")
 
 
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claim(claim):
-    measurement = claim.measure(Run())
-    assert measurement.verdict == "holds", measurement
-
-
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_formula_is_typeset(claim):
-    assert not claim.formula or "<code" not in formula(claim.formula)
-
-
-@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
-def test_figure_is_drawn(figure):
-    drawn = figure.draw(Run())
-    drawn.canvas.draw()
-    assert drawn.axes
+class TestVerdicts(Verdicts):
+    paper = PAPER
 
 
 def test_positions_off_by_half_a_cell_are_worse():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.papers import load
@@ -11,17 +12,8 @@ from sphereflow.papers.low_temperature_concentration import zero_temperature as 
 PAPER = load("low-temperature-concentration")
 
 
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claim(claim):
-    measurement = claim.measure(Run())
-    assert measurement.verdict == "holds", measurement
-
-
-@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
-def test_figure_is_drawn(figure):
-    drawn = figure.draw(Run())
-    drawn.canvas.draw()
-    assert drawn.axes
+class TestVerdicts(Verdicts):
+    paper = PAPER
 
 
 def test_exchanged_transpose_is_caught(monkeypatch):

@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from latex2mathml.converter import convert
 from scipy.special import softmax
+from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.dynamics import SA, USA
@@ -27,23 +27,8 @@ PAPER = load("mathematical-perspective")
 RUN = Run()
 
 
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claim(claim):
-    measurement = claim.measure(RUN)
-    assert measurement.verdict == "holds", measurement
-    assert len(measurement.labels) in (0, np.size(measurement.measured))
-
-
-@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
-def test_figure_is_drawn(figure):
-    drawn = figure.draw(RUN)
-    drawn.canvas.draw()
-    assert drawn.axes
-
-
-def test_formulas_can_be_shown():
-    for claim in PAPER.claims:
-        assert "<math" in convert(claim.formula)
+class TestVerdicts(Verdicts):
+    paper = PAPER
 
 
 # --- formulas against reference values ------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.papers import load
@@ -11,20 +12,15 @@ from sphereflow.transport.measure_route import Route
 from sphereflow.transport.sphere_pieces import Gate, RankOne
 
 PAPER = load("measure-to-measure")
-REFUTED = {"printed-gate-sign", "dropped-mass-rate", "both-endpoints-in-the-slab"}
 
 
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claim(claim):
-    measurement = claim.measure(Run())
-    assert measurement.verdict == ("refuted" if claim.id in REFUTED else "holds"), measurement
-
-
-@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
-def test_figure_is_drawn(figure):
-    drawn = figure.draw(Run())
-    drawn.canvas.draw()
-    assert drawn.axes
+class TestVerdicts(Verdicts):
+    paper = PAPER
+    refuted = (
+        "printed-gate-sign",
+        "dropped-mass-rate",
+        "both-endpoints-in-the-slab",
+    )
 
 
 def test_moebius_denominator_is_caught(monkeypatch):

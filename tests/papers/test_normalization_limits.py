@@ -1,7 +1,7 @@
 """The paper's claims come out as expected, and the known mistakes are caught by them."""
 
 import numpy as np
-import pytest
+from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.llm.normalisation import Softmax
@@ -10,21 +10,17 @@ from sphereflow.papers import load
 from sphereflow.papers.normalization_limits import distances, sensitivity, separability, weights
 
 PAPER = load("normalization-limits")
-REFUTED = {"jacobian-norm", "no-universal-saturation"}
 
 
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claim(claim):
-    measurement = claim.measure(Run())
-    assert measurement.verdict == ("refuted" if claim.id in REFUTED else "holds"), measurement
+class TestVerdicts(Verdicts):
+    paper = PAPER
+    refuted = (
+        "jacobian-norm",
+        "no-universal-saturation",
+    )
 
 
 QUICK_FIGURES = [figure for figure in PAPER.figures if "quick" in figure.presets]
-
-
-@pytest.mark.parametrize("figure", QUICK_FIGURES, ids=lambda figure: figure.id)
-def test_figure_is_drawn(figure):
-    assert figure.draw(Run()).axes
 
 
 def test_weights_renormalised_on_the_selection_are_caught(monkeypatch):

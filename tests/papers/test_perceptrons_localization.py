@@ -2,30 +2,23 @@
 
 import numpy as np
 import pytest
+from verdicts import Verdicts
 
 from sphereflow import landscape
 from sphereflow.claims import Run
 from sphereflow.landscape import Problem, concentration, linear, sphere_space
 from sphereflow.papers import load
 from sphereflow.papers import perceptrons_localization as paper
-from sphereflow.report.formula import formula
 
 PAPER = load("perceptrons-localization")
-REFUTED = {"gelu-primitive", "single-cluster"}
 
 
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claim(claim):
-    measurement = claim.measure(Run())
-    assert measurement.verdict == ("refuted" if claim.id in REFUTED else "holds"), measurement
-    assert not claim.formula or "<math" in formula(claim.formula)
-
-
-@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
-def test_figure_is_drawn(figure):
-    drawn = figure.draw(Run())
-    drawn.canvas.draw()
-    assert drawn.axes
+class TestVerdicts(Verdicts):
+    paper = PAPER
+    refuted = (
+        "gelu-primitive",
+        "single-cluster",
+    )
 
 
 def test_a_kernel_of_the_other_convention_is_caught(monkeypatch):

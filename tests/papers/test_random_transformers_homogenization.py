@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
+from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.papers import load
@@ -10,20 +10,15 @@ from sphereflow.papers.random_transformers_homogenization import collapse, one_l
 from sphereflow.randomness.network import RandomNetwork
 
 PAPER = load("random-transformers-homogenization")
-REFUTED = {"modified-equation", "overlap-of-images", "slow-motion"}
 
 
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claim(claim):
-    measurement = claim.measure(Run())
-    assert measurement.verdict == ("refuted" if claim.id in REFUTED else "holds"), measurement
-
-
-@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
-def test_figure_is_drawn(figure):
-    drawn = figure.draw(Run())
-    drawn.canvas.draw()
-    assert drawn.axes
+class TestVerdicts(Verdicts):
+    paper = PAPER
+    refuted = (
+        "modified-equation",
+        "overlap-of-images",
+        "slow-motion",
+    )
 
 
 def test_values_of_variance_one_are_caught(monkeypatch):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.papers import load
@@ -11,17 +12,8 @@ from sphereflow.randomness.synchronisation import run_network
 PAPER = load("synchronization-by-noise")
 
 
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claim(claim):
-    measurement = claim.measure(Run())
-    assert measurement.verdict == "holds", measurement
-
-
-@pytest.mark.parametrize("figure", [f for f in PAPER.figures if "quick" in f.presets], ids=lambda figure: figure.id)
-def test_figure_is_drawn(figure):
-    drawn = figure.draw(Run())
-    drawn.canvas.draw()
-    assert drawn.axes
+class TestVerdicts(Verdicts):
+    paper = PAPER
 
 
 @pytest.mark.parametrize("factor", [-1.0, 10.0], ids=["sign", "root of h"])
@@ -72,10 +64,3 @@ def test_fresh_weights_for_the_deeper_network_are_caught(monkeypatch):
 def test_merging_is_not_quadratic_in_the_forcing(monkeypatch):
     monkeypatch.setattr(quadratic_form, "merging_rate", lambda d, forcing: forcing**2 * (d - 1) / 2)
     assert quadratic_form.two_stages(Run()).verdict == "fails"
-
-
-def test_formulas_convert():
-    from latex2mathml.converter import convert
-
-    for claim in PAPER.claims:
-        assert "<math" in convert(claim.formula)

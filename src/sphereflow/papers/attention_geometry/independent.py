@@ -58,7 +58,7 @@ def cells(quick: bool, seed: int) -> dict[tuple[str, int], tuple[tuple[int, ...]
     "semi-analytic-values",
     statement="The semi-analytic recall and precision have these values.",
     source="independent values (semi-analytic law)",
-    formula=r"R_N\approx\frac1N\sum_{i\in S}E\prod_{j\notin S}\Pr(z_j>z_i),\quad"
+    formula=r"R_N\approx\frac1N\sum_{i\in S}E\prod_{j\notin S}\Pr(z_j>z_i),\quad "
     r"P_N\approx E\Big[\frac{N}{N+\sum_{j\notin S}\Pr(z_j\le M)}\Big]",
     falsifier="a wrong variance; Gauss-Hermite nodes miss the fourth digit",
 )

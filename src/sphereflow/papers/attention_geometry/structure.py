@@ -201,7 +201,7 @@ def hand_made_regimes(run: Run) -> Measurement:
     statement="Where separation is strongest depends on the profile of the head: two selected tokens in one "
     "synthetic head, sixteen in another.",
     source="'strongest non-trivial separability for N about 1-4'",
-    formula=r"\arg\max_NF_N=2\ (\lambda=.5,c=.5),\quad16\ (\lambda=.05,c=0)",
+    formula=r"\operatorname{arg\,max}_NF_N=2\ (\lambda=.5,c=.5),\quad16\ (\lambda=.05,c=0)",
     falsifier="both heads with the same best N",
 )
 def small_n(run: Run) -> Measurement:

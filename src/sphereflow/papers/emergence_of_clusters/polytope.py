@@ -128,7 +128,7 @@ def hull_areas(run: Run) -> Measurement:
     "limits-exactly",
     statement="The limits themselves: once attention is hardmax the flow is solved exactly and ends on the polytope.",
     source="Theorem on V = I; hardmax flow from t = 10",
-    formula=r"\dot z_i = z_{j(i)}-z_i,\quad j(i)=\arg\max_j\langle z_i,z_j\rangle",
+    formula=r"\dot z_i = z_{j(i)}-z_i,\quad j(i)=\operatorname{arg\,max}_j\langle z_i,z_j\rangle",
     falsifier="limits away from the reference, or an identity that holds only approximately",
 )
 def limits_exactly(run: Run) -> Measurement:

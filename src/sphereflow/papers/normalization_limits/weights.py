@@ -149,7 +149,7 @@ def length_aware(run: Run) -> Measurement:
     statement="Sparsemax and entmax choose by themselves how many keys get weight: they are the projections that "
     "minimise their energies on the simplex, with exact zeros.",
     source="Alternatives to softmax",
-    formula=r"\alpha=\arg\min_{p\in\Delta}\tfrac12\|p-l\|^2\ (a=2)",
+    formula=r"\alpha=\operatorname{arg\,min}_{p\in\Delta}\tfrac12\|p-l\|^2\ (a=2)",
     falsifier="a residual of the optimality conditions, or weights that do not sum to one",
 )
 def sparse_normalisers(run: Run) -> Measurement:
