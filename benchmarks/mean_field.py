@@ -16,7 +16,7 @@ import numpy as np
 
 from sphereflow import meanfield
 from sphereflow.dynamics import Perceptron
-from sphereflow.meanfield.rates import fit_power
+from sphereflow.estimates import fit_power
 from sphereflow.pictures import PALETTE, blank, look, rendered
 
 HERE = Path(__file__).parent

@@ -110,7 +110,7 @@ def against_the_closed_form(quick: bool) -> None:
         seconds = time.perf_counter() - began
         sigma0 = (k - 0.5) / n
         exact = two_time_influence(growth_rates(1.0)[:2], 1.0, 1.0, sigma0, 1.0)
-        for m, value, error, closed in zip((1, 2), estimate.mean, estimate.error, exact, strict=True):
+        for m, value, error, closed in zip((1, 2), estimate.value, estimate.error, exact, strict=True):
             band = 3 * error + m**2 * (0.4 + 0.15 / sigma0) / n
             inside = "inside" if abs(value - closed) <= band else "OUTSIDE"
             print(

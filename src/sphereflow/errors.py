@@ -25,10 +25,16 @@ class MissingExtra(SphereflowError):
         super().__init__(f"{purpose} needs the package '{package}': install it with pip install 'sphereflow[{extra}]'.")
 
 
+# What fits into 64 bits: beyond it no array index, no seed and no counter can be.
+_LARGEST = 2**63 - 1
+
+
 def whole_number(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
     """Return `value` as an int in [least, most], or say what was wrong with it."""
-    allowed = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if is_whole and value > _LARGEST and most is None:
+        most = _LARGEST
+    allowed = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
     if not is_whole or value < least or (most is not None and value > most):
         raise SphereflowError(f"{name} must be {allowed}, got {value!r}.")
     return int(value)
@@ -60,6 +66,37 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...] | list[str]) -> str:
     if value not in allowed:
         raise SphereflowError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
     return str(value)
+
+
+def ending_in(name: str, path: str | Path, endings: tuple[str, ...]) -> Path:
+    """Return `path` if its suffix is one of these, in any case, or list them."""
+    if Path(path).suffix.lower() not in endings:
+        raise SphereflowError(f"{name} must end in {' or '.join(endings)}, got {str(path)!r}.")
+    return Path(path)
+
+
+def enough_memory(needed: float, purpose: str, advice: str = "") -> None:
+    """Refuse, before any of it is spent, what needs more bytes than can be had."""
+    free = free_memory()
+    if needed > free:
+        hint = f"; {advice}" if advice else ""
+        raise SphereflowError(
+            f"{purpose} needs about {needed / 2**30:.3g} GiB of memory, but {free / 2**30:.1f} GiB are free{hint}."
+        )
+
+
+def free_memory() -> float:
+    """Bytes that can be had without swapping; no limit where the system does not say."""
+    try:
+        with open("/proc/meminfo") as lines:
+            fields = dict(line.split(":") for line in lines)
+        return float(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        pass
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
 
 
 def writable_target(path: str | Path, *, overwrite: bool = False) -> Path:

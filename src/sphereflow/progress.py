@@ -19,6 +19,9 @@ _MEMORY_SECONDS = 600.0
 
 _bars: list[Bar] = []
 
+# Set while a command was asked to be quiet.
+silent = False
+
 
 class Bar:
     """Counts finished pieces of work; draws itself on the error stream once the work has lasted a while."""
@@ -76,7 +79,7 @@ def progress_bar(
 
     There is one bar at a time: work that is a piece of other work stays silent.
     """
-    visible = (sys.stderr.isatty() if shown is None else shown) and not _bars
+    visible = (sys.stderr.isatty() if shown is None else shown) and not (_bars or silent)
     bar = Bar(title, total, completed, visible, patience)
     _bars.append(bar)
     try:

@@ -12,13 +12,14 @@ from scipy import special
 from sphereflow import meanfield
 from sphereflow.dynamics import SA, USA, Perceptron
 from sphereflow.errors import SphereflowError
+from sphereflow.estimates import fit_power, local_slopes
 from sphereflow.evolution import evolve
 from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import zonal_coefficients
 from sphereflow.meanfield.cluster_moments import GaussianCluster
 from sphereflow.meanfield.eulerian import EulerianCircle
-from sphereflow.meanfield.rates import fit_power, local_slopes
 from sphereflow.meanfield.zonal import ZonalShells, gauss_nodes, zonal_shells
+from sphereflow.observables import circle_wasserstein, wasserstein_to_pair
 from sphereflow.sphere import circle_grid, from_angles
 
 HEIGHTS = (-0.5, 0.1, 0.6, 0.8)
@@ -178,22 +179,22 @@ def test_distance_along_the_circle_is_the_linear_programme(seed, p, equal):
     cost = np.abs(np.mod(theta[:, None] - phi + np.pi, 2 * np.pi) - np.pi) ** p
     if equal:
         exact = ot.emd2(np.full(n, 1 / n), np.full(m, 1 / m), cost)
-        found = meanfield.circle_wasserstein(theta, phi, p)
+        found = circle_wasserstein(theta, phi, p)
     else:
         exact = ot.emd2(a, b, cost)
-        found = meanfield.circle_wasserstein(theta, phi, p, theta_weights=a, phi_weights=b)
+        found = circle_wasserstein(theta, phi, p, theta_weights=a, phi_weights=b)
     assert found**p == pytest.approx(exact, abs=1e-9)
-    pair = meanfield.wasserstein_to_pair(theta, (0.4, 2.0), 0.37, p)
+    pair = wasserstein_to_pair(theta, (0.4, 2.0), 0.37, p)
     two = np.abs(np.mod(theta[:, None] - np.array([0.4, 2.0]) + np.pi, 2 * np.pi) - np.pi) ** p
     assert pair**p == pytest.approx(ot.emd2(np.full(n, 1 / n), np.array([0.37, 0.63]), two), abs=1e-12)
 
 
 def test_distance_does_not_see_where_the_circle_is_cut():
     theta = np.array([-3.1, 3.1])
-    assert meanfield.circle_wasserstein(theta, theta + 2 * np.pi) == pytest.approx(0, abs=1e-12)
-    assert meanfield.circle_wasserstein(np.array([-3.1]), np.array([3.1])) == pytest.approx(2 * np.pi - 6.2, abs=1e-12)
+    assert circle_wasserstein(theta, theta + 2 * np.pi) == pytest.approx(0, abs=1e-12)
+    assert circle_wasserstein(np.array([-3.1]), np.array([3.1])) == pytest.approx(2 * np.pi - 6.2, abs=1e-12)
     with pytest.raises(SphereflowError, match="angles must be"):
-        meanfield.circle_wasserstein(np.empty(0), theta)
+        circle_wasserstein(np.empty(0), theta)
 
 
 def test_eigenspaces_of_concentration():

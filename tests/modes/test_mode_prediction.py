@@ -91,7 +91,7 @@ def test_narrow_kernels_leave_every_sample_alone(n):
 @pytest.mark.parametrize(("n", "beta"), [(50, 10.0), (50, 1000.0), (5000, 3e6), (300, 40.0)])
 def test_prediction_off_the_beaten_track(n, beta):
     found = sample_modes(n, beta, 40 if n > 1000 else 1500, seed=3).everywhere
-    assert expected_modes(n, beta) == pytest.approx(found.mean, abs=3 * found.error + 0.025 * found.mean)
+    assert expected_modes(n, beta) == pytest.approx(found.value, abs=3 * found.error + 0.025 * found.value)
 
 
 def test_prediction_for_another_density():
@@ -102,7 +102,7 @@ def test_prediction_for_another_density():
     found = sample_modes(n, beta, 150, seed=4, sampler=draw)
     t = np.linspace(-4, 4, 8001)
     predicted = np.sum(mode_density(t, n, beta, density=mixture)) * (t[1] - t[0])
-    assert predicted == pytest.approx(found.everywhere.mean, abs=3 * found.everywhere.error + 0.02 * predicted)
+    assert predicted == pytest.approx(found.everywhere.value, abs=3 * found.everywhere.error + 0.02 * predicted)
     assert "150 runs" in repr(found)
 
 

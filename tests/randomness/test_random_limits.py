@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sphereflow.dynamics import SA
+from sphereflow.estimates import mean
 from sphereflow.randomness.circle_density import density_layer, density_of, modes_of
 from sphereflow.randomness.clock import clock, layer_time, one_step_factor
 from sphereflow.randomness.common_noise import CommonNoise, solve_paths
@@ -14,7 +15,6 @@ from sphereflow.randomness.laws import AnyLaw, matrices, weights
 from sphereflow.randomness.mean_field import MeanField
 from sphereflow.randomness.network import RandomNetwork
 from sphereflow.randomness.overlap_equation import energy_rate, final_mean_rate, final_rate, shared_means
-from sphereflow.randomness.statistics import mean
 from sphereflow.sphere import from_angles, to_angles, uniform
 
 layer = eqx.filter_jit(density_layer)

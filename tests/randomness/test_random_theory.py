@@ -10,12 +10,12 @@ from scipy.integrate import quad
 from scipy.stats import ks_2samp, kstest, multivariate_normal
 
 from sphereflow.errors import SphereflowError
+from sphereflow.estimates import Estimate, extrapolate, fraction, growth_rate, mean, order
 from sphereflow.randomness import cold, softmax_moments
 from sphereflow.randomness.cold_pairs import cold_pairs
 from sphereflow.randomness.normals import standard_normals
 from sphereflow.randomness.pair_equation import network_expectation, pair_expectation, pair_moments
 from sphereflow.randomness.simplex import drift, logistic, mean_overlap, overlap_path, time_between
-from sphereflow.randomness.statistics import Estimate, extrapolate, fraction, growth_rate, mean, order
 
 
 def test_standard_normals():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from sphereflow.errors import SphereflowError
+from sphereflow.estimates import Estimate, mean
 from sphereflow.randomness.flow_backward import Backward
 from sphereflow.randomness.flow_covariance import of_activation, of_powers, of_quadratic_form
 from sphereflow.randomness.flow_lyapunov import separation_rates, spectrum
 from sphereflow.randomness.random_fields import Affine, GaussianField, Independent, Perceptron, QuadraticForm
-from sphereflow.randomness.statistics import Estimate, mean
 from sphereflow.randomness.synchronisation import (
     advance,
     advised_step,

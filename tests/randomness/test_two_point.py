@@ -10,12 +10,12 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 from sphereflow.errors import SphereflowError
+from sphereflow.estimates import mean
 from sphereflow.randomness.flow_activations import evaluate, half_square_difference, kappa, slope_at_one
 from sphereflow.randomness.flow_backward import Backward, _advance, energy_decay
 from sphereflow.randomness.flow_covariance import of_activation, of_powers, of_quadratic_form
 from sphereflow.randomness.flow_gram import bracket, run_gram
 from sphereflow.randomness.random_fields import GaussianField, QuadraticForm
-from sphereflow.randomness.statistics import mean
 from sphereflow.randomness.synchronisation import advance, run_network
 from sphereflow.randomness.two_point import TwoPoint, coercive_above, synchronises_below
 

@@ -13,7 +13,7 @@ from sphereflow.claims import Claim, Measurement, Paper
 from sphereflow.errors import SphereflowError
 from sphereflow.report import ClaimResult, reproduce
 from sphereflow.report.page import page
-from sphereflow.report.record import paper_line, plain, report_text
+from sphereflow.report.record import paper_record, plain, report_text
 
 
 def test_verdicts_of_every_kind(report):
@@ -54,7 +54,7 @@ def test_a_figure_drawn_twice_gives_the_same_bytes(report):
 
 
 def test_json_is_one_readable_object_per_paper(report):
-    circles, trouble = [json.loads(paper_line(paper), parse_constant=pytest.fail) for paper in report.papers]
+    circles, trouble = [json.loads(json.dumps(paper_record(paper)), parse_constant=pytest.fail) for paper in report.papers]
     assert set(circles) >= {"paper", "preset", "seconds", "claims"}
     assert circles["paper"] == "sample-circles"
     keys = {"id", "statement", "source", "predicted", "measured", "tolerance", "verdict"}

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from sphereflow.cli import app
 from sphereflow.cli.leaving import exit_code
 from sphereflow.errors import SphereflowError
+from sphereflow.estimates import fit_power
 from sphereflow.sweeps import (
     QUANTITIES,
     Grid,
     boundary,
-    fitted_exponent,
     open_sweep,
     read_specification,
     shipped,
@@ -115,11 +115,11 @@ def test_exponents_are_fitted_with_their_errors():
     pulls = []
     for _ in range(200):
         y = 3 * x**1.7 * (1 + 0.02 * rng.normal(size=30))
-        slope, error, factor = fitted_exponent(x, y, 0.02 * y)
+        slope, error, factor = fit_power(x, y, 0.02 * y)
         pulls.append((slope - 1.7) / error)
         assert factor == pytest.approx(3, rel=0.2)
     assert np.std(pulls) == pytest.approx(1, abs=0.2)
-    assert fitted_exponent(x, 2 * x**-0.5)[0] == pytest.approx(-0.5, abs=1e-12)
+    assert fit_power(x, 2 * x**-0.5).exponent == pytest.approx(-0.5, abs=1e-12)
 
 
 def test_clustering_agrees_with_single_runs():

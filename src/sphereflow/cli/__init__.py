@@ -13,6 +13,7 @@ import typer
 from sphereflow.cli import (
     collapse,
     drift,
+    explore,
     info,
     landscape,
     measure,
@@ -27,28 +28,29 @@ from sphereflow.cli import (
     transport,
 )
 from sphereflow.cli.leaving import exit_code
+from sphereflow.cli.speaking import spoken
 from sphereflow.provenance import version
 
 app = typer.Typer(
     name="sphereflow",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("reproduce")(reproduce.command)
-app.command("papers")(papers.command)
-app.command("simulate")(simulate.command)
-app.command("staircase")(staircase.command)
+app.command("reproduce")(spoken(reproduce.command))
+app.command("papers")(spoken(papers.command))
+app.command("simulate")(spoken(simulate.command))
+app.command("staircase")(spoken(staircase.command))
 app.add_typer(memory.app, name="memory")
 app.add_typer(transport.app, name="transport")
 app.add_typer(drift.app, name="drift")
-app.command("retrieval")(retrieval.command)
-app.command("sweep")(sweep.command)
-app.command("plot")(plot.command)
-app.command("measure")(measure.command)
-app.command("landscape")(landscape.command)
-app.command("collapse")(collapse.command)
-app.command("info")(info.command)
+app.command("retrieval")(spoken(retrieval.command))
+app.command("sweep")(spoken(sweep.command))
+app.command("plot")(spoken(plot.command))
+app.command("measure")(spoken(measure.command))
+app.command("landscape")(spoken(landscape.command))
+app.command("collapse")(spoken(collapse.command))
+app.command("explore")(spoken(explore.command))
+app.command("info")(spoken(info.command))
 
 
 def main() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from sphereflow.cli.speaking import answer, say
 
 if TYPE_CHECKING:
     from sphereflow.randomness.collapse import Architecture, Measured, Prediction
@@ -29,9 +30,11 @@ def command(
     value_scale: Annotated[float, typer.Option(help="Scale of V: 1 is the usual variance 1/d.")] = 1.0,
     realisations: Annotated[int, typer.Option(help="Networks to run beside the prediction; 0 for none.")] = 16,
     seed: Annotated[int, typer.Option(help="Seed of weights and tokens.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
-    """Say at which layer a random Transformer collapses and which knob delays it, with the network run beside."""
+    """Say at which layer a random Transformer collapses and which knob delays it, with the network run beside.
+
+    Example: sphereflow collapse --d 64 --layers 1000 --heads 8
+    """
     from sphereflow.errors import whole_number
     from sphereflow.progress import progress_bar
     from sphereflow.randomness.collapse import Architecture, measure, predict
@@ -47,11 +50,8 @@ def command(
                 architecture, max(realisations, 2), seed=seed,
                 notify=lambda fraction, text: bar.move_to(1000 * fraction, text),
             )  # fmt: skip
-    record = _record(architecture, prediction, measured, seed)
-    if as_json:
-        print(json.dumps(record, indent=2))
-    else:
-        _print(architecture, prediction, measured)
+    answer(_record(architecture, prediction, measured, seed))
+    _print(architecture, prediction, measured)
 
 
 def _record(a: Architecture, prediction: Prediction, measured: Measured | None, seed: int) -> dict[str, Any]:
@@ -102,35 +102,35 @@ def _print(a: Architecture, prediction: Prediction, measured: Measured | None) -
     from sphereflow.randomness.collapse import LEVELS, predicted_overlap
 
     scales = a.clock
-    print(f"width {a.d}, context {a.n}, {a.layers} layers, {a.heads} heads, step {a.step:g}, beta {a.beta:g}")
-    print(f"diffusive time of the whole depth: {scales.tau:.4g}; regime: {_REGIMES[scales.regime]}")
-    print()
-    print(f"{'layers until':<28}{'predicted':>12}" + ("" if measured is None else f"{'measured':>20}"))
+    say(f"width {a.d}, context {a.n}, {a.layers} layers, {a.heads} heads, step {a.step:g}, beta {a.beta:g}")
+    say(f"diffusive time of the whole depth: {scales.tau:.4g}; regime: {_REGIMES[scales.regime]}")
+    say()
+    say(f"{'layers until':<28}{'predicted':>12}" + ("" if measured is None else f"{'measured':>20}"))
     for k, (level, depth) in enumerate(zip(LEVELS, prediction.depths, strict=True)):
-        print(f"{f'mean overlap {level:g}':<28}{depth:>12.0f}" + _told(measured, k))
-    print(f"{'gaps shrink by e, after':<28}{prediction.folding:>12.0f}")
-    print()
+        say(f"{f'mean overlap {level:g}':<28}{depth:>12.0f}" + _told(measured, k))
+    say(f"{'gaps shrink by e, after':<28}{prediction.folding:>12.0f}")
+    say()
     told = "" if measured is None else f"{'measured':>20}{'rank':>8}"
-    print(f"{'mean overlap at layer':<28}{'predicted':>12}{told}")
+    say(f"{'mean overlap at layer':<28}{'predicted':>12}{told}")
     if measured is None:
-        print(f"{a.layers:<28}{prediction.final_overlap:>12.3f}")
+        say(f"{a.layers:<28}{prediction.final_overlap:>12.3f}")
     else:
         curve = predicted_overlap(a, measured.depths)
         last = len(measured.depths) - 1
         for k in sorted({0, last // 4, last // 2, 3 * last // 4, last}):
             value, error = measured.overlap[:, k].mean(), _spread(measured.overlap[:, k])
             seen = f"{value:.3f} +- {error:.3f}"
-            print(f"{measured.depths[k]:<28.0f}{curve[k]:>12.3f}{seen:>20}{measured.rank[:, k].mean():>8.1f}")
-    print()
-    print(f"{'what would delay collapse':<28}{'from':>12}{'to':>12}{'depth times':>14}")
+            say(f"{measured.depths[k]:<28.0f}{curve[k]:>12.3f}{seen:>20}{measured.rank[:, k].mean():>8.1f}")
+    say()
+    say(f"{'what would delay collapse':<28}{'from':>12}{'to':>12}{'depth times':>14}")
     for knob in prediction.knobs:
-        print(f"{knob.name:<28}{knob.before:>12g}{knob.after:>12g}{knob.factor:>14.2f}")
-    print()
-    print(_verdict(a, prediction))
+        say(f"{knob.name:<28}{knob.before:>12g}{knob.after:>12g}{knob.factor:>14.2f}")
+    say()
+    say(_verdict(a, prediction))
 
 
 def _spread(values: Any) -> float:
-    from sphereflow.randomness.statistics import mean
+    from sphereflow.estimates import mean
 
     return float(mean(values).error)
 

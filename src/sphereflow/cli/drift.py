@@ -12,6 +12,8 @@ from sphereflow.cli.leaving import Stopped
 app = typer.Typer(help="Drifting generators: train, sample, and translate between two domains.")
 
 _NOISE = 32
+_TESTED = 4000  # samples compared with as many of the data
+_SHOWN = 10  # images before and after translation
 
 
 @app.command("train")
@@ -21,26 +23,33 @@ def train(
     steps: Annotated[int, typer.Option(help="Training steps.")] = 2000,
     batch: Annotated[int, typer.Option(help="Generated samples and data per step.")] = 512,
     width: Annotated[float, typer.Option(help="Width tau of the Laplace kernel.")] = 0.05,
-    rate: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-3,
+    rate: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 8e-3,
+    schedule: Annotated[
+        str, typer.Option(metavar="linear|constant|felt", help="How the rate falls: to zero, not, as friction acts.")
+    ] = "linear",
     friction: Annotated[str, typer.Option(metavar="none|gain", help="Friction, growing from 0 to 1.")] = "none",
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
 ) -> None:
-    """Train a one-step generator; prints distances to the data, because the loss says little.
+    """Train a one-step generator; prints distances to held-out data, because the loss says little.
+
+    An energy distance is to be read beside two others, printed first: what chance makes of two samples of the data,
+    and a Gaussian with the moments of the data, which has learned no shape.
 
     Example: sphereflow drift train swiss-roll --out roll.npz
     """
     from sphereflow.drifting import TwoSidedField
     from sphereflow.drifting.checkpoints import read, restore, save
+    from sphereflow.drifting.metrics import energy_distance, gaussian_like, sampling_floor
     from sphereflow.drifting.training import beginning
     from sphereflow.drifting.training import train as run
     from sphereflow.errors import SphereflowError, writable_target
 
     writable_target(out, overwrite=True)
-    asked = {"target": target, "steps": steps, "batch": batch, "width": width, "rate": rate, "friction": friction,
-             "seed": seed}  # fmt: skip
-    sampler, dimension = _sampler(target)
-    model, recipe = _fresh(asked, dimension)
-    asked["dimension"] = dimension
+    asked = {"target": target, "steps": steps, "batch": batch, "width": width, "rate": rate, "schedule": schedule,
+             "friction": friction, "seed": seed}  # fmt: skip
+    sampler, fresh, again = _data(target, seed)
+    model, recipe = _fresh(asked, fresh.shape[1])
+    asked["dimension"] = fresh.shape[1]
     state = beginning(model, recipe)
     if out.exists():
         stored, _ = read(out)
@@ -50,22 +59,23 @@ def train(
                 f"{out} was trained with {changed} = {stored.get(changed)}, now {asked[changed]}; choose another name."
             )
         state = restore(out, model, recipe)
+    blob = energy_distance(gaussian_like(again, len(fresh)), fresh)
+    print(
+        f"energy distance of two samples of the data: 0 ± {sampling_floor(fresh, again, 4):.5f}; of a Gaussian: {blob:.5f}"
+    )
     print(f"{'step':>6} {'energy distance':>16} {'sliced W2':>10} {'Frechet':>9}")
+    told: dict[str, float] = {}
 
     def measure(generator: Any) -> dict[str, float]:
-        told = _distances(generator, sampler, seed)
-        print(f"{int(measure.step):>6} {told['energy']:16.5f} {told['sliced']:10.4f} {told['frechet']:9.5f}")  # type: ignore[attr-defined]
+        told.update(_distances(generator, fresh, seed))
         return told
 
     def keep(current: Any) -> None:
+        print(f"{int(current.step):>6} {told['energy']:16.5f} {told['sliced']:10.4f} {told['frechet']:9.5f}")
         save(out, current, asked)
 
     try:
-        every = max(steps // 4, 1)
-        while int(state.step) < steps:
-            measure.step = min((int(state.step) // every + 1) * every, steps)  # type: ignore[attr-defined]
-            part = _until(recipe, int(measure.step))  # type: ignore[attr-defined]
-            state, _ = run(state, part, TwoSidedField(width), _noise, sampler, measure=measure, every=every, keep=keep)
+        run(state, recipe, TwoSidedField(width), _noise, sampler, measure=measure, every=max(steps // 4, 1), keep=keep)
     except KeyboardInterrupt:
         raise Stopped("stopped by Ctrl-C; the same command goes on from the last line printed.") from None
     print(f"written: {out}")
@@ -116,7 +126,7 @@ def translate(
     target: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Rows of the second; without it --source holds ages.")
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for table.csv and quality.png.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for table.csv, quality.png and images.png.")] = Path(
         "translation"
     ),
     components: Annotated[int, typer.Option(help="Principal components to work in; 0 for the rows themselves.")] = 32,
@@ -128,28 +138,32 @@ def translate(
         str,
         typer.Option(
             metavar="NAME,...",
-            help="drift, drift-friction, drift-schedule, ofm, lightsb; also drift-felt and affine.",
+            help="Any of drift, drift-friction, drift-schedule, drift-felt, ofm, lightsb, affine; all by default.",
             show_default=False,
         ),
-    ] = ("drift,drift-friction,drift-schedule,ofm,lightsb"),
+    ] = "drift,drift-friction,drift-schedule,drift-felt,ofm,lightsb,affine",
     batch: Annotated[int, typer.Option(help="Samples per step.")] = 256,
 ) -> None:
-    """Translate one domain into another by drifting and by two baselines: quality against compute, with seeds."""
+    """Translate one domain into another by drifting and by two baselines: quality against compute, with seeds.
+
+    Rows that are square images are also shown, held-out ones before and after every method (images.png).
+    """
     import numpy as np
 
     from sphereflow.drifting.latents import principal_components, read_ages, read_rows
-    from sphereflow.drifting.pictures import quality
-    from sphereflow.drifting.translation import quality_against_compute
+    from sphereflow.drifting.pictures import NAMES, before_and_after, can_be_shown, quality
+    from sphereflow.drifting.translation import Point, quality_against_compute, split
     from sphereflow.errors import SphereflowError
     from sphereflow.pictures import rendered
     from sphereflow.saving import writable_folder, write_into
 
-    folder = writable_folder(out, ("table.csv", "quality.png"))
+    folder = writable_folder(out, ("table.csv", "quality.png", "images.png"))
     first, second = read_ages(source) if target is None else (read_rows(source), read_rows(target))
     if first.shape[1] != second.shape[1]:
         raise SphereflowError(
             f"the domains have {first.shape[1]} and {second.shape[1]} numbers a row; they must agree."
         )
+    rows = first
     if components:
         projection = principal_components(np.concatenate([first, second]), min(components, first.shape[1]))
         first, second = projection.encode(first), projection.encode(second)
@@ -157,14 +171,21 @@ def translate(
         steps = tuple(int(part) for part in budgets.split(","))
     except ValueError:
         raise SphereflowError(f"--budgets must be whole numbers with commas between; got {budgets!r}.") from None
+    images = {"before": split(rows)[1][:_SHOWN]}
+
+    def show(point: Point, moved: Any) -> None:
+        if point.steps == max(steps) and point.seed == 0:
+            images[NAMES[point.method]] = projection.decode(moved[:_SHOWN]) if components else moved[:_SHOWN]
+
     points = quality_against_compute(
-        first, second, methods=tuple(methods.split(",")), budgets=steps, seeds=range(seeds), batch=batch
+        first, second, methods=tuple(methods.split(",")), budgets=steps, seeds=range(seeds), batch=batch, show=show
     )
     names = list(points[0].row())
     lines = [",".join(names), *(",".join(str(point.row()[name]) for name in names) for point in points)]
-    write_into(
-        folder, {"table.csv": ("\n".join(lines) + "\n").encode(), "quality.png": rendered(quality(points), "png")}
-    )
+    files = {"table.csv": ("\n".join(lines) + "\n").encode(), "quality.png": rendered(quality(points), "png")}
+    if can_be_shown(rows):
+        files["images.png"] = rendered(before_and_after(images), "png")
+    write_into(folder, files)
     print(f"{'method':<15} {'steps':>6} {'passes':>10} {'seconds':>8} {'Frechet':>18} {'cost':>8}")
     for method in dict.fromkeys(point.method for point in points):
         for budget in steps:
@@ -195,39 +216,41 @@ def _fresh(asked: dict[str, Any], dimension: int) -> tuple[Any, Any]:
 
     mode = one_of("friction", asked["friction"], ("none", "gain"))
     recipe = Recipe(
-        steps=asked["steps"], batch=asked["batch"], rate=asked["rate"], seed=asked["seed"],
+        steps=asked["steps"], batch=asked["batch"], rate=asked["rate"], schedule=asked["schedule"], seed=asked["seed"],
         friction=Friction(mode, 0.0, 1.0, max(asked["steps"], 1)),
     )  # fmt: skip
     return Generator(_NOISE, dimension, key=jax.random.key(asked["seed"] + 1)), recipe
 
 
-def _until(recipe: Any, steps: int) -> Any:
-    import dataclasses
+def _data(target: str, seed: int) -> tuple[Any, Any, Any]:
+    """What draws the data to learn from, a sample held out of it, and another of the same law and size."""
+    import jax
+    import numpy as np
 
-    return dataclasses.replace(recipe, steps=steps)
-
-
-def _sampler(target: str) -> tuple[Any, int]:
     from sphereflow.drifting.latents import read_rows
     from sphereflow.drifting.samplers import LAWS, from_rows
+    from sphereflow.drifting.translation import split
     from sphereflow.errors import SphereflowError
 
     if target in LAWS:
-        return LAWS[target], 2
+        fresh, again = (np.asarray(LAWS[target](jax.random.key(seed + k), _TESTED), float) for k in (3, 4))
+        return LAWS[target], fresh, again
     if not Path(target).exists():
         raise SphereflowError(f"there is no law or file {target}; the laws are {', '.join(LAWS)}.")
     rows = read_rows(target)
-    return from_rows(rows), rows.shape[1]
+    if len(rows) < 10:
+        raise SphereflowError(f"{target} has {len(rows)} rows; a fifth is held out, so at least 10 are needed.")
+    learn, held = split(rows)
+    return from_rows(learn), held, learn[: len(held)]
 
 
-def _distances(generator: Any, sampler: Any, seed: int) -> dict[str, float]:
+def _distances(generator: Any, fresh: Any, seed: int) -> dict[str, float]:
     import jax
     import numpy as np
 
     from sphereflow.drifting.metrics import energy_distance, frechet, sliced_wasserstein
 
-    made = np.asarray(generator(_noise(jax.random.key(seed + 2), 2000)), float)
-    fresh = np.asarray(sampler(jax.random.key(seed + 3), 2000), float)
+    made = np.asarray(generator(_noise(jax.random.key(seed + 2), len(fresh))), float)
     return {
         "energy": energy_distance(made, fresh),
         "sliced": sliced_wasserstein(made, fresh),

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from sphereflow.cli.speaking import answer, say
 
 
-def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Show versions, devices, precision, optional parts and the cache folder."""
+def command() -> None:
+    """Show versions, devices, precision, optional parts and the cache folder.
+
+    Example: sphereflow info --json
+    """
     facts = _facts()
-    if as_json:
-        print(json.dumps(facts))
-        return
+    answer(facts)
     missing = [name for name, present in facts["extras"].items() if not present]
     lines = {
         "sphereflow": facts["versions"].get("sphereflow", "not installed"),
@@ -29,7 +27,7 @@ def command(
     if missing:
         lines["not installed"] = f"{', '.join(missing)} (pip install 'sphereflow[{','.join(missing)}]')"
     for name, text in lines.items():
-        print(textwrap.fill(text, 80, initial_indent=f"{name:<15}", subsequent_indent=" " * 15, break_long_words=False))
+        say(textwrap.fill(text, 80, initial_indent=f"{name:<15}", subsequent_indent=" " * 15, break_long_words=False))
 
 
 def _facts() -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sphereflow.cli.speaking import answer, say, written
+
 if TYPE_CHECKING:
     from sphereflow.landscape import CriticalPoint, Problem
 
@@ -41,7 +43,10 @@ def command(
         Path | None, typer.Option(metavar="DIR", help="Folder for landscape.json, atoms.csv and landscape.png.")
     ] = None,
 ) -> None:
-    """Atoms, masses, energy, duality gap and Hessian of the best measure under attention plus perceptron."""
+    """Atoms, masses, energy, duality gap and Hessian of the best measure under attention plus perceptron.
+
+    Example: sphereflow landscape --beta 5 --neurons 3 --seed 2 --out landscape
+    """
     from sphereflow import landscape
     from sphereflow.errors import SphereflowError, one_of
     from sphereflow.pictures import rendered
@@ -66,22 +71,20 @@ def command(
             "atoms.csv": found.to_csv().encode(),
             "landscape.png": rendered(found.plot(), "png"),
         })  # fmt: skip
-        print(f"written: {out}")
+    written(out)
+    answer(json.loads(found.to_json()) | {"written": out})
 
 
 def _read(path: Path) -> dict[str, Any]:
     """Weights from a JSON object with outer, inner, bias, or from CSV rows: outer weight, then the inner weights."""
     from sphereflow.errors import SphereflowError
+    from sphereflow.reading import file_text, plain_data
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not a text file"
-        raise SphereflowError(f"cannot read the weights from {path}: {reason}.") from None
+    text = file_text(path)
     wanted = "a JSON object with 'outer' and 'inner', or CSV rows: outer weight, then the inner weights"
     try:
         if path.suffix.lower() == ".json":
-            told = json.loads(text)
+            told = plain_data(text)
             return {"outer": told["outer"], "inner": told["inner"], "bias": told.get("bias")}
         lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "outer"))]
         rows = [[float(x) for x in line.split(",")] for line in lines]
@@ -96,22 +99,22 @@ def _print(problem: Problem, found: CriticalPoint) -> None:
     """A table of the atoms and the numbers that say what they are; at most 80 columns."""
     told = {"atoms": "atoms", "density": "density (atoms below: one quadrature of it)", "rings": "ring, as points"}
     told["unresolved"] = "unresolved: positions are not refined"
-    print(repr(problem))
+    say(repr(problem))
     columns = found.columns()
     if len(columns) > _MOST_COLUMNS:  # a point of a sphere in high dimension: its first coordinates and its mass
         columns = dict(list(columns.items())[: _MOST_COLUMNS - 1]) | {"mass": found.masses}
-    print("  ".join(f"{name:>14}" for name in columns))
+    say("  ".join(f"{name:>14}" for name in columns))
     shown = range(min(len(found), _MOST_LINES))
     for i in shown:
-        print("  ".join(f"{float(column[i]):14.9f}" for column in columns.values()))
+        say("  ".join(f"{float(column[i]):14.9f}" for column in columns.values()))
     if len(found) > len(shown):
-        print(f"... and {len(found) - len(shown)} more")
+        say(f"... and {len(found) - len(shown)} more")
     what = "rings" if found.rings else "atoms"
-    print(f"kind                         {told[found.kind]}")
-    print(f"{what:<29}{len(found)}")
-    print(f"energy                       {found.energy:.12g}")
-    print(f"gap (proved)                 {found.gap:.2e}")
-    print(f"smallest Hessian eigenvalue  {found.spectrum[0]:.6e}")
-    print(f"strict second-order margin   {found.margin:.6e}")
+    say(f"kind                         {told[found.kind]}")
+    say(f"{what:<29}{len(found)}")
+    say(f"energy                       {found.energy:.12g}")
+    say(f"gap (proved)                 {found.gap:.2e}")
+    say(f"smallest Hessian eigenvalue  {found.spectrum[0]:.6e}")
+    say(f"strict second-order margin   {found.margin:.6e}")
     if found.note:
-        print(found.note)
+        say(found.note)

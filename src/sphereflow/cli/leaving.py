@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 
 import typer
 
+from sphereflow.cli.speaking import be, manner
 from sphereflow.errors import SphereflowError
 
 INTERRUPTED = 130
+_LONGEST = 900  # characters of a sentence: it may repeat what the user typed
+# How the libraries underneath say that memory is at its end, or that an array could not even be addressed.
+_BEYOND_MEMORY = ("RESOURCE_EXHAUSTED", "array is too big", "Maximum allowed dimension exceeded")
+_NO_MEMORY = "there is not enough memory for this run; try a smaller n, fewer saves, or --out."
 
 
 class Stopped(Exception):
@@ -22,22 +28,30 @@ class Stopped(Exception):
 
 def exit_code(app: typer.Typer, arguments: list[str]) -> int:
     """Run the command line and say how it ended."""
+    be()
     try:
         code = app(args=arguments, prog_name="sphereflow", standalone_mode=False)
         sys.stdout.flush()
     except SphereflowError as error:
+        if manner.verbose:
+            traceback.print_exc()
         return _say(str(error), 2)
     except Stopped as stop:
         return _say(str(stop), INTERRUPTED)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except BrokenPipeError:
-        # The reader left; what Python still holds for it must go nowhere when the process ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()  # the reader left
         return 1
     except MemoryError:
-        return _say("there is not enough memory for this run; try a smaller n, fewer saves, or --out.", 2)
+        return _say(_NO_MEMORY, 2)
+    except OSError as error:
+        if error.filename is not None or not _output_is_lost():
+            raise
+        return _say(f"cannot write the output: {error.strerror or error}.", 2)
     except Exception as error:
+        if any(words in str(error) for words in _BEYOND_MEMORY):
+            return _say(_NO_MEMORY, 2)
         if not hasattr(error, "format_message"):  # only the parser's complaints have it
             raise
         return _say(_complaint(error), 2)
@@ -47,8 +61,27 @@ def exit_code(app: typer.Typer, arguments: list[str]) -> int:
 
 
 def _say(sentence: str, code: int) -> int:
-    print(f"sphereflow: {sentence}", file=sys.stderr)
+    """Print the sentence on one line of bearable length, whatever characters the user's own words had."""
+    told = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in sentence)
+    if len(told) > _LONGEST:
+        told = f"{told[: 2 * _LONGEST // 3]} ... {told[-_LONGEST // 3 :]}"
+    print(f"sphereflow: {told}", file=sys.stderr)
     return code
+
+
+def _output_is_lost() -> bool:
+    """Whether what was printed cannot be written, as on a full disk; if so, it is given up."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _forget_output()
+        return True
+    return False
+
+
+def _forget_output() -> None:
+    """What Python still holds for the output must go nowhere when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complaint(error: Exception) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sphereflow.cli.speaking import answer, say, written
+
 if TYPE_CHECKING:
     from sphereflow.llm.keyvalue import FittedCurve, KeyValueProfile
 
@@ -44,7 +46,10 @@ def command(
     prompts: Annotated[int, typer.Option(help="Prompts of the key-value task; 0 leaves it out.")] = 8,
     seed: Annotated[int, typer.Option(help="Seed of the control, the prompts and the bootstrap.")] = 0,
 ) -> None:
-    """Precision, recall and F of top-N selection for every head, regimes, sink, and the particle theory beside it."""
+    """Precision, recall and F of top-N selection for every head, regimes, sink, and the particle theory beside it.
+
+    Example: sphereflow measure smollm2 --window 512 --documents 4 --out heads
+    """
     from sphereflow.errors import SphereflowError, whole_number
     from sphereflow.llm import corpus as known_corpus
     from sphereflow.llm import load_model, measure_heads, read_text, windows
@@ -78,10 +83,11 @@ def command(
         files, lines = _files(heads, about, retrieval, seed)
     write_into(out, files)
     if len(tokens) < documents:
-        print(f"the text has room for {len(tokens)} windows of {window} tokens; {documents} were asked for.")
+        say(f"the text has room for {len(tokens)} windows of {window} tokens; {documents} were asked for.")
     for line in lines:
-        print(f"- {line}")
-    print(f"written: {out}")
+        say(f"- {line}")
+    written(out)
+    answer(json.loads(files["summary.json"]) | {"written": out})
 
 
 def _retrieval(loaded: Any, prompts: int, seed: int, notify: Any) -> tuple[KeyValueProfile, FittedCurve, str, str]:

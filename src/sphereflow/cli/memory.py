@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sphereflow.cli.leaving import Stopped
+from sphereflow.cli.speaking import answer, say, spoken, written
 
 app = typer.Typer(help="Dense associative memories: phase diagrams, and recall from stored patterns.")
 
 
 @app.command("phases")
+@spoken
 def phases(
     kernel: Annotated[str, typer.Option(metavar="lse|lsr", help="Gaussian or compact kernel.")] = "lse",
     beta: Annotated[
@@ -33,7 +36,11 @@ def phases(
     steps: Annotated[int, typer.Option(help="Moves of each chain.")] = 2000,
     seed: Annotated[int, typer.Option(help="Seed of the Monte Carlo sweep.")] = 0,
 ) -> None:
-    """Regions, every named line, escape times and finite-size crossovers in the plane of load and temperature."""
+    """Regions, every named line, escape times and finite-size crossovers in the plane of load and temperature.
+
+    Example: sphereflow memory phases --kernel lse --beta 1 --out phases
+    """
+    from sphereflow.errors import whole_number
     from sphereflow.memory.phases import CAUTION, phase_diagram
     from sphereflow.memory.pictures import draw
     from sphereflow.memory.state import REFERENCE_B
@@ -43,6 +50,8 @@ def phases(
 
     names = ("phases.png", "phases.svg", "grid.csv", "lines.csv", "diagram.json", "monte-carlo.json")
     folder = writable_folder(out, names)
+    for name, value, least in (("patterns", patterns, 2), ("trials", trials, 2), ("steps", steps, 10), ("seed", seed, 0)):
+        whole_number(f"--{name}", value, least=least)
     sharpness = (REFERENCE_B if kernel == "lsr" else 1.0) if beta is None else beta
     diagram = phase_diagram(kernel, sharpness, sizes=_sizes(sizes), duration=duration)
     figure = draw(diagram)
@@ -58,11 +67,13 @@ def phases(
         figure = draw(diagram, found)
         write_into(folder, {f"phases.{kind}": rendered(figure, kind) for kind in ("png", "svg")})
     _print_lines(diagram)
-    print(CAUTION)
-    print(f"written to {folder.absolute()}")
+    say(CAUTION)
+    written(folder)
+    answer(json.loads(diagram.files()["diagram.json"]) | {"written": folder})
 
 
 @app.command("recall")
+@spoken
 def recall(
     patterns: Annotated[Path, typer.Argument(metavar="PATTERNS.npy", help="Stored patterns, one per row.")],
     queries: Annotated[Path, typer.Argument(metavar="QUERIES.npy", help="Queries, one per row.")],
@@ -73,15 +84,20 @@ def recall(
     temperature: Annotated[float, typer.Option(help="Temperature of the bath.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of the bath.")] = 0,
 ) -> None:
-    """Find the stored pattern each query comes to rest at: one line per query, as CSV."""
+    """Find the stored pattern each query comes to rest at: one line per query, as CSV.
+
+    Example: sphereflow memory recall patterns.npy queries.npy --beta 20 > found.csv
+    """
     from sphereflow.memory.recall import DenseMemory
 
     memory = DenseMemory(_array(patterns), kernel, beta, space=space)
     found = memory.recall(_array(queries), steps, temperature, seed=seed)
-    print("query,pattern,confidence,overlap,energy")
-    rows = zip(*(a.reshape(-1) for a in (found.index, found.confidence, found.overlap, found.energy)), strict=True)
+    say("query,pattern,confidence,overlap,energy")
+    columns = {"pattern": found.index, "confidence": found.confidence, "overlap": found.overlap, "energy": found.energy}
+    rows = list(zip(*(column.reshape(-1) for column in columns.values()), strict=True))
+    answer({"queries": [dict(zip(columns, row, strict=True)) for row in rows]})
     for number, (index, sure, overlap, energy) in enumerate(rows):
-        print(f"{number},{index},{sure:.6g},{overlap:.6g},{energy:.6g}")
+        say(f"{number},{index},{sure:.6g},{overlap:.6g},{energy:.6g}")
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -97,15 +113,14 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 def _array(path: Path) -> Any:
-    import numpy as np
-
     from sphereflow.errors import SphereflowError
+    from sphereflow.reading import file_array
 
     try:
-        return np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise SphereflowError(f"there is no file {path}.") from None
-    except (OSError, ValueError, EOFError):
+        return file_array(path)
+    except SphereflowError:
+        raise
+    except ValueError:
         raise SphereflowError(f"cannot read {path}: it is not an array saved by numpy.save.") from None
 
 
@@ -114,8 +129,8 @@ def _print_lines(diagram: Any) -> None:
     import numpy as np
 
     shown = (0.1, 0.3, 1.0)
-    print(f"{'load at T =':<36}{'layer':<11}" + "".join(f"{t:>9g}" for t in shown))
+    say(f"{'load at T =':<36}{'layer':<11}" + "".join(f"{t:>9g}" for t in shown))
     for line in diagram.lines:
         loads = [np.interp(t, line.temperatures, line.loads) for t in shown]
         told = "".join("        -" if np.isnan(a) else f"{a:9.4f}" for a in loads)
-        print(f"{line.name:<36}{line.layer:<11}{told}")
+        say(f"{line.name:<36}{line.layer:<11}{told}")

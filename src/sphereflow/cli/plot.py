@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sphereflow.cli.speaking import answer, say, written
+
 
 def command(
     results: Annotated[Path, typer.Argument(metavar="RESULTS.zarr", help="What sphereflow sweep wrote.")],
@@ -24,7 +26,7 @@ def command(
 
     Example: sphereflow plot clustering.zarr --x t --y beta --level 0.5 --out clustering.png
     """
-    from sphereflow.errors import SphereflowError, writable_target
+    from sphereflow.errors import SphereflowError, real_number, writable_target
     from sphereflow.pictures import KINDS, rendered
     from sphereflow.saving import write_bytes
     from sphereflow.sweeps import open_sweep
@@ -37,11 +39,13 @@ def command(
     if not found.dataset.data_vars:
         raise SphereflowError(f"{results} has no values yet.")
     fixed = _fixed(at or [])
+    if level is not None:
+        real_number("--level", level)
     figure = found.plot(variable, x=x, y=y, at=fixed, level=level, fit=fit)
     write_bytes(out, rendered(figure, kind))
-    print(f"written: {out}")
-    if level is not None and x is not None:
-        _print_boundary(found, variable, level, x, fixed)
+    written(out)
+    crossed = {} if level is None or x is None else _crossings(found, variable, level, x, fixed)
+    answer({"written": out} | crossed)
 
 
 def _fixed(pairs: list[str]) -> dict[str, float | str]:
@@ -59,13 +63,15 @@ def _fixed(pairs: list[str]) -> dict[str, float | str]:
     return found
 
 
-def _print_boundary(found: Any, variable: str | None, level: float, along: str, fixed: dict[str, Any]) -> None:
+def _crossings(found: Any, variable: str | None, level: float, along: str, fixed: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
 
     from sphereflow.sweeps import boundary
 
     line = boundary(found, level, along, variable=variable, at=fixed)
-    print(f"{line.axis:>12}  {along} where the level {level:g} is crossed")
+    say(f"{line.axis:>12}  {along} where the level {level:g} is crossed")
     for value, position, error in zip(line.values, line.position, line.error, strict=True):
         told = "-" if np.isnan(position) else f"{position:.5g} ± {error:.2g}"
-        print(f"{value!s:>12.12}  {told}")
+        say(f"{value!s:>12.12}  {told}")
+    return {"level": level, "axis": line.axis, "along": along, "values": line.values, "position": line.position,
+            "error": line.error}  # fmt: skip

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from sphereflow.cli.leaving import Stopped
+from sphereflow.cli.speaking import answer, say, show
 
 if TYPE_CHECKING:
     from sphereflow.report import ClaimResult, PaperResult
@@ -34,15 +33,16 @@ def command(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Papers at a time; by default one per processor core.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per paper, one per line.")] = False,
 ) -> None:
     """Check what papers claim: predicted, measured, tolerance, verdict, with figures and one HTML report.
 
-    The exit code is 1 if a claim fails or a figure cannot be drawn.
+    The exit code is 1 if a claim fails or a figure cannot be drawn. With --json each paper is one line.
+
+    Example: sphereflow reproduce dynamic-metastability kde-modes --out report
     """
     from sphereflow.report import reproduce
     from sphereflow.report.page import seconds
-    from sphereflow.report.record import paper_line
+    from sphereflow.report.record import paper_record
     from sphereflow.report.results import PAGE, tally
 
     count = 0
@@ -50,31 +50,27 @@ def command(
     def show(result: Any) -> None:
         nonlocal count
         count += 1
-        if as_json:
-            print(paper_line(result), flush=True)
-        else:
-            _print_paper(Console(), result)
+        answer(paper_record(result), line=True)
+        _print_paper(result)
 
     try:
         report = reproduce(papers or None, preset, out, seed=seed, only=only or None, jobs=jobs, finished=show)
     except KeyboardInterrupt:
         left = f"the report of {count} finished paper(s) is {out / PAGE}" if count else "no paper was finished"
         raise Stopped(f"stopped by Ctrl-C; {left}.") from None
-    told = sys.stderr if as_json else sys.stdout
-    if not as_json:
-        print("Of several comparisons, the tables show the one closest to its tolerance.")
-    print(f"{tally(report.claims)} in {seconds(report.seconds)}", file=told)
-    print(f"report: {(out / PAGE).absolute()}", file=told)
+    say("Of several comparisons, the tables show the one closest to its tolerance.")
+    say(f"{tally(report.claims)} in {seconds(report.seconds)}", aside=True)
+    say(f"report: {(out / PAGE).absolute()}", aside=True)
     if not report.ok:
         raise typer.Exit(1)
 
 
-def _print_paper(console: Console, result: PaperResult) -> None:
+def _print_paper(result: PaperResult) -> None:
     from sphereflow.report.page import seconds
     from sphereflow.report.results import tally
 
-    console.print(f"[bold]{escape(result.paper.title)}[/]", highlight=False)
-    console.print(f"{result.paper.slug}: {tally(result.claims)} in {seconds(result.seconds)}", highlight=False)
+    show(f"[bold]{escape(result.paper.title)}[/]")
+    show(f"{result.paper.slug}: {tally(result.claims)} in {seconds(result.seconds)}")
     if result.claims:
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
         table.add_column("verdict", no_wrap=True)
@@ -83,15 +79,15 @@ def _print_paper(console: Console, result: PaperResult) -> None:
             table.add_column(name, justify="right", no_wrap=True)
         for each in result.claims:
             table.add_row(*_row(each))
-        console.print()
-        console.print(table)
+        show()
+        show(table)
     notes = [(each.verdict, each.claim.id, _note(each)) for each in result.claims if each.verdict != "holds"]
     notes += [("fails", picture.figure.id, picture.error) for picture in result.pictures if picture.error]
-    console.print()
+    show()
     for verdict, name, note in notes:
-        console.print(f"[{_COLOURS[verdict]}]{verdict}[/] {name}: {escape(note)}", highlight=False)
+        show(f"[{_COLOURS[verdict]}]{verdict}[/] {name}: {escape(note)}")
     if notes:
-        console.print()
+        show()
 
 
 def _note(each: ClaimResult) -> str:

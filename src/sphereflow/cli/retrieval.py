@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sphereflow.cli.speaking import answer, say, written
+
 if TYPE_CHECKING:
     from sphereflow.retrieval import MeasuredProfile, Profile
 
@@ -36,7 +38,10 @@ def command(
         Path | None, typer.Option(metavar="DIR", help="Folder for profile.csv, summary.json and profile.png.")
     ] = None,
 ) -> None:
-    """The retrieval profile in closed form, its minimum and its thresholds, and particles if asked for."""
+    """The retrieval profile in closed form, its minimum and its thresholds, and particles if asked for.
+
+    Example: sphereflow retrieval --beta 1 --slope 1 --t 1 --tokens 200 --out profile
+    """
     from sphereflow.errors import SphereflowError, whole_number
     from sphereflow.retrieval import profile, several_heads
     from sphereflow.saving import writable_folder, write_into
@@ -58,28 +63,26 @@ def command(
     _print(curve, summary)
     if out is not None:
         write_into(out, _files(curve, measured, summary))
-        print(f"written: {out}")
+    written(out)
+    answer(summary | {"written": out})
 
 
 def _read_heads(path: Path) -> list[list[float]]:
     """Rows of three numbers from a JSON list of lists, or from a CSV file with or without a header."""
     from sphereflow.errors import SphereflowError
+    from sphereflow.reading import file_text, plain_data
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not a text file"
-        raise SphereflowError(f"cannot read the heads from {path}: {reason}.") from None
+    text = file_text(path)
     try:
         if path.suffix.lower() == ".json":
-            found = json.loads(text)
+            found = plain_data(text)
             rows = [[float(x) for x in row] for row in found]
         else:
             lines = [line for line in csv.reader(io.StringIO(text)) if line and not line[0].lstrip().startswith("#")]
             if lines and lines[0][0].strip().lower() == "weight":
                 lines = lines[1:]
             rows = [[float(x) for x in line] for line in lines]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError, csv.Error):
         raise SphereflowError(f"the heads in {path} must be rows of three numbers: weight, beta, slope.") from None
     if not rows:
         raise SphereflowError(f"there are no heads in {path}: give rows of three numbers, weight, beta, slope.")
@@ -129,15 +132,15 @@ def _summary(curve: Profile, measured: MeasuredProfile | None, samples: int, see
 
 
 def _print(curve: Profile, summary: dict[str, Any]) -> None:
-    print(f"shape: {summary['shape']}, chance: {summary['baseline']:.6g}")
+    say(f"shape: {summary['shape']}, chance: {summary['baseline']:.6g}")
     for turn in summary["turns"]:
-        print(f"{turn['kind']} at sigma0 = {turn['sigma0']:.6g}: N (accuracy - chance) = {turn['excess']:.6g}")
+        say(f"{turn['kind']} at sigma0 = {turn['sigma0']:.6g}: N (accuracy - chance) = {turn['excess']:.6g}")
     if "critical_time" in summary:
         critical, proved = summary["critical_time"], summary["theorem_time"]
         if critical > 0 and proved is not None:
-            print(f"recency until t = {critical:.6g}; U-shape proved until t = {proved:.6g}; here t = {curve.t:g}")
+            say(f"recency until t = {critical:.6g}; U-shape proved until t = {proved:.6g}; here t = {curve.t:g}")
         else:
-            print("no recency at any time: the slope is not positive")
+            say("no recency at any time: the slope is not positive")
 
 
 def _files(curve: Profile, measured: MeasuredProfile | None, summary: dict[str, Any]) -> dict[str, bytes]:

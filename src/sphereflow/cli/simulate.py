@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sphereflow.cli.leaving import Stopped
+from sphereflow.cli.speaking import answer, say, written
 
 _PICTURES = (".png", ".svg", ".pdf")
 _MOVIES = (".mp4", ".gif")
@@ -41,6 +42,8 @@ def command(
     """Draw tokens on the sphere and let attention move them.
 
     The exit code is 1 if the run stops before the final time.
+
+    Example: sphereflow simulate --n 64 --d 3 --beta 9 --t1 30 --movie sphere.mp4
     """
     _refuse_before_work(out, plot, movie, overwrite)
     if t1 == "inf":
@@ -61,14 +64,14 @@ def command(
         raise Stopped(f"stopped by Ctrl-C at t = {run.ts[-1]:g} of {final:g}{advice}.")
     if out is not None and run.status.complete:
         run = _kept(run, place, out)
-    print(run.summary())
+    say(run.summary())
     if plot is not None:
         write_bytes(plot, rendered(run.plot(), plot.suffix[1:].lower()))
     if movie is not None:
         run.movie(movie, overwrite=True)
-    for target in (out, plot, movie):
-        if target is not None and target.exists():
-            print(f"written: {target}")
+    made = [target for target in (out, plot, movie) if target is not None and target.exists()]
+    written(*made)
+    answer(run.record() | {"written": made})
     if not run.status.complete:
         raise typer.Exit(1)
 
@@ -110,23 +113,24 @@ def _to_the_end(
     if not history.outcome.complete:
         advice = "" if checkpoint is None else "; the same command continues from there"
         raise Stopped(f"stopped after {len(history)} mergers{advice}.")
-    print(history.summary())
+    say(history.summary())
     if out is not None:
-        print(f"written: {history.save(out, overwrite=True)}")
+        history.save(out, overwrite=True)
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)
     if plot is not None:
         write_bytes(plot, rendered(history.plot(), plot.suffix[1:].lower()))
-        print(f"written: {plot}")
+    written(out, plot)
+    answer(history.record() | {"written": [target for target in (out, plot) if target is not None]})
 
 
 def _refuse_before_work(out: Path | None, plot: Path | None, movie: Path | None, overwrite: bool) -> None:
     """All outputs are checked first: a run of an hour must not end at a folder that does not exist."""
-    from sphereflow.errors import SphereflowError, writable_target
+    from sphereflow.errors import ending_in, writable_target
 
-    for name, target, kinds in (("plot", plot, _PICTURES), ("movie", movie, _MOVIES)):
-        if target is not None and target.suffix.lower() not in kinds:
-            raise SphereflowError(f"--{name} must end in {' or '.join(kinds)}, got {str(target)!r}.")
+    for name, target, kinds in (("--plot", plot, _PICTURES), ("--movie", movie, _MOVIES)):
+        if target is not None:
+            ending_in(name, target, kinds)
     for target in (out, plot, movie):
         if target is not None:
             writable_target(target, overwrite=overwrite)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from sphereflow.cli.speaking import answer, say, written
+
 
 def command(
     n: Annotated[int, typer.Option("--n", help="Number of tokens, 2 to 10,000.")] = 5,
@@ -18,21 +20,25 @@ def command(
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Keep the history of mergers.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist already.")] = False,
 ) -> None:
-    """Follow tokens until they are one cluster, beside the dynamics that glues them, and the limit of large beta."""
-    from sphereflow.errors import SphereflowError, writable_target
+    """Follow tokens until they are one cluster, beside the dynamics that glues them, and the limit of large beta.
+
+    Example: sphereflow staircase --n 50 --beta 400 --plot staircase.png
+    """
+    from sphereflow.errors import ending_in, writable_target
     from sphereflow.metastability import staircase
     from sphereflow.pictures import rendered
     from sphereflow.saving import write_bytes
 
-    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise SphereflowError(f"--plot must end in .png or .svg or .pdf, got {str(plot)!r}.")
+    if plot is not None:
+        ending_in("--plot", plot, (".png", ".svg", ".pdf"))
     for target in (plot, out):
         if target is not None:
             writable_target(target, overwrite=overwrite)
     steps = staircase(n, beta, seed, kind=model, d=d)
-    print(steps.summary())
+    say(steps.summary())
     if plot is not None:
         write_bytes(plot, rendered(steps.plot(), plot.suffix[1:].lower()))
-        print(f"written: {plot}")
     if out is not None:
-        print(f"written: {steps.honest.save(out, overwrite=True)}")
+        steps.honest.save(out, overwrite=True)
+    written(plot, out)
+    answer(steps.honest.record() | {"written": [target for target in (plot, out) if target is not None]})

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sphereflow.cli.leaving import Stopped
+from sphereflow.cli.speaking import answer, say
+
+if TYPE_CHECKING:
+    from sphereflow.sweeps import Sweep
 
 
 def command(
@@ -49,20 +54,30 @@ def command(
         )
     except KeyboardInterrupt:
         raise Stopped("stopped by Ctrl-C; the same command continues the sweep.") from None
-    print(found)
-    print(f"written: {out}; sphereflow plot {out} --out picture.png draws it.")
+    say(found)
+    say(f"written: {out}; sphereflow plot {out} --out picture.png draws it.")
+    answer(_progress(found) | {"written": out})
 
 
 def _status(out: Path) -> None:
     from sphereflow.sweeps import open_sweep
 
-    found = open_sweep(out)
-    total = 1
-    for values in found.specification["axes"].values():
-        total *= len(values)
-    done = found.cells_done if found.dataset.data_vars else 0
-    state = "complete" if found.complete else "not finished; the same command continues it"
-    print(f"{found.specification['quantity']}: {done} of {total} cells computed, {state}.")
+    told = _progress(open_sweep(out))
+    state = "complete" if told["complete"] else "not finished; the same command continues it"
+    say(f"{told['quantity']}: {told['done']} of {told['cells']} cells computed, {state}.")
+    answer(told)
+
+
+def _progress(found: Sweep) -> dict[str, Any]:
+    axes = found.specification["axes"]
+    return {
+        "quantity": found.specification["quantity"],
+        "axes": {name: len(values) for name, values in axes.items()},
+        "variables": list(map(str, found.dataset.data_vars)),
+        "cells": math.prod(len(values) for values in axes.values()),
+        "done": found.cells_done if found.dataset.data_vars else 0,
+        "complete": found.complete,
+    }
 
 
 def _list() -> None:
@@ -73,12 +88,15 @@ def _list() -> None:
     def entry(name: str, *lines: str) -> None:
         for number, line in enumerate(lines):
             lead = f"  {name if number == 0 else '':<12} "
-            print(textwrap.fill(line, 80, initial_indent=lead, subsequent_indent=" " * 15))
+            say(textwrap.fill(line, 80, initial_indent=lead, subsequent_indent=" " * 15))
 
-    print("shipped sweeps")
+    answer({"sweeps": shipped(), "quantities": {
+        name: {"about": each.about, "parameters": each.parameters} for name, each in QUANTITIES.items()
+    }})  # fmt: skip
+    say("shipped sweeps")
     for name, title in shipped().items():
         entry(name, title)
-    print("quantities, with their parameters; those without a value must be given")
+    say("quantities, with their parameters; those without a value must be given")
     for name, each in QUANTITIES.items():
         given = ", ".join(f"{key}{'' if value is None else f'={value}'}" for key, value in each.parameters.items())
         entry(name, each.about, given)

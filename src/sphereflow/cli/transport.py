@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 
+from sphereflow.cli.speaking import answer, say, spoken, written
+
 app = typer.Typer(help="Transport by explicit schedules: find one that carries source to target, and apply it.")
 
 
 @app.command("fit")
+@spoken
 def fit(
     source: Annotated[str, typer.Option(metavar="FILE|NAME", help="Points (.npy, .csv), or the name of a law.")],
     target: Annotated[
@@ -28,7 +31,10 @@ def fit(
     steps: Annotated[int, typer.Option(help="Steps of gradient descent, for --method train.")] = 1500,
     seed: Annotated[int, typer.Option(help="Seed of samples and of training.")] = 0,
 ) -> None:
-    """Find a schedule of ReLU pieces, write it, and say how close it comes, in relative entropy, with error bars."""
+    """Find a schedule of ReLU pieces, write it, and say how close it comes, in relative entropy, with error bars.
+
+    Example: sphereflow transport fit --source gaussian --target three-modes --pieces 200
+    """
     from sphereflow.pictures import rendered
     from sphereflow.saving import writable_folder, write_into
     from sphereflow.transport.files import check_suffix
@@ -43,11 +49,14 @@ def fit(
     picture = rendered(draw(found.schedule, first, second), "png")
     write_into(folder, {f"{out.stem}.png": picture})
     found.schedule.save(out)
-    print(found)
-    print(f"written: {out} and {out.with_suffix('.png')}")
+    say(found)
+    made = (out, out.with_suffix(".png"))
+    written(*made)
+    answer(found.record() | {"written": made})
 
 
 @app.command("apply")
+@spoken
 def apply(
     schedule: Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule that was saved, .json or .npz.")],
     points: Annotated[Path, typer.Argument(metavar="POINTS", help="Points, one per row: .npy or .csv.")],
@@ -56,21 +65,25 @@ def apply(
     picture: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw the grid being carried.")] = None,
     movie: Annotated[Path | None, typer.Option(metavar="FILE.mp4|gif", help="Show the points on their way.")] = None,
 ) -> None:
-    """Carry points by a schedule, exactly."""
+    """Carry points by a schedule, exactly.
+
+    Example: sphereflow transport apply schedule.json points.npy --out moved.npy
+    """
     import io
 
     import numpy as np
 
-    from sphereflow.errors import SphereflowError, writable_target
+    from sphereflow.errors import SphereflowError, ending_in, writable_target
     from sphereflow.pictures import rendered
     from sphereflow.saving import write_bytes
     from sphereflow.transport import Schedule, load
     from sphereflow.transport.names import read_points
     from sphereflow.transport.pictures import draw
 
-    for place in (out, picture, movie):
+    kinds = ((".npy",), (".png",), (".mp4", ".gif"))
+    for name, place, endings in zip(("--out", "--picture", "--movie"), (out, picture, movie), kinds, strict=True):
         if place is not None:
-            writable_target(place, overwrite=True)
+            writable_target(ending_in(name, place, endings), overwrite=True)
     found = load(schedule)
     chosen = found.inverse() if inverse else found
     start = read_points(points)
@@ -89,10 +102,14 @@ def apply(
         write_bytes(picture, rendered(draw(chosen, start), "png"))
     if movie is not None:
         chosen.animate(start[:2000], movie)
-    print(f"{len(moved)} points through {chosen.n_pieces} pieces, written to {out}")
+    say(f"{len(moved)} points through {chosen.n_pieces} pieces")
+    made = [place for place in (out, picture, movie) if place is not None]
+    written(*made)
+    answer({"points": len(moved), "d": chosen.d, "pieces": chosen.n_pieces, "written": made})
 
 
 @app.command("conditional")
+@spoken
 def conditional(
     x: Annotated[Path, typer.Argument(metavar="X", help="What is given: one row per pair, .npy or .csv.")],
     y: Annotated[Path, typer.Argument(metavar="Y", help="What is to be sampled, in the same order.")],
@@ -105,7 +122,10 @@ def conditional(
     samples: Annotated[Path, typer.Option(metavar="FILE.npy", help="Where samples go.")] = Path("samples.npy"),
     seed: Annotated[int, typer.Option(help="Seed of the fit and of the samples.")] = 0,
 ) -> None:
-    """Learn to sample y given x from pairs, with x frozen exactly; write the schedule, and samples if asked."""
+    """Learn to sample y given x from pairs, with x frozen exactly; write the schedule, and samples if asked.
+
+    Example: sphereflow transport conditional x.npy y.npy --at 0.5 --count 1000
+    """
     import io
 
     import numpy as np
@@ -129,8 +149,10 @@ def conditional(
     if place_x is not None:
         np.save(buffer, found.sample(place_x[None], count, seed))
     found.save(out)
-    print(found)
-    print(f"written: {out}")
+    say(found)
     if place_x is not None:
         write_bytes(samples, buffer.getvalue())
-        print(f"{count} samples of y given x = {at}, written to {samples}")
+        say(f"{count} samples of y given x = {at}")
+    made = [out, samples] if place_x is not None else [out]
+    written(*made)
+    answer(found.record() | {"written": made})

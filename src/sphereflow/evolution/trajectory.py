@@ -155,25 +155,43 @@ class Trajectory:
 
         return make_movie(self, path, fps=fps, overwrite=overwrite)
 
+    def webpage(self, path: str | Path, *, title: str | None = None, overwrite: bool = True) -> Path:
+        """One HTML file with the sphere to turn, a time slider and the energy; it opens without server or network."""
+        from sphereflow.evolution.webpage import write_webpage
+
+        return write_webpage(self, path, title=title, overwrite=overwrite)
+
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write everything to a zarr folder; `sphereflow.load` reads it back bit for bit."""
         from sphereflow.evolution.storage import save
 
         return save(self, path, overwrite=overwrite)
 
+    def record(self) -> dict[str, Any]:
+        """What the run was and how it ended, as plain data; of several replicas the first is described."""
+        told: dict[str, Any] = {
+            "n": self.n, "d": self.d, "replicas": list(self.replicas),
+            "t0": float(self.ts[0]), "t1": float(self.ts[-1]),
+            "steps": int(self.steps), "solver": self.solver, "engine": self.engine, "engine_error": self.engine_error,
+            "tol": self.tol, "seconds": self.seconds, "complete": self.status.complete, "status": self.status.value,
+        }  # fmt: skip
+        if self.model.space == "sphere" and (self.n <= 5000 or self.d == 2):
+            ends = [self.frame(i).reshape((-1, self.n, self.d))[0] for i in (0, -1)]
+            told["clusters"] = [cluster_count(x) for x in ends]
+            told["order_parameter"] = [float(order_parameter(jnp.asarray(x))) for x in ends]
+        return told
+
     def summary(self) -> str:
         """A few lines for the terminal."""
+        told = self.record()
         ensemble = "" if not self.replicas else f" x {' x '.join(map(str, self.replicas))} replicas"
         lines = [
-            f"{self.n} tokens in dimension {self.d}{ensemble}, t = {self.ts[0]:g} to {self.ts[-1]:g}",
+            f"{self.n} tokens in dimension {self.d}{ensemble}, t = {told['t0']:g} to {told['t1']:g}",
             f"{self.steps} steps of {self.solver} ({self._sums()}), tolerance {self.tol:g}, {self.seconds:.2f} s",
             self.status.value,
         ]
-        small = self.model.space == "sphere" and (self.n <= 5000 or self.d == 2)
-        if small:
-            first = [self.frame(i).reshape((-1, self.n, self.d))[0] for i in (0, -1)]
-            counts = [cluster_count(x) for x in first]
-            orders = [float(order_parameter(jnp.asarray(x))) for x in first]
+        if "clusters" in told:
+            counts, orders = told["clusters"], told["order_parameter"]
             lines.append(f"clusters {counts[0]} -> {counts[1]}, order parameter {orders[0]:.4f} -> {orders[1]:.4f}")
         return "\n".join(lines)
 

@@ -6,14 +6,10 @@ from sphereflow.meanfield.cluster_moments import GaussianCluster as GaussianClus
 from sphereflow.meanfield.compare import Comparison as Comparison
 from sphereflow.meanfield.compare import compare as compare
 from sphereflow.meanfield.density_flow import DensityFlow as DensityFlow
-from sphereflow.meanfield.distance import circle_wasserstein as circle_wasserstein
-from sphereflow.meanfield.distance import wasserstein_to_pair as wasserstein_to_pair
 from sphereflow.meanfield.eulerian import EulerianFlow as EulerianFlow
 from sphereflow.meanfield.eulerian import evolve_eulerian as evolve_eulerian
 from sphereflow.meanfield.initial import starting_law as starting_law
 from sphereflow.meanfield.initial import von_mises as von_mises
-from sphereflow.meanfield.rates import PowerLaw as PowerLaw
-from sphereflow.meanfield.rates import fit_power as fit_power
 from sphereflow.meanfield.stability import Spectrum as Spectrum
 from sphereflow.meanfield.stability import growth_rates as growth_rates
 from sphereflow.meanfield.stability import stability as stability

@@ -18,9 +18,9 @@ from scipy.interpolate import PchipInterpolator
 
 from sphereflow.dynamics import Dynamics
 from sphereflow.errors import one_of
-from sphereflow.meanfield.distance import circle_wasserstein
 from sphereflow.meanfield.initial import StartingLaw
 from sphereflow.meanfield.quantiles import LabelGrid, midpoints
+from sphereflow.observables.circle_distance import circle_wasserstein
 from sphereflow.sphere import from_angles
 
 if TYPE_CHECKING:

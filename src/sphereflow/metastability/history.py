@@ -21,6 +21,7 @@ import numpy as np
 import xarray as xr
 
 from sphereflow.errors import SphereflowError, writable_target
+from sphereflow.reading import file_bytes, plain_data
 from sphereflow.saving import write_bytes
 
 if TYPE_CHECKING:
@@ -185,6 +186,18 @@ class MergeHistory:
         write_bytes(target, dumps({"format": _FORMAT, **as_plain(self)}))
         return target
 
+    def record(self) -> dict[str, Any]:
+        """The mergers and what they were computed with, as plain data."""
+        return {
+            "n": self.n, "d": self.d, "beta": self.beta, "model": self.kind, "seconds": self.seconds,
+            "complete": self.outcome.complete, "status": self.outcome.value,
+            "mergers": [
+                {"log_time": m.log_time, "error": m.error, "sizes": [len(self.tree[m.left]), len(self.tree[m.right])],
+                 "energy_before": m.energy_before, "energy_after": m.energy_after}
+                for m in self.merges
+            ],
+        }  # fmt: skip
+
     def summary(self, rows: int = 12) -> str:
         """A few lines for the terminal: the last mergers are the slow ones."""
         lines = [
@@ -248,10 +261,9 @@ def dumps(plain: dict[str, Any]) -> bytes:
 
 def loads(path: str | Path, expected: str) -> dict[str, Any]:
     """Read JSON written by `dumps`, checking that it is what it should be."""
+    content = file_bytes(path)
     try:
-        plain = json.loads(Path(path).read_bytes())
-    except OSError as error:
-        raise SphereflowError(f"cannot read {path}: {error.strerror or error}.") from None
+        plain = plain_data(content)
     except ValueError:
         raise SphereflowError(f"cannot read {path}: it is not a JSON file, or it is cut off.") from None
     if not isinstance(plain, dict) or plain.get("format") != expected:

@@ -22,9 +22,9 @@ from scipy.special import ive
 
 from sphereflow.dynamics import SA
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.estimates import Estimate, mean
 from sphereflow.evolution import Status, evolve
 from sphereflow.modes.find import find_modes
-from sphereflow.modes.monte_carlo import Estimate
 from sphereflow.observables import cluster_count
 from sphereflow.sphere import from_angles, to_angles
 
@@ -60,10 +60,10 @@ class SideBySide:
     certain: bool
 
     def mean_modes(self, index: int) -> Estimate:
-        return Estimate.of(self.modes[index])
+        return mean(self.modes[index])
 
     def mean_clusters(self, index: int) -> Estimate:
-        return Estimate.of(self.clusters[index])
+        return mean(self.clusters[index])
 
 
 def modes_and_clusters(

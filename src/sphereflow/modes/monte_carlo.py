@@ -12,30 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from sphereflow.errors import real_number, whole_number
+from sphereflow.estimates import Estimate, mean
 from sphereflow.modes.find import Modes, Space, find_modes
 from sphereflow.modes.kac_rice import belt, edge
 
 Sampler = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 
 _BATCH = 1_000_000
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean and its standard error."""
-
-    mean: float
-    error: float
-
-    @staticmethod
-    def of(values: Float[np.ndarray, "r"] | Int[np.ndarray, "r"]) -> Estimate:
-        return Estimate(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))))
-
-    def __repr__(self) -> str:
-        return f"{self.mean:.4g} +- {self.error:.2g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +35,7 @@ class ModeSample:
     @property
     def everywhere(self) -> Estimate:
         """Modes on the whole line or circle."""
-        return Estimate.of(self.modes.counts)
+        return mean(self.modes.counts)
 
     @property
     def inside(self) -> Estimate:
@@ -64,15 +49,15 @@ class ModeSample:
         part = self.modes.within(-outer, outer) - (self.modes.within(-inner, inner) if inner > 0 else 0)
         total = self.modes.counts
         share = part.sum() / total.sum()
-        return Estimate(float(share), Estimate.of(part - share * total).error / float(total.mean()))
+        return Estimate(np.asarray(share), mean(part - share * total).error / total.mean())
 
     def between(self, low: float, high: float) -> Estimate:
         """Modes in [low, high]."""
-        return Estimate.of(self.modes.within(low, high))
+        return mean(self.modes.within(low, high))
 
     def __repr__(self) -> str:
         told = f"n={self.n}, beta={self.beta:g}, {self.modes.runs} runs, seed={self.seed}"
-        return f"ModeSample({told}: {self.everywhere!r} modes, {'' if self.modes.certain else 'not '}certain)"
+        return f"ModeSample({told}: {self.everywhere} modes, {'' if self.modes.certain else 'not '}certain)"
 
 
 def sample_modes(

@@ -4,11 +4,14 @@ from sphereflow.observables.attention import attention_matrix as attention_matri
 from sphereflow.observables.attention import followed as followed
 from sphereflow.observables.attention import leaders as leaders
 from sphereflow.observables.attention import numerical_rank as numerical_rank
+from sphereflow.observables.circle_distance import circle_wasserstein as circle_wasserstein
+from sphereflow.observables.circle_distance import wasserstein_to_pair as wasserstein_to_pair
 from sphereflow.observables.clusters import cluster_count as cluster_count
 from sphereflow.observables.clusters import cluster_labels as cluster_labels
 from sphereflow.observables.clusters import cluster_masses as cluster_masses
 from sphereflow.observables.clusters import rank_count as rank_count
 from sphereflow.observables.clusters import span_dimension as span_dimension
+from sphereflow.observables.discrepancy import energy_distance as energy_distance
 from sphereflow.observables.hull import hull_vertices as hull_vertices
 from sphereflow.observables.hull import hull_volume as hull_volume
 from sphereflow.observables.hull import in_open_hemisphere as in_open_hemisphere

@@ -17,4 +17,3 @@ from sphereflow.randomness.laws import weights as weights
 from sphereflow.randomness.network import RandomNetwork as RandomNetwork
 from sphereflow.randomness.network import prompts as prompts
 from sphereflow.randomness.network import run as run
-from sphereflow.randomness.statistics import Estimate as Estimate

@@ -18,13 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.errors import SphereflowError, enough_memory, real_number, whole_number
+from sphereflow.estimates import Estimate, mean
 from sphereflow.randomness.clock import Clock, clock
 from sphereflow.randomness.depth_observables import effective_rank, first_passage, pair_overlap
 from sphereflow.randomness.laws import weights
 from sphereflow.randomness.network import Notify, RandomNetwork, run
 from sphereflow.randomness.simplex import overlap_path, time_between
-from sphereflow.randomness.statistics import Estimate, mean
 from sphereflow.sphere import uniform
 
 LEVELS = (0.5, 0.9)
@@ -57,6 +57,8 @@ class Architecture:
         real_number("beta", self.beta, least=0)
         real_number("weight scale", self.weight_scale, least=0)
         real_number("value scale", self.value_scale, above=0)
+        real_number("step times value scale", self.step * self.value_scale, least=1e-100, most=1e100)
+        enough_memory(8 * self.n * (2 * self.d + 512), f"a network of n={self.n} tokens of dimension d={self.d}")
 
     @property
     def sharpness(self) -> float:

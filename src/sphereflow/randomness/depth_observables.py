@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow.errors import real_number
+from sphereflow.estimates import Estimate, mean
 from sphereflow.observables import gram
-from sphereflow.randomness.statistics import Estimate, mean
 from sphereflow.shapes import AnyArray
 
 

@@ -20,8 +20,8 @@ from jaxtyping import Array, Float
 
 from sphereflow.dynamics import Attention
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.estimates import Estimate
 from sphereflow.randomness.random_fields import RandomField, compiled
-from sphereflow.randomness.statistics import Estimate
 from sphereflow.shapes import AnyArray
 from sphereflow.sphere import exponential, normalise, project
 

@@ -30,11 +30,6 @@ def paper_record(result: PaperResult) -> dict[str, Any]:
     }
 
 
-def paper_line(result: PaperResult) -> str:
-    """One paper as one line of JSON."""
-    return json.dumps(paper_record(result), allow_nan=False)
-
-
 def report_text(report: Report) -> str:
     """The whole report as one indented JSON object."""
     record = {

@@ -6,7 +6,6 @@ from sphereflow.retrieval.circle import CausalCircle as CausalCircle
 from sphereflow.retrieval.circle import flow as flow
 from sphereflow.retrieval.decoder import decoder as decoder
 from sphereflow.retrieval.decoder import on_circle as on_circle
-from sphereflow.retrieval.influence import Estimate as Estimate
 from sphereflow.retrieval.influence import source_average as source_average
 from sphereflow.retrieval.influence import sphere_influence as sphere_influence
 from sphereflow.retrieval.influence import wave_influence as wave_influence

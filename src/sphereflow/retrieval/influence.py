@@ -13,13 +13,12 @@ zero without influence: what is left is the influence, and its noise is as small
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.estimates import Estimate, mean
 from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.retrieval.circle import CausalCircle, flow
 from sphereflow.retrieval.decoder import decoder
@@ -36,18 +35,6 @@ _COLUMNS = 256
 
 # Sequences asked for at a time; on the circle they are several such blocks, which different processor cores can share.
 _BATCH = 1024
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean with its standard error, over so many independent environments."""
-
-    mean: Float[np.ndarray, "m"]
-    error: Float[np.ndarray, "m"]
-    environments: int
-
-    def scaled(self, factor: float) -> Estimate:
-        return Estimate(factor * self.mean, abs(factor) * self.error, self.environments)
 
 
 def source_average(
@@ -75,6 +62,7 @@ def source_average(
     - `source`, `target`: positions, from zero; negative ones count from the end. Several targets make one more axis.
     """
     environments = whole_number("environments", environments, least=2)
+    seed = whole_number("seed", seed, least=0)
     copies = points(np.random.default_rng(seed), 1)[0].shape[1]
     batch = max(1, columns // copies)
     rng = np.random.default_rng(seed)
@@ -90,7 +78,7 @@ def source_average(
             finished = min(done + batch, environments)
             notify(finished / environments, f"{finished} of {environments} environments")
     found = np.concatenate(samples, axis=1)[:, :environments]
-    return Estimate(found.mean(axis=1), found.std(axis=1, ddof=1) / np.sqrt(environments), environments)
+    return mean(found.T)
 
 
 def wave_influence(

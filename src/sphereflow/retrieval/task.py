@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
+from sphereflow.estimates import Estimate
 from sphereflow.retrieval.circle import CausalCircle
 from sphereflow.retrieval.influence import (
     Draw,
-    Estimate,
     Notify,
     Points,
     circle_advance,
@@ -122,7 +122,7 @@ def measure_profile(
                 seed=seed + index, notify=told,
             )
         )  # fmt: skip
-    means, errors = np.array([e.mean for e in found]).T, np.array([e.error for e in found]).T
+    means, errors = np.array([e.value for e in found]).T, np.array([e.error for e in found]).T
     return MeasuredProfile(
         n, vocab, tuple(sources), means[0], errors[0], means[1], errors[1], environments, seed
     )  # fmt: skip

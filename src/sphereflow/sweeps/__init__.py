@@ -2,7 +2,6 @@
 
 from sphereflow.sweeps.boundary import Boundary as Boundary
 from sphereflow.sweeps.boundary import boundary as boundary
-from sphereflow.sweeps.boundary import fitted_exponent as fitted_exponent
 from sphereflow.sweeps.grid import Axis as Axis
 from sphereflow.sweeps.grid import Grid as Grid
 from sphereflow.sweeps.quantities import QUANTITIES as QUANTITIES

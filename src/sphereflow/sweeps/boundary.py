@@ -1,4 +1,4 @@
-r"""Where a variable crosses a level, and the exponent of a power law, both with error bars.
+r"""Where a variable crosses a level, with error bars.
 
 On a line of computed points the crossing is interpolated linearly between the two neighbours on either side of the
 level. Its error has two parts, added in squares: the spread over seeds (a bootstrap of the mean) and, because between
@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, real_number
-from sphereflow.sweeps.result import Sweep, values_of
+from sphereflow.sweeps.result import Sweep, fixed_at, values_of
 
 _RESAMPLES = 200
 
@@ -47,7 +47,7 @@ def boundary(
     if along not in table.dims:
         raise SphereflowError(f"along must be one of {', '.join(map(str, table.dims))}; got '{along}'.")
     for name, value in (at or {}).items():
-        table = table.sel({name: value}, method="nearest")
+        table = fixed_at(table, name, value)
     others = [str(name) for name in table.dims if name not in (along, "seed")]
     table = table.isel({name: -1 for name in others[1:]})
     axis = others[0] if others else "-"
@@ -60,27 +60,6 @@ def boundary(
     found = [_crossing(x, row, level, rng) for row in cube]
     values = np.asarray(table[axis].values) if others else np.zeros(1)
     return Boundary(axis, along, values, np.array([f[0] for f in found]), np.array([f[1] for f in found]), level)
-
-
-def fitted_exponent(
-    x: Float[np.ndarray, "m"], y: Float[np.ndarray, "m"], error: Float[np.ndarray, "m"] | None = None
-) -> tuple[float, float, float]:
-    r"""Slope $p$, its standard error, and the prefactor $c$ of $y=c\,x^p$, by least squares in logarithms.
-
-    With errors of $y$ the points are weighted and the standard error follows from them; without, from the residuals.
-    """
-    good = (x > 0) & (y > 0)
-    if good.sum() < 3:
-        raise SphereflowError(f"an exponent needs at least three points above zero; there are {int(good.sum())}.")
-    u, v = np.log(x[good]), np.log(y[good])
-    weight = np.ones_like(u) if error is None else (y[good] / error[good]) ** 2
-    centre = np.average(u, weights=weight)
-    spread = np.sum(weight * (u - centre) ** 2)
-    slope = float(np.sum(weight * (u - centre) * v) / spread)
-    level = float(np.average(v - slope * (u - centre), weights=weight))
-    left = v - level - slope * (u - centre)
-    noise = 1.0 if error is not None else float(np.sum(left**2) / (len(u) - 2))
-    return slope, float(np.sqrt(noise / spread)), float(np.exp(level - slope * centre))
 
 
 def _crossing(x: np.ndarray, row: np.ndarray, level: float, rng: np.random.Generator) -> tuple[float, float]:

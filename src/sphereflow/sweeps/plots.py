@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sphereflow.errors import SphereflowError
+from sphereflow.estimates import fit_power
 from sphereflow.pictures import PALETTE, blank, look
-from sphereflow.sweeps.boundary import fitted_exponent
-from sphereflow.sweeps.result import Sweep, seeds_averaged, values_of
+from sphereflow.sweeps.result import Sweep, fixed_at, seeds_averaged, values_of
 
 _SYMBOLS = {"beta": r"$\beta$", "alpha": r"$\alpha$", "t": "$t$", "n": "$n$", "d": "$d$", "temperature": "$T$"}
 _MOST_CURVES = 7
@@ -34,14 +34,11 @@ def plot(
     mean, error = seeds_averaged(values_of(sweep, variable))
     title = []
     for name, value in (at or {}).items():
-        if name not in mean.dims:
-            raise SphereflowError(
-                f"'{name}' is not an axis of this variable; its axes are {', '.join(map(str, mean.dims))}."
-            )
-        method = None if isinstance(value, str) else "nearest"
-        mean = mean.sel({name: value}, method=method)
-        error = None if error is None else error.sel({name: value}, method=method)
+        mean = fixed_at(mean, name, value)
+        error = None if error is None else fixed_at(error, name, value)
         title.append(f"{name} = {_told(mean[name].values)}")
+    if x is not None and x == y:
+        raise SphereflowError(f"x and y must be two axes; both are '{x}'.")
     for name, wanted in (("x", x), ("y", y)):
         if wanted is not None and wanted not in mean.dims:
             raise SphereflowError(f"{name} must be one of {', '.join(map(str, mean.dims))}; got '{wanted}'.")
@@ -90,7 +87,7 @@ def _curves(figure: Figure, mean: Any, error: Any, across: str, up: str | None, 
         values, label = curve.values, None if up is None else f"{_label(up)} = {_told(curve[up].values)}"
         known = np.isfinite(values)
         if fit:
-            slope, uncertainty, factor = fitted_exponent(x[known], values[known], None if band is None else band[known])
+            slope, uncertainty, factor = fit_power(x[known], values[known], None if band is None else band[known])
             label = f"{'' if label is None else label + ': '}slope {slope:.3g} ± {uncertainty:.1g}"
             axes.plot(x[known], factor * x[known] ** slope, color=colour, lw=1, ls="--")
         axes.plot(x[known], values[known], "o" if fit or words else "o-", color=colour, ms=3, label=label)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sphereflow.errors import SphereflowError
+from sphereflow.errors import SphereflowError, one_of, real_number
 from sphereflow.sweeps.store import header
 
 if TYPE_CHECKING:
@@ -77,6 +77,20 @@ def values_of(sweep: Sweep, variable: str | None) -> xr.DataArray:
     if variable not in names:
         raise SphereflowError(f"the sweep has no variable '{variable}'; it has {', '.join(names)}.")
     return sweep.dataset[variable]
+
+
+def fixed_at(values: xr.DataArray, name: str, value: Any) -> xr.DataArray:
+    """The values where an axis of numbers is nearest to `value`, or an axis of words is that word."""
+    if name not in values.dims:
+        raise SphereflowError(
+            f"'{name}' is not an axis of this variable; its axes are {', '.join(map(str, values.dims))}."
+        )
+    places = values[name].values
+    if not np.issubdtype(places.dtype, np.number):
+        word = one_of(f"the value of '{name}'", str(value), [str(place) for place in places])
+        return values.isel({name: [str(place) for place in places].index(word)})
+    number = real_number(f"the value of '{name}'", value)
+    return values.isel({name: int(np.abs(places - number).argmin())})
 
 
 def seeds_averaged(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray | None]:

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.reading import file_text
 from sphereflow.sweeps.grid import Axis, Grid
 from sphereflow.sweeps.refine import Refinement
 
@@ -83,11 +84,8 @@ def shipped() -> dict[str, str]:
 def read_specification(source: str | Path) -> Specification:
     """Read a file, or a shipped specification by its name."""
     path = Path(source)
-    if path.exists():
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SphereflowError(f"cannot read {source}: {getattr(error, 'strerror', None) or error}.") from None
+    if _exists(path):
+        text = file_text(path)
     elif str(source) in shipped():
         text = (resources.files(_SHIPPED) / f"{source}.toml").read_text()
     else:
@@ -98,6 +96,8 @@ def read_specification(source: str | Path) -> Specification:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SphereflowError(f"{source} is not a TOML file: {error}.") from None
+    except (RecursionError, ValueError):  # nested too deeply, or a number with thousands of digits
+        raise SphereflowError(f"{source} is not a TOML file that can be used.") from None
     return from_table(table, str(source))
 
 
@@ -135,6 +135,13 @@ def _values(name: str, given: Any) -> tuple[Any, ...]:
     last = real_number(f"to of axis '{name}'", given.get("to"), **floor)
     spaced = np.geomspace(first, last, count) if scale == "log" else np.linspace(first, last, count)
     return tuple(float(value) for value in spaced)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long for any file
+        return False
 
 
 def _brief(value: Any) -> str:

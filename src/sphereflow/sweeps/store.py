@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 import shutil
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ from sphereflow.sweeps.grid import Grid, Region
 from sphereflow.sweeps.specification import Specification, difference
 
 FORMAT = "sphereflow sweep, version 1"
+# A line of the journal: the number of a block and its checksum. What looks otherwise is not counted.
+_LINE = re.compile(r"^([0-9]{1,18}) ([0-9a-f]{8})\n", re.MULTILINE)
 
 
 class Store:
@@ -49,13 +52,20 @@ class Store:
                 raise SphereflowError(f"{folder} exists and is not a sweep: choose another name.")
             folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(journal_of(folder)):
-            with _spoken(folder):
-                if not _is_sweep(folder):
-                    _create(folder, specification)
-                _same(folder, specification)
-                _close_last_line(journal_of(folder))
-                store = cls(folder, specification.grid)
-            yield store
+            fresh = not _is_sweep(folder)
+            try:
+                with _spoken(folder):
+                    if fresh:
+                        _create(folder, specification)
+                    _same(folder, specification)
+                    _close_last_line(journal_of(folder))
+                    store = cls(folder, specification.grid)
+                yield store
+            except BaseException:
+                if fresh and not _entries(journal_of(folder)):  # nothing was computed that could be lost
+                    shutil.rmtree(folder, ignore_errors=True)
+                    journal_of(folder).unlink(missing_ok=True)
+                raise
 
     def declare(self, extra: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[str, ...]], chunks: tuple) -> None:
         """Make the arrays, once it is known what a cell returns: names, and the dimensions beside the axes."""
@@ -134,11 +144,14 @@ def _create(folder: Path, specification: Specification) -> None:
     }
     beginning = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(beginning, ignore_errors=True)
-    group = _group(beginning, mode="w", attributes=attributes)
-    for axis in specification.grid.axes:
-        _put(group, axis.name, axis.coordinate)
-    journal_of(folder).write_text("")
-    promote_folder(beginning, folder)
+    try:
+        group = _group(beginning, mode="w", attributes=attributes)
+        for axis in specification.grid.axes:
+            _put(group, axis.name, axis.coordinate)
+        journal_of(folder).write_text("")
+        promote_folder(beginning, folder)
+    finally:
+        shutil.rmtree(beginning, ignore_errors=True)
 
 
 def journal_of(folder: Path) -> Path:
@@ -178,21 +191,16 @@ def _same(folder: Path, specification: Specification) -> None:
 def _entries(path: Path) -> dict[int, int]:
     """Block numbers and checksums; a last line that was cut is not counted."""
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="ascii", errors="replace")
     except OSError:
         return {}
-    found = {}
-    for line in text.split("\n")[:-1]:
-        number, _, checksum = line.partition(" ")
-        if number.isdigit() and len(checksum) == 8:
-            found[int(number)] = int(checksum, 16)
-    return found
+    return {int(number): int(checksum, 16) for number, checksum in _LINE.findall(text)}
 
 
 def _close_last_line(path: Path) -> None:
     """A line that was cut must not swallow the next one."""
-    text = path.read_text()
-    if text and not text.endswith("\n"):
+    content = path.read_bytes() if path.exists() else b""
+    if content and not content.endswith(b"\n"):
         with open(path, "a") as journal:
             journal.write("\n")
 

@@ -71,13 +71,14 @@ def connected(workers: int | None, scheduler: str | None) -> Iterator[Any]:
         return
     assert workers is not None
     environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    with (
-        LocalCluster(
+    try:
+        local = LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0,
             env=environment, silence_logs=50,
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):  # fmt: skip
+        )  # fmt: skip
+    except (OSError, RuntimeError) as error:
+        raise SphereflowError(f"the {workers} worker processes could not be started: {error}") from None
+    with local as cluster, Client(cluster, set_as_default=False) as client:
         client.register_plugin(_confinement(workers))
         yield client
 

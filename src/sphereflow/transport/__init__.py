@@ -11,8 +11,8 @@ from sphereflow.transport.conditional import ConditionalSampler as ConditionalSa
 from sphereflow.transport.conditional import fit_conditional as fit_conditional
 from sphereflow.transport.diffeomorphism import MapFit as MapFit
 from sphereflow.transport.diffeomorphism import fit_map as fit_map
+from sphereflow.transport.entropy import Divergence as Divergence
 from sphereflow.transport.entropy import Divergences as Divergences
-from sphereflow.transport.entropy import Estimate as Estimate
 from sphereflow.transport.entropy import divergences as divergences
 from sphereflow.transport.entropy import obstructions as obstructions
 from sphereflow.transport.files import load as load

@@ -37,13 +37,3 @@ def checked_cloud(points: Any, name: str = "the cloud") -> Float[np.ndarray, "n 
             "no flow of a density reaches it in relative entropy; drop these directions or add noise."
         )
     return cloud
-
-
-def energy_distance(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "m d"], most: int = 3000) -> float:
-    """2 E|X - Y| - E|X - X'| - E|Y - Y'|, from at most `most` points of each cloud; zero only for equal laws."""
-    from scipy.spatial.distance import cdist, pdist
-
-    x, y = x[:most], y[:most]
-    # Pairs of a point with itself count as zeros: then the estimate is never negative.
-    within = [pdist(cloud).mean() * (1 - 1 / len(cloud)) if len(cloud) > 1 else 0.0 for cloud in (x, y)]
-    return float(2 * cdist(x, y).mean() - sum(within))

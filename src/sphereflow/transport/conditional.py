@@ -24,11 +24,12 @@ from scipy.spatial import cKDTree
 from scipy.special import ndtr, ndtri
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
+from sphereflow.observables import energy_distance
 from sphereflow.transport.affine import affine_schedule, shear, translation
-from sphereflow.transport.clouds import checked_cloud, energy_distance
-from sphereflow.transport.entropy import Estimate
+from sphereflow.transport.clouds import checked_cloud
+from sphereflow.transport.entropy import Divergence
 from sphereflow.transport.maurey import SAMPLINGS, VelocityFit, fit_velocities, playback
-from sphereflow.transport.schedule import Schedule
+from sphereflow.transport.schedule import MOST_PIECES, Schedule
 
 _FEWEST = 200
 _HELD_OUT = 5  # one pair in five is kept for judging
@@ -110,15 +111,15 @@ class ConditionalFit(ConditionalSampler):
     seed: int
 
     @cached_property
-    def log_loss(self) -> Estimate:
+    def log_loss(self) -> Divergence:
         values = -self.log_density(self.held_out[:, self.dx :], self.held_out[:, : self.dx])
-        return Estimate(float(values.mean()), float(values.std() / np.sqrt(len(values))))
+        return Divergence(float(values.mean()), float(values.std() / np.sqrt(len(values))))
 
     @cached_property
     def energy(self) -> float:
         x = self.held_out[:, : self.dx]
         z = np.random.default_rng(self.seed + 1).standard_normal((len(x), self.dy))
-        return energy_distance(np.column_stack([x, self.push(x, z)]), self.held_out)
+        return energy_distance(np.column_stack([x, self.push(x, z)]), self.held_out, unbiased=False, most=3000)
 
     @cached_property
     def rank_gap(self) -> float:
@@ -135,6 +136,14 @@ class ConditionalFit(ConditionalSampler):
     def rank_gap_by_chance(self) -> float:
         """What the gap stays below with 99 % if every rank is uniform: Kolmogorov's bound, for all tests together."""
         return float(np.sqrt(np.log(2 * 3 * self.dy / 0.01) / (2 * (len(self.held_out) // 3))))
+
+    def record(self) -> dict[str, Any]:
+        """The figures of merit on held-out pairs, as plain data."""
+        return {
+            "pieces": self.schedule.n_pieces, "log_loss": dataclasses.asdict(self.log_loss),
+            "gaussian_loss": self.gaussian_loss, "energy_distance": self.energy, "rank_gap": self.rank_gap,
+            "rank_gap_by_chance": self.rank_gap_by_chance,
+        }  # fmt: skip
 
     def __str__(self) -> str:
         return "\n".join([
@@ -177,7 +186,8 @@ def fit_conditional(
     one_of("sampling", sampling, SAMPLINGS)
     times = whole_number("times", times)
     others = 2 * (x.shape[1] + y.shape[1]) + 1  # neurons that make the coordinates and the constant
-    pieces = whole_number("pieces", pieces, least=times * (others + _FEWEST_NEURONS))
+    pieces = whole_number("pieces", pieces, least=times * (others + _FEWEST_NEURONS), most=MOST_PIECES)
+    whole_number("seed", seed, least=0)
     neurons = min(pieces // times - others, _MOST_NEURONS) if neurons is None else whole_number("neurons", neurons)
     order = np.random.default_rng(seed).permutation(len(x))
     held = np.arange(len(x)) % _HELD_OUT == 0

@@ -22,7 +22,7 @@ from sphereflow.transport.schedule import Schedule
 
 
 @dataclasses.dataclass(frozen=True)
-class Estimate:
+class Divergence:
     """A number with its standard error (0: quadrature); `reason` says why an infinite one is infinite."""
 
     value: float
@@ -40,9 +40,9 @@ class Divergences:
     `ratio` is the largest density ratio target/image that was met.
     """
 
-    forward: Estimate
-    reverse: Estimate
-    tv: Estimate
+    forward: Divergence
+    reverse: Divergence
+    tv: Divergence
     ratio: float
 
     @property
@@ -103,7 +103,9 @@ def divergences(schedule: Schedule, base: Law, target: Law, *, samples: int = 40
     forward_reason, reverse_reason = obstructions(base, target)
     if schedule.d == 1:
         exact = line_divergences(schedule, base, target)
-        found = Divergences(Estimate(exact.forward), Estimate(exact.reverse), Estimate(exact.tv), exact.ratio_forward)
+        found = Divergences(
+            Divergence(exact.forward), Divergence(exact.reverse), Divergence(exact.tv), exact.ratio_forward
+        )
     else:
         found = _sampled(schedule, base, target, whole_number("samples", samples, least=2), seed)
     return dataclasses.replace(
@@ -121,21 +123,21 @@ def _sampled(schedule: Schedule, base: Law, target: Law, samples: int, seed: int
     forward = target.log_density(wanted) - schedule.density(base).log_density(wanted)
     # Both sides estimate the same total variation, (1 - 1/ratio)_+ under the law in the numerator; they are averaged.
     halves = [_mean(-np.expm1(-np.maximum(part, 0.0))) for part in (reverse, forward)]
-    tv = Estimate((halves[0].value + halves[1].value) / 2, math.hypot(halves[0].error, halves[1].error) / 2)
+    tv = Divergence((halves[0].value + halves[1].value) / 2, math.hypot(halves[0].error, halves[1].error) / 2)
     ratio = float(np.exp(min(max(forward.max(), (-reverse).max()), 700.0)))
     return Divergences(_mean(forward), _mean(reverse), tv, ratio)
 
 
-def _mean(values: np.ndarray) -> Estimate:
+def _mean(values: np.ndarray) -> Divergence:
     if not np.isfinite(values).all():
-        return Estimate(math.inf)
-    return Estimate(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))))
+        return Divergence(math.inf)
+    return Divergence(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))))
 
 
-def _final(estimate: Estimate, reason: str, name: str) -> Estimate:
+def _final(estimate: Divergence, reason: str, name: str) -> Divergence:
     if reason:
-        return Estimate(math.inf, 0.0, reason)
+        return Divergence(math.inf, 0.0, reason)
     if not math.isfinite(estimate.value):
         reason = f"KL({name}) is infinite because some mass of the first law lies where the second one has none"
-        return Estimate(math.inf, 0.0, reason)
+        return Divergence(math.inf, 0.0, reason)
     return estimate

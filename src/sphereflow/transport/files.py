@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sphereflow.errors import SphereflowError, whole_number, writable_target
+from sphereflow.reading import file_bytes, packed_arrays, plain_data
 from sphereflow.saving import write_bytes
 from sphereflow.transport.schedule import KINDS, AbstractSchedule
 
@@ -45,12 +45,7 @@ def save(schedule: AbstractSchedule, path: str | Path) -> None:
 def load(path: str | Path) -> AbstractSchedule:
     """The schedule stored at `path`."""
     source = check_suffix(path)
-    try:
-        content = source.read_bytes()
-    except FileNotFoundError:
-        raise SphereflowError(f"there is no file {source}.") from None
-    except OSError as error:
-        raise SphereflowError(f"cannot read {source}: {error.strerror or error}.") from None
+    content = file_bytes(source)
     try:
         head, arrays = _read_npz(content) if source.suffix == ".npz" else _read_json(content)
         kind, d = KINDS[head["space"]], whole_number("d", head["d"])
@@ -59,19 +54,18 @@ def load(path: str | Path) -> AbstractSchedule:
             raise ValueError
     except SphereflowError as error:
         raise SphereflowError(f"cannot use {source}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, EOFError, OSError, zipfile.BadZipFile):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise SphereflowError(f"cannot read {source}: it is damaged, or not a schedule saved by sphereflow.") from None
     return schedule
 
 
 def _read_npz(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    return json.loads(str(arrays.pop("head"))), arrays
+    arrays = packed_arrays(content)
+    return plain_data(str(arrays.pop("head"))), arrays
 
 
 def _read_json(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    head = json.loads(content)
+    head = plain_data(content)
     pieces = head.pop("pieces")
     names = list(pieces[0]) if pieces else ["dt"]
     if any(set(piece) != set(names) for piece in pieces):

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
-from sphereflow.transport.clouds import checked_cloud, energy_distance
-from sphereflow.transport.entropy import Divergences, Estimate, divergences
+from sphereflow.observables import energy_distance
+from sphereflow.transport.clouds import checked_cloud
+from sphereflow.transport.entropy import Divergence, Divergences, divergences
 from sphereflow.transport.gaussianise import gaussianise
 from sphereflow.transport.grid import Grid, grid_schedule
 from sphereflow.transport.laws import Law, Mixture
 from sphereflow.transport.monotone import Rearrangement, piecewise_linear
-from sphereflow.transport.schedule import Schedule
+from sphereflow.transport.schedule import MOST_PIECES, Schedule
 from sphereflow.transport.training import train_schedule
 
 METHODS = ("construct", "train")
@@ -37,8 +38,17 @@ class Fit:
     route: str
     bound: str
     divergences: Divergences | None
-    cross_entropy: Estimate | None
+    cross_entropy: Divergence | None
     energy: float
+
+    def record(self) -> dict[str, Any]:
+        """The figures of merit, as plain data; an error of 0 means quadrature."""
+        known = dataclasses.asdict(self.divergences) if self.divergences else {}
+        return known | {
+            "method": self.method, "route": self.route, "bound": self.bound, "pieces": self.schedule.n_pieces,
+            "switches": self.schedule.n_switches, "energy_distance": self.energy,
+            "cross_entropy": dataclasses.asdict(self.cross_entropy) if self.cross_entropy else None,
+        }  # fmt: skip
 
     def __str__(self) -> str:
         lines = [f"{self.route}: {self.schedule.n_pieces} pieces, {self.schedule.n_switches} switches"]
@@ -53,7 +63,8 @@ class Fit:
 def fit(source: Any, target: Any, pieces: int, method: str = "construct", *, seed: int = 0, steps: int = 1500) -> Fit:
     """A schedule of at most `pieces` pieces that carries `source` to `target`; each is a law or an array of points."""
     one_of("method", method, METHODS)
-    pieces = whole_number("pieces", pieces, least=3)
+    pieces = whole_number("pieces", pieces, least=3, most=MOST_PIECES)
+    whole_number("seed", seed, least=0)
     start, start_held = _sides(source, "source")
     goal, goal_held = _sides(target, "target")
     d = goal_held.shape[1]
@@ -76,7 +87,7 @@ def fit(source: Any, target: Any, pieces: int, method: str = "construct", *, see
         bound,
         divergences(schedule, start, goal, seed=seed + 1) if both else None,
         _cross_entropy(schedule, start, goal_held) if isinstance(start, Law) and not both else None,
-        energy_distance(np.asarray(schedule.apply(start_held)), goal_held),
+        energy_distance(np.asarray(schedule.apply(start_held)), goal_held, unbiased=False, most=3000),
     )
 
 
@@ -172,6 +183,6 @@ def _better(
     return second if costs[1] < costs[0] else first
 
 
-def _cross_entropy(schedule: Schedule, start: Law, held: np.ndarray) -> Estimate:
+def _cross_entropy(schedule: Schedule, start: Law, held: np.ndarray) -> Divergence:
     cost = -np.asarray(schedule.density(start).log_density(held))
-    return Estimate(float(cost.mean()), float(cost.std() / math.sqrt(len(cost))))
+    return Divergence(float(cost.mean()), float(cost.std() / math.sqrt(len(cost))))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sphereflow.errors import SphereflowError
+from sphereflow.reading import file_array, file_text
 from sphereflow.transport.clouds import checked_cloud
 from sphereflow.transport.laws import Histogram, Law, Mixture, StudentT, gaussian
 
@@ -60,17 +61,19 @@ def read(source: str, target: str) -> tuple[Law | np.ndarray, Law | np.ndarray]:
 def read_points(path: str | Path) -> np.ndarray:
     """The points of a .npy file, or of a text file with one point per line."""
     place = Path(path)
+    wanted = "it is neither an array saved by numpy.save nor lines of numbers with commas"
     try:
         if place.suffix == ".npy":
-            points = np.load(place, allow_pickle=False)
+            points = file_array(place)
         else:
-            points = np.loadtxt(place, delimiter=",", ndmin=2)
-    except FileNotFoundError:
-        raise SphereflowError(f"there is no file {place}, and no law of that name.") from None
-    except (OSError, ValueError, EOFError, UnicodeDecodeError):
-        raise SphereflowError(
-            f"cannot read {place}: it is neither an array saved by numpy.save nor lines of numbers with commas."
-        ) from None
+            lines = file_text(place).splitlines()
+            points = np.loadtxt(lines, delimiter=",", ndmin=2) if lines else np.empty((0, 1))
+    except SphereflowError:
+        raise
+    except ValueError:
+        raise SphereflowError(f"cannot read {place}: {wanted}.") from None
+    if points.dtype.kind not in "biuf":
+        raise SphereflowError(f"cannot read {place}: {wanted}.")
     return points
 
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # Beyond this the factor e^(lambda tau) of a piece leaves the floating-point numbers.
 _LARGEST_STRETCH = 700.0
+# No construction asks for more; a million pieces are a file of a hundred megabytes.
+MOST_PIECES = 10**7
 
 KINDS: dict[str, type[AbstractSchedule]] = {}
 

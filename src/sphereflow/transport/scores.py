@@ -16,10 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
-from scipy.optimize import linear_sum_assignment
 
 from sphereflow.errors import whole_number
+from sphereflow.observables import wasserstein
 from sphereflow.transport.entropy import Divergences, divergences
 from sphereflow.transport.laws import Law
 from sphereflow.transport.schedule import Schedule
@@ -69,18 +68,12 @@ def score_card(
     )
 
 
-def conditional_w2(first: Float[np.ndarray, "m k"], second: Float[np.ndarray, "m k"]) -> float:
-    """W2 between two clouds of as many points: sorted on the line, by assignment beyond."""
-    if first.shape[1] == 1:
-        return float(np.sqrt(np.mean((np.sort(first[:, 0]) - np.sort(second[:, 0])) ** 2)))
-    cost = ((first[:, None] - second[None]) ** 2).sum(axis=-1)
-    return float(np.sqrt(cost[linear_sum_assignment(cost)].mean()))
-
-
 def _conditional(schedule: Schedule, phi: SmoothMap, x: np.ndarray, dx: int, seed: int) -> float:
     """Both maps are fed the same (x0, z) at 32 places x0: what the last blocks look like there."""
     places, count = x[:32, :dx], 500
     z = np.random.default_rng(seed + 2).standard_normal((count, x.shape[1] - dx))
     fed = np.concatenate([np.column_stack([np.broadcast_to(p, (count, dx)), z]) for p in places])
     made, wanted = (np.asarray(m)[:, dx:].reshape(len(places), count, -1) for m in (schedule.apply(fed), phi(fed)))
-    return float(np.sqrt(np.mean([conditional_w2(a, b) ** 2 for a, b in zip(made, wanted, strict=True)])))
+    return float(
+        np.sqrt(np.mean([wasserstein(a, b, metric="euclidean") ** 2 for a, b in zip(made, wanted, strict=True)]))
+    )

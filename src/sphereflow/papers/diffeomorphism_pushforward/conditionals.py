@@ -14,13 +14,13 @@ from scipy.special import ndtri
 from scipy.stats import chi2, norm
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
+from sphereflow.observables import wasserstein
 from sphereflow.papers.diffeomorphism_pushforward import PAPER, banana
 from sphereflow.transport.affine import rotation
 from sphereflow.transport.conditional import ConditionalFit, ConditionalSampler, fit_conditional
 from sphereflow.transport.gaussianise import gaussianise
 from sphereflow.transport.laws import gaussian
 from sphereflow.transport.schedule import Schedule
-from sphereflow.transport.scores import conditional_w2
 
 PLACES = (-1.0, 0.0, 1.5)
 QUANTILES = ndtri((np.arange(2000) + 0.5) / 2000)
@@ -78,7 +78,7 @@ def conditional_guarantee(run: Run) -> Measurement:
     distances, errors = [], []
     for schedule in made.values():
         image = np.asarray(schedule.apply(fed))
-        squares = [conditional_w2(a[:, 1:], b[:, 1:]) ** 2 for a, b in zip(image, wanted, strict=True)]
+        squares = [wasserstein(a[:, 1:], b[:, 1:], metric="euclidean") ** 2 for a, b in zip(image, wanted, strict=True)]
         distances.append(math.sqrt(np.mean(squares)))
         errors.append(math.sqrt(((image - wanted) ** 2).sum(axis=-1).mean()))
     return at_most(

@@ -3,6 +3,7 @@ r"""Training by drifting: the swiss roll, a loss that says little, and what fric
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,69 +13,75 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from sphereflow.claims import Measurement, Run, agreement, at_least, at_most
 from sphereflow.drifting import Friction, TwoSidedField
 from sphereflow.drifting.generators import Generator
-from sphereflow.drifting.metrics import energy_distance
-from sphereflow.drifting.samplers import law
+from sphereflow.drifting.metrics import energy_distance, gaussian_like, sampling_floor
+from sphereflow.drifting.samplers import from_rows, law
 from sphereflow.drifting.training import OPTIMISERS, Recipe, beginning, drift_loss, train
 from sphereflow.papers.drifting_with_friction import PAPER
 
-NOISE, WIDTH, FRESH = 32, 0.05, 2000
+NOISE, WIDTH, FRESH, TABLE = 32, 0.05, 2000, 100_000
+RATE = 8e-3  # falling to zero along a line: with the published constant 1e-3 the roll is not reached at batch 512
 
 
 def noise(key: PRNGKeyArray, n: int) -> Float[Array, "n k"]:
     return jax.random.normal(key, (n, NOISE), dtype=jnp.float32)
 
 
+class Toy(NamedTuple):
+    """The untrained and the trained generator, energy distances to fresh data along the way, and two samples."""
+
+    before: Generator
+    after: Generator
+    told: dict[int, float]
+    fresh: Float[np.ndarray, "n 2"]
+    again: Float[np.ndarray, "n 2"]
+
+
 @cache
-def toy(name: str, steps: int, batch: int, seed: int) -> tuple[Generator, Generator, tuple[tuple[int, float], ...]]:
-    """The untrained and the trained generator, and energy distances to fresh data along the way."""
-    recipe = Recipe(steps=steps, batch=batch, decay=0.99, seed=seed)
+def toy(name: str, steps: int, batch: int, seed: int) -> Toy:
+    """Learn a law of the plane from a table of its samples; nothing it is compared with is in the table."""
+    drawn = np.asarray(law(name)(jax.random.key(seed + 3), 2 * FRESH + TABLE), float)
+    fresh, again, table = drawn[:FRESH], drawn[FRESH : 2 * FRESH], drawn[2 * FRESH :]
+    recipe = Recipe(steps=steps, batch=batch, rate=RATE, schedule="linear", decay=0.99, seed=seed)
     model = Generator(NOISE, 2, key=jax.random.key(seed + 1))
-    begin = beginning(model, recipe)
+
+    def measure(generator: Generator) -> dict[str, float]:
+        return {"energy": energy_distance(samples(generator, FRESH, seed), fresh)}
+
     state, history = train(
-        begin, recipe, TwoSidedField(WIDTH), noise, law(name), every=min(100, steps), progress=False,
-        measure=lambda generator: {"energy": from_fresh(generator, name, seed)},
+        beginning(model, recipe), recipe, TwoSidedField(WIDTH), noise, from_rows(table.astype(np.float32)),
+        every=steps // 4, progress=False, measure=measure,
     )  # fmt: skip
-    return (
-        model,
-        state.average,
-        ((0, from_fresh(model, name, seed)), *((int(m["step"]), m["energy"]) for m in history.measured)),
-    )
+    told = {0: measure(model)["energy"], **{int(m["step"]): m["energy"] for m in history.measured}}
+    return Toy(model, state.average, told, fresh, again)
 
 
 def samples(generator: Generator, n: int, seed: int) -> Float[np.ndarray, "n D"]:
     return np.asarray(generator(noise(jax.random.key(seed + 2), n)), float)
 
 
-def from_fresh(generator: Generator, name: str, seed: int) -> float:
-    fresh = np.asarray(law(name)(jax.random.key(seed + 3), FRESH), float)
-    return energy_distance(samples(generator, FRESH, seed), fresh)
-
-
 def sizes(run: Run) -> tuple[int, int]:
-    return (200, 256) if run.quick else (2000, 512)
+    return (400, 256) if run.quick else (2000, 512)
 
 
 @PAPER.claim(
     "swiss-roll",
-    statement="A generator that maps noise in one pass approaches the swiss roll: the unbiased energy distance to "
-    "fresh data falls from 0.3 to below 0.01 within 500 steps (here 200), and to below 0.002 in 2000.",
+    statement="A generator that maps noise in one pass learns the swiss roll: the unbiased energy distance to fresh "
+    "data falls from 0.3 to below 0.01 within 500 steps, and to below 0.002 in 2000 (below a Gaussian in 400).",
     source="Toy experiment of the base paper",
     formula=r"\mathcal{E}=2E|X-Y|-E|X-X'|-E|Y-Y'|",
-    falsifier="mode dropping: a generator that leaves out a part of the roll",
+    falsifier="mode dropping: a generator that leaves out a part of the roll, or one that fits its moments only",
 )
 def swiss_roll(run: Run) -> Measurement:
     steps, batch = sizes(run)
-    _, _, told = toy("swiss-roll", steps, batch, run.seed)
-    energies = dict(told)
-    data = [np.asarray(law("swiss-roll")(jax.random.key(run.seed + k), FRESH), float) for k in (3, 6)]
-    blob = np.random.default_rng(run.seed).multivariate_normal(data[1].mean(0), np.cov(data[1].T), size=FRESH)
-    bound, value = ([0.01], [energies[200]]) if run.quick else ([0.01, 0.002], [energies[500], energies[2000]])
+    seen = toy("swiss-roll", steps, batch, run.seed)
+    floor, blob = sampling_floor(seen.fresh, seen.again), energy_distance(gaussian_like(seen.again, FRESH), seen.fresh)
     return at_most(
-        bound, value, because="reference run at batch 512: 0.0039 after 500 steps, 0.00015 after 2000",
-        labels=("energy distance after 200 steps",) if run.quick else ("after 500 steps", "after 2000 steps"),
-        note=f"A Gaussian with the moments of the roll is at {energy_distance(blob, data[0]):.4f}: "
-        "a distance above that says nothing about the shape.",
-        parameters={"steps": steps, "batch": batch},
+        [0.01, blob] if run.quick else [0.01, 0.002], [seen.told[steps // 4], seen.told[steps]],
+        because="reference run at batch 512: 0.0039 after 500 steps, 0.00015 after 2000",
+        labels=tuple(f"energy distance after {n} steps" for n in (steps // 4, steps)),
+        note=f"A Gaussian with the moments of the roll is at {blob:.4f}: a distance above that says nothing about the "
+        f"shape. Two samples of the roll differ by 0 ± {floor:.5f}.",
+        parameters={"steps": steps, "batch": batch, "rate": RATE},
     )  # fmt: skip
 
 
@@ -87,17 +94,18 @@ def swiss_roll(run: Run) -> Measurement:
 )
 def loss_says_little(run: Run) -> Measurement:
     steps, batch = sizes(run)
-    before, after, told = toy("swiss-roll", steps, batch, run.seed)
-    data = jnp.asarray(law("swiss-roll")(jax.random.key(run.seed + 5), batch), jnp.float32)
+    seen = toy("swiss-roll", steps, batch, run.seed)
+    data = jnp.asarray(seen.fresh[:batch], jnp.float32)
     losses = [
         float(drift_loss(TwoSidedField(WIDTH), data, g(noise(jax.random.key(run.seed + 4), batch)))[0])
-        for g in (before, after)
+        for g in (seen.before, seen.after)
     ]
-    distances = [told[0][1], told[-1][1]]
+    distances = [seen.told[0], seen.told[steps]]
+    floor = sampling_floor(seen.fresh, seen.again)
     return at_least(
-        [2.0, 20.0], [losses[1] / losses[0], distances[0] / distances[1]],
+        [2.0, 20.0], [losses[1] / losses[0], distances[0] / max(distances[1], floor)],
         because="reference run: the loss grows from 9e-6 to 7e-5 while the energy distance falls from 0.3 to 0.0002",
-        labels=("loss after over before", "distance before over after"),
+        labels=("loss after over before", "distance before over after, or over what chance makes of equal laws"),
         note=f"Loss {losses[0]:.2g} before and {losses[1]:.2g} after; energy distance {distances[0]:.3g} and "
         f"{distances[1]:.3g}.",
         parameters={"steps": steps, "batch": batch},

@@ -91,7 +91,7 @@ def numbers(run: Run) -> Figure:
                 betas, [expected_modes(n, b) for b in betas], color=colour, label=f"$n=10^{round(np.log10(n))}$"
             )
             axes.loglog(betas, [gaussian_modes(n, b) for b in betas], "--", color=colour, lw=1)
-            found = [(s.beta, s.everywhere.mean) for row, s in table.rows(run) if row[0] == n]
+            found = [(s.beta, float(s.everywhere.value)) for row, s in table.rows(run) if row[0] == n]
             if found:
                 axes.plot(*np.transpose(found), "o", color=colour)
         axes.set(xlabel=r"$\beta$", ylabel="modes", ylim=(0.8, None))
@@ -178,7 +178,7 @@ def side_by_side(run: Run) -> Figure:
         place = np.array(clusters.BETAS)
         styles = (("modes at $t=0$", start, "s", 0.97), ("clusters at $t=10$", formed, "o", 1.03))
         for colour, (label, found, marker, shift) in zip(PALETTE, styles, strict=False):
-            means, errors = [e.mean for e in found], [e.error for e in found]
+            means, errors = [e.value for e in found], [e.error for e in found]
             right.errorbar(place * shift, means, errors, fmt=marker, color=colour, label=label, capsize=2)
         right.set(xlabel=r"$\beta$", ylabel="number")
         right.set_yticks([5, 10, 15], labels=["5", "10", "15"])

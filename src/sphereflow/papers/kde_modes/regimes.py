@@ -34,7 +34,7 @@ def saturated_interval(run: Run) -> Measurement:
     reference = [value for *_, value in cases]
     limit = [saturated_rate(beta) for _, beta, _, _ in cases]
     return agreement(
-        [*reference, *reference, *limit], [*(e.mean / 2 for e in found), *formula, *formula],
+        [*reference, *reference, *limit], [*(float(e.value) / 2 for e in found), *formula, *formula],
         absolute=[*(0.03 * np.array(reference)), *[0.006] * len(cases), *(0.015 * np.array(limit))],
         because="3 % for Monte Carlo (standard error below 1 %), two decimals of the reference, 1.5 % to the limit",
         labels=tuple(f"{what}, n={n}" for what in ("Monte Carlo", "formula", "formula and limit") for n, *_ in cases),
@@ -59,7 +59,7 @@ def slope_suppression(run: Run) -> Measurement:
 
     printed = quad(script, -1, 1, points=[-0.01, 0.01], limit=200)[0]
     return agreement(
-        predicted, found.mean, absolute=3 * found.error + 0.025 * predicted, printed=printed,
+        predicted, found.value, absolute=3 * found.error + 0.025 * predicted, printed=printed,
         because="three standard errors, and 2.5 % for the Gaussian formula",
         note=f"{found!r} modes in [-1, 1]; exponent with n: {predicted:.3f}, with n^2: {printed:.3f}",
         parameters={"n": n, "beta": beta},

@@ -44,7 +44,7 @@ def two_random_samples(run: Run) -> Measurement:
     draws = 20_000 if run.quick else 100_000
     found = [sample_modes(2, b, draws, seed=run.seed + 11).everywhere for b in betas]
     return agreement(
-        1 + erfc(np.array(betas) ** -0.5), [e.mean for e in found], absolute=[4 * e.error for e in found],
+        1 + erfc(np.array(betas) ** -0.5), [e.value for e in found], absolute=[4 * e.error for e in found],
         because=f"four standard errors of {draws} draws", labels=tuple(f"beta={b:g}" for b in betas),
     )  # fmt: skip
 

@@ -99,7 +99,7 @@ def kac_rice(run: Run) -> Measurement:
     predicted = np.array([gaussian_modes(row[0], row[1]) for row, _ in chosen])
     found = [sample.inside for _, sample in chosen]
     return agreement(
-        predicted, [e.mean for e in found], absolute=[3 * e.error for e in found] + 0.025 * predicted,
+        predicted, [e.value for e in found], absolute=[3 * e.error for e in found] + 0.025 * predicted,
         because="three standard errors, and 2.5 % since the law is not Gaussian near T0",
         labels=_labels([row for row, _ in chosen]), parameters={"runs": [s.modes.runs for _, s in chosen]},
     )  # fmt: skip
@@ -120,7 +120,7 @@ def uniform_predictor(run: Run) -> Measurement:
     predicted = np.concatenate([line, inside])
     names = _labels([row for row, _ in chosen])
     return agreement(
-        [*predicted, 0], [*(e.mean for e in found), sum(s.modes.undecided for _, s in chosen)],
+        [*predicted, 0], [*(float(e.value) for e in found), sum(s.modes.undecided for _, s in chosen)],
         absolute=[*([3 * e.error for e in found] + 0.02 * predicted), 0],
         because="three standard errors, and 2 % for the predictor",
         labels=(*names, *(f"{name}, in [-T0, T0]" for name in names), "counts not certain"),
@@ -140,7 +140,7 @@ def monte_carlo_table(run: Run) -> Measurement:
     reference = [(row[4], row[5]) for row, _ in chosen] + [(row[6], row[7]) for row, _ in chosen]
     names = _labels([row for row, _ in chosen])
     return agreement(
-        [v for v, _ in reference], [e.mean for e in found],
+        [v for v, _ in reference], [e.value for e in found],
         absolute=[4 * np.hypot(e.error, r) for e, (_, r) in zip(found, reference, strict=True)],
         because="four combined standard errors", labels=(*names, *(f"{name}, in [-T0, T0]" for name in names)),
     )  # fmt: skip
@@ -180,7 +180,7 @@ def belts(run: Run) -> Measurement:
                    (ROWS[6], sampled(10000, 1000.0, 100, run.seed + 1))]  # fmt: skip
     else:
         samples = rows(run)
-    shares = [s.belt_fraction.mean for _, s in samples]
+    shares = [float(s.belt_fraction.value) for _, s in samples]
     theory = [belt_fraction(row[0], row[1]) for row, _ in samples]
     sizes = (1e3, 1e4, 1e5, 1e6)
     growth = [belt_fraction(n, n**a) for a in (0.5, 0.75) for n in sizes]

@@ -101,7 +101,7 @@ def particles(run: Run) -> Figure:
         named: set[int] = set()
         for n, k, environments in cases:
             estimate = measured(n, k, 1.0, 1.0, environments, run.seed)
-            for i, (value, error) in enumerate(zip(estimate.mean, estimate.error, strict=True)):
+            for i, (value, error) in enumerate(zip(estimate.value, estimate.error, strict=True)):
                 axes.errorbar(
                     (k - 0.5) / n, value, 3 * error, fmt="o" if n == 64 else "s", ms=3.5, capsize=2, lw=1,
                     color=PALETTE[i], mfc="white" if n == 64 else PALETTE[i],

@@ -13,12 +13,12 @@ from functools import cache
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
+from sphereflow.estimates import Estimate
 from sphereflow.papers.lost_in_the_middle import PAPER
 from sphereflow.papers.lost_in_the_middle.volterra import MODES
 from sphereflow.retrieval.bessel import growth_rates, sphere_growth_rates
 from sphereflow.retrieval.circle import CausalCircle, flow
 from sphereflow.retrieval.influence import (
-    Estimate,
     circle_advance,
     equidistant,
     source_average,
@@ -63,7 +63,7 @@ def _compare(run: Run, cases: list[tuple[int, int, int]], beta: float, t: float)
     for i, (n, k, environments) in enumerate(cases):
         estimate = measured(n, k, beta, t, environments, run.seed)
         predicted.append(closed(n, k, beta, t))
-        found.append(estimate.mean)
+        found.append(estimate.value)
         tolerance.append(3 * estimate.error + band(n, k))
         labels += [f"N={n} k={k} n={m}" for m in WAVES]
         notes.append(f"N={n} k={k}: " + ", ".join(f"{v:.4f}±{e:.4f}" for v, e in zip(*_both(estimate), strict=True)))
@@ -75,7 +75,7 @@ def _compare(run: Run, cases: list[tuple[int, int, int]], beta: float, t: float)
 
 
 def _both(estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
-    return estimate.mean, estimate.error
+    return estimate.value, estimate.error
 
 
 @PAPER.claim(
@@ -119,7 +119,7 @@ def bias(run: Run) -> Measurement:
     for n in sizes:
         source = round(0.297 * n)
         estimate = measured(n, source, 1.0, 1.0, environments, run.seed)
-        scaled.append(n * (estimate.mean - closed(n, source, 1.0, 1.0))[1])
+        scaled.append(n * (estimate.value - closed(n, source, 1.0, 1.0))[1])
         error.append(n * estimate.error[1])
     return agreement(
         [scaled[0]] * (len(sizes) - 1), scaled[1:],
@@ -149,7 +149,7 @@ def two_kinds_simulated(run: Run) -> Measurement:
         target=(n - 1, k - 1), environments=environments, seed=run.seed, notify=run.notify,
     ).scaled(n)  # fmt: skip
     return agreement(
-        [0.725, 1.224], estimate.mean, absolute=3 * np.hypot(estimate.error, [0.018, 0.026]),
+        [0.725, 1.224], estimate.value, absolute=3 * np.hypot(estimate.error, [0.018, 0.026]),
         because="three standard errors of the difference of two simulations",
         labels=("two times", "equal times"),
         note=f"standard errors {estimate.error[0]:.4f} and {estimate.error[1]:.4f}; predicted by other simulations, "
@@ -192,6 +192,6 @@ def sphere(run: Run) -> Measurement:
     )
     exact = two_time_influence(sphere_growth_rates(1.0, 3, 2), 1.0, 1.0, (k - 0.5) / n, 1.0)
     return at_most(
-        3 * estimate.error + band(n, k), np.abs(estimate.mean - exact), because=_BAND, labels=("degree 1", "degree 2"),
+        3 * estimate.error + band(n, k), np.abs(estimate.value - exact), because=_BAND, labels=("degree 1", "degree 2"),
         note=", ".join(f"{v:.3f}±{e:.3f} (closed {g:.3f})" for v, e, g in zip(*_both(estimate), exact, strict=True)),
     )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sphereflow.claims import Run
-from sphereflow.meanfield.rates import fit_power
+from sphereflow.estimates import fit_power
 from sphereflow.papers.low_temperature_concentration import PAPER, phases, rates
 from sphereflow.papers.low_temperature_concentration.particles import (
     FRAMES,

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.claims import Measurement, Run, agreement, at_least, at_most
+from sphereflow.estimates import fit_power, local_slopes
 from sphereflow.meanfield.cluster_moments import GaussianCluster
-from sphereflow.meanfield.distance import wasserstein_to_pair
-from sphereflow.meanfield.rates import fit_power, local_slopes
+from sphereflow.observables.circle_distance import wasserstein_to_pair
 from sphereflow.papers.low_temperature_concentration import PAPER
 from sphereflow.papers.low_temperature_concentration.particles import (
     FRAMES,

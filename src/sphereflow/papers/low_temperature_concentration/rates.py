@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
-from sphereflow.meanfield.rates import fit_power, local_slopes
+from sphereflow.estimates import fit_power, local_slopes
 from sphereflow.meanfield.zero_temperature import uniform_square_distance
 from sphereflow.papers.low_temperature_concentration import PAPER
 from sphereflow.papers.low_temperature_concentration.particles import (

@@ -14,13 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_least
+from sphereflow.estimates import Estimate, extrapolate, mean
 from sphereflow.papers.random_transformers_homogenization import PAPER
 from sphereflow.randomness.depth_observables import pair_overlap
 from sphereflow.randomness.gram_chain import run_gram
 from sphereflow.randomness.laws import weights
 from sphereflow.randomness.network import RandomNetwork
 from sphereflow.randomness.simplex import logistic, mean_overlap, overlap_path
-from sphereflow.randomness.statistics import Estimate, extrapolate, mean
 
 N, START = 8, 0.1
 TIMES = (2.0, 4.0)

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.estimates import Estimate, growth_rate
 from sphereflow.papers.random_transformers_homogenization import PAPER
 from sphereflow.randomness.clock import layer_time
 from sphereflow.randomness.depth_observables import mean_log_gap
@@ -18,7 +19,6 @@ from sphereflow.randomness.gram_chain import run_gram
 from sphereflow.randomness.laws import weights
 from sphereflow.randomness.network import RandomNetwork
 from sphereflow.randomness.pair_equation import pair_bracket, pair_drift, pair_expectation
-from sphereflow.randomness.statistics import Estimate, growth_rate
 
 DISTANCE = 1e-3
 _log_gap = jax.jit(mean_log_gap)

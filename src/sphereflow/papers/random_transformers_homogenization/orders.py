@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.estimates import Estimate, mean, order
 from sphereflow.papers.random_transformers_homogenization import PAPER
 from sphereflow.randomness.clock import one_step_factor
 from sphereflow.randomness.common_noise import CommonNoise, coupled_ends
 from sphereflow.randomness.mean_field import MeanField, Modified
 from sphereflow.randomness.pair_equation import network_expectation, pair_expectation
-from sphereflow.randomness.statistics import Estimate, mean, order
 from sphereflow.sphere import normalise
 
 D, N, HEADS, SUBSTEPS = 3, 4, 4, 4

@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
+from sphereflow.estimates import fraction, mean, order
 from sphereflow.papers.random_transformers_homogenization import PAPER
 from sphereflow.randomness.circle_density import advance_density
 from sphereflow.randomness.laws import matrices, weights
 from sphereflow.randomness.network import RandomNetwork, advance, prompts, realisation_keys, run
-from sphereflow.randomness.statistics import fraction, mean, order
 
 D, LENGTH = 6, 3
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.estimates import Estimate, extrapolate, fraction, growth_rate, mean
 from sphereflow.papers.random_transformers_homogenization import PAPER
 from sphereflow.randomness.clock import layer_time
 from sphereflow.randomness.cold import (
@@ -22,7 +23,6 @@ from sphereflow.randomness.cold import (
     lyapunov_exponent,
 )
 from sphereflow.randomness.cold_pairs import cold_pairs
-from sphereflow.randomness.statistics import Estimate, extrapolate, fraction, growth_rate, mean
 
 LAWS = ("orthogonal", "one Gaussian", "product")
 

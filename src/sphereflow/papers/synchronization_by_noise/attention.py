@@ -12,9 +12,9 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.dynamics import SA
+from sphereflow.estimates import Estimate, mean
 from sphereflow.papers.synchronization_by_noise import PAPER
 from sphereflow.randomness.random_fields import Affine
-from sphereflow.randomness.statistics import Estimate, mean
 from sphereflow.randomness.synchronisation import first_gap, run_network, zero_crossing
 
 D, N, BETA = 4, 8, 1.0

@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.estimates import mean
 from sphereflow.papers.synchronization_by_noise import PAPER
 from sphereflow.randomness.flow_backward import Backward
 from sphereflow.randomness.flow_covariance import of_powers
 from sphereflow.randomness.random_fields import GaussianField
-from sphereflow.randomness.statistics import mean
 from sphereflow.randomness.synchronisation import run_network
 from sphereflow.randomness.two_point import TwoPoint
 

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.estimates import Estimate, mean, order
 from sphereflow.papers.synchronization_by_noise import PAPER
 from sphereflow.randomness.flow_activations import evaluate
 from sphereflow.randomness.flow_backward import Backward
 from sphereflow.randomness.flow_covariance import of_activation, of_powers
 from sphereflow.randomness.random_fields import Affine
-from sphereflow.randomness.statistics import Estimate, mean, order
 from sphereflow.randomness.synchronisation import coupled_depths
 from sphereflow.randomness.two_point import TwoPoint
 

@@ -12,11 +12,11 @@ from scipy.integrate import quad
 
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.dynamics import SA
+from sphereflow.estimates import Estimate, mean
 from sphereflow.papers.synchronization_by_noise import PAPER
 from sphereflow.randomness.flow_backward import Backward, energy_decay
 from sphereflow.randomness.flow_covariance import of_activation, of_powers
 from sphereflow.randomness.random_fields import Affine
-from sphereflow.randomness.statistics import Estimate, mean
 from sphereflow.randomness.synchronisation import energy, run_network
 from sphereflow.randomness.two_point import TwoPoint
 

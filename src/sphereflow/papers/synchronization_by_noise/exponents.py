@@ -9,11 +9,11 @@ import jax
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.estimates import Estimate, extrapolate, mean
 from sphereflow.papers.synchronization_by_noise import PAPER
 from sphereflow.randomness.flow_covariance import of_activation
 from sphereflow.randomness.flow_lyapunov import separation_rates
 from sphereflow.randomness.random_fields import GaussianField, Perceptron, RandomField
-from sphereflow.randomness.statistics import Estimate, extrapolate, mean
 from sphereflow.randomness.two_point import TwoPoint
 
 

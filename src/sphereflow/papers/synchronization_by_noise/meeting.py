@@ -15,11 +15,11 @@ from scipy.special import roots_genlaguerre
 
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.dynamics import SA
+from sphereflow.estimates import mean
 from sphereflow.papers.synchronization_by_noise import PAPER
 from sphereflow.randomness.flow_backward import Backward
 from sphereflow.randomness.flow_covariance import of_activation
 from sphereflow.randomness.random_fields import GaussianField, Independent, Perceptron
-from sphereflow.randomness.statistics import mean
 from sphereflow.randomness.synchronisation import meeting_times, run_network
 from sphereflow.randomness.two_point import TwoPoint
 

@@ -10,11 +10,11 @@ import numpy as np
 from scipy.special import beta as beta_function
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
+from sphereflow.estimates import fraction
 from sphereflow.papers.synchronization_by_noise import PAPER
 from sphereflow.randomness.flow_backward import Backward
 from sphereflow.randomness.flow_covariance import of_quadratic_form
 from sphereflow.randomness.random_fields import QuadraticForm
-from sphereflow.randomness.statistics import fraction
 from sphereflow.randomness.synchronisation import run_network
 from sphereflow.randomness.two_point import TwoPoint
 

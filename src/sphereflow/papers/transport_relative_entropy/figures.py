@@ -9,7 +9,7 @@ from sphereflow.claims import Run
 from sphereflow.papers.transport_relative_entropy import PAPER, gaussianisation, learning, line, plane, tails
 from sphereflow.pictures import PALETTE, blank, look
 from sphereflow.transport.compare import Row, draw_frontier
-from sphereflow.transport.entropy import Divergences, Estimate
+from sphereflow.transport.entropy import Divergence, Divergences
 from sphereflow.transport.laws import gaussian
 from sphereflow.transport.line import LineDivergences
 from sphereflow.transport.names import three_modes, two_modes
@@ -100,7 +100,7 @@ def carried(run: Run) -> Figure:
 
 def _row(name: str, schedule: Schedule, errors: Divergences | LineDivergences) -> Row:
     if isinstance(errors, LineDivergences):
-        errors = Divergences(Estimate(errors.forward), Estimate(errors.reverse), Estimate(errors.tv), 1.0)
+        errors = Divergences(Divergence(errors.forward), Divergence(errors.reverse), Divergence(errors.tv), 1.0)
     return Row(name, schedule.n_switches, schedule.sup_norm(), errors)
 
 

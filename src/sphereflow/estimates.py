@@ -1,6 +1,6 @@
-r"""Numbers with error bars, from independent realisations of one random system.
+r"""Numbers with error bars: means over independent realisations, and the slopes of straight lines and power laws.
 
-$$\hat\mu=\frac1R\sum_r z_r,\qquad \mathrm{error}=\sqrt{\frac{1}{R(R-1)}\sum_r(z_r-\hat\mu)^2}.$$
+$$\hat\mu=\frac1R\sum_r z_r,\qquad \mathrm{error}=\sqrt{\frac{1}{R(R-1)}\sum_r(z_r-\hat\mu)^2},\qquad y\approx Cx^p.$$
 
 The realisation is always the first axis. A Lyapunov exponent is the mean over realisations of the growth of a
 logarithm per unit of time; as the growth has independent increments, its two ends carry all the information.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Num
 
 from sphereflow.errors import SphereflowError
 from sphereflow.shapes import AnyArray
@@ -27,13 +27,16 @@ class Estimate(NamedTuple):
         pairs = zip(np.ravel(self.value), np.ravel(self.error), strict=True)
         return ", ".join(f"{value:.4g} +- {error:.1g}" for value, error in pairs)
 
+    def scaled(self, factor: float) -> Estimate:
+        return Estimate(factor * self.value, abs(factor) * self.error)
+
     def agrees(self, target: object, sigmas: float = 3.0, slack: float = 0.0) -> bool:
         """Whether every value is within `sigmas` standard errors, plus `slack`, of the target."""
         gap = np.abs(self.value - np.asarray(target, dtype=float))
         return bool(np.all(gap <= sigmas * self.error + slack))
 
 
-def mean(samples: Float[AnyArray, "R ..."]) -> Estimate:
+def mean(samples: Num[AnyArray, "R ..."]) -> Estimate:
     """Mean over the first axis and its standard error."""
     z = np.asarray(samples, dtype=float)
     if z.shape[0] < 2:
@@ -64,33 +67,64 @@ def fraction(hits: Float[AnyArray, "R"] | AnyArray) -> Estimate:
     return Estimate(np.asarray(share, dtype=float), np.sqrt(softened * (1 - softened) / total))
 
 
+class PowerLaw(NamedTuple):
+    """y = factor * x^exponent, with the standard error of the exponent."""
+
+    exponent: float
+    error: float
+    factor: float
+
+    def __str__(self) -> str:
+        return f"{self.factor:.4g} x^({self.exponent:.4f} ± {self.error:.4f})"
+
+
+def fit_power(x: Float[AnyArray, "n"], y: Float[AnyArray, "n"], errors: Float[AnyArray, "n"] | None = None) -> PowerLaw:
+    """A straight line through log y against log x.
+
+    `errors` are standard errors of y: they weigh the points and give the error of the exponent; without them it comes
+    from the residuals, and is unknown (NaN) for two points.
+    """
+    a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if a.shape != b.shape or a.ndim != 1 or len(a) < 2 or not min(a.min(), b.min()) > 0:
+        raise SphereflowError("a power law needs at least two points with positive coordinates.")
+    bars = None if errors is None else np.asarray(errors, dtype=float) / b
+    level, slope = straight_line(np.log(a), np.log(b), bars)
+    return PowerLaw(float(slope.value), float(slope.error), float(np.exp(level.value)))
+
+
+def local_slopes(x: Float[AnyArray, "n"], y: Float[AnyArray, "n"]) -> Float[np.ndarray, "m"]:
+    """Slopes of log y against log x between neighbours."""
+    return np.diff(np.log(np.asarray(y))) / np.diff(np.log(np.asarray(x)))
+
+
 def order(steps: Float[AnyArray, "S"], errors: Estimate) -> Estimate:
     r"""Slope of $\log|\mathrm{error}|$ against $\log h$, weighted by the error bars: the measured order.
 
     An error known without noise has the error bar 0; then all points weigh the same and the bar is the fit's.
     """
-    x = np.log(np.asarray(steps, dtype=float))
     size = np.abs(np.asarray(errors.value, dtype=float))
-    bars = np.asarray(errors.error, dtype=float) / size
+    bars = np.asarray(errors.error, dtype=float)
     noisy = bool(np.any(bars > 0))
-    return _line(x, np.log(size), np.maximum(bars, 1e-12) if noisy else np.ones_like(x), scale=not noisy)[1]
+    fit = fit_power(steps, size, np.maximum(bars, 1e-12 * size) if noisy else None)
+    return Estimate(np.asarray(fit.exponent), np.asarray(fit.error))
 
 
 def extrapolate(steps: Float[AnyArray, "S"], values: Estimate, power: float = 1.0) -> Estimate:
     r"""The value at step 0 of $v_0+v_1h^p$, weighted by the error bars (Richardson with noise)."""
     x = np.asarray(steps, dtype=float) ** power
-    return _line(x, np.asarray(values.value, dtype=float), np.asarray(values.error, dtype=float), scale=False)[0]
+    return straight_line(x, np.asarray(values.value, dtype=float), np.asarray(values.error, dtype=float))[0]
 
 
-def _line(x: np.ndarray, y: np.ndarray, bars: np.ndarray, scale: bool) -> tuple[Estimate, Estimate]:
-    """(intercept, slope) of a weighted straight line; `scale` takes the noise from the residuals instead."""
-    weights = 1 / bars**2
+def straight_line(
+    x: Float[np.ndarray, "n"], y: Float[np.ndarray, "n"], bars: Float[np.ndarray, "n"] | None = None
+) -> tuple[Estimate, Estimate]:
+    """(intercept, slope) by least squares, weighted by the error bars of y; without, the residuals give the noise."""
+    weights = np.ones_like(x) if bars is None else 1 / bars**2
     design = np.stack([np.ones_like(x), x], axis=1)
     covariance = np.linalg.inv(design.T * weights @ design)
     best = covariance @ (design.T * weights @ y)
-    if scale:
-        free = max(len(x) - 2, 1)
-        covariance = covariance * np.sum(weights * (y - design @ best) ** 2) / free
+    if bars is None:
+        covariance = covariance * (np.sum((y - design @ best) ** 2) / (len(x) - 2) if len(x) > 2 else np.nan)
     deviation = np.sqrt(np.diag(covariance))
-    pairs = [Estimate(np.asarray(v), np.asarray(e)) for v, e in zip(best, deviation, strict=True)]
-    return pairs[0], pairs[1]
+    level, slope = (Estimate(np.asarray(v), np.asarray(e)) for v, e in zip(best, deviation, strict=True))
+    return level, slope

@@ -1,0 +1,23 @@
+"""`sphereflow explore`: a local web page with the sphere, live."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    port: Annotated[int, typer.Option(help="Port of the page; 0 takes any that is free.")] = 8480,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; the default can be reached from this machine only.")
+    ] = "127.0.0.1",
+    browser: Annotated[bool, typer.Option("--open/--no-browser", help="Open the page in a browser.")] = True,
+) -> None:
+    """Open a page with the sphere, live: sliders, papers to start from, links to share.
+
+    Ctrl-C stops it.
+    """
+    from sphereflow.explorer import serve
+
+    serve(host, port, browser=browser)

@@ -1,0 +1,8 @@
+"""A run as one HTML file: the sphere to turn, time to move through, three charts; no server, no network."""
+
+from sphereflow.evolution.webpage.frames import Camera as Camera
+from sphereflow.evolution.webpage.frames import Recorder as Recorder
+from sphereflow.evolution.webpage.frames import viewing_directions as viewing_directions
+from sphereflow.evolution.webpage.page import PLAYER as PLAYER
+from sphereflow.evolution.webpage.page import assemble as assemble
+from sphereflow.evolution.webpage.page import write_webpage as write_webpage

@@ -1,0 +1,328 @@
+// The player: a buffer of frames, a clock, the sphere and its charts, and the buttons under them.
+//
+// Frames arrive as bytes, from a server while it simulates (`load`) or from the page itself (`embed`); both come in the
+// same layout, little-endian: time and energy (float64), clusters and size of the largest (uint32), the histogram of
+// inner products (BINS of uint16), the cluster of each token (n of uint16), positions (3n of int16).
+
+import { PALETTE, Sphere } from "./sphere.js";
+import { ClusterChart, EnergyChart, OverlapChart, short } from "./charts.js";
+
+const BINS = 40;
+const HEAD = 24 + 2 * BINS;
+const WHOLE_RUN_SECONDS = 12;
+const CHART_SECONDS = 0.08;
+const SPEEDS = [0.25, 0.5, 1, 2, 4];
+
+const ICONS = {
+  play: "M7 4.5v15l12.5-7.5z",
+  pause: "M6.5 4.5h4v15h-4zM13.5 4.5h4v15h-4z",
+  restart: "M12 4.5V1L6.5 6 12 11V7.5a5.5 5.5 0 1 1-5.5 5.5h-3A8.5 8.5 0 1 0 12 4.5z",
+};
+
+export class Player {
+  constructor(root, { onSpeed = () => {} } = {}) {
+    this.root = root;
+    this.onSpeed = onSpeed;
+    this.playing = true;
+    this.speed = 1;
+    this.run = null;
+    this.position = 0;
+    this.drawn = 0;
+    root.classList.add("sf-player");
+    root.innerHTML = layout();
+    const one = (name) => root.querySelector(`.sf-${name}`);
+    this.parts = Object.fromEntries(
+      ["stage", "status", "clock", "count", "note", "toggle", "restart", "time", "speed", "curve"].map((name) => [name, one(name)]),
+    );
+    this.sphere = new Sphere(this.parts.stage);
+    this.charts = [
+      new EnergyChart(one("energy")), new OverlapChart(one("overlap")), new ClusterChart(one("clusters")),
+    ];
+    this.parts.toggle.addEventListener("click", () => this.toggle());
+    this.parts.restart.addEventListener("click", () => this.restart());
+    this.parts.time.addEventListener("input", () => this.seek(Number(this.parts.time.value)));
+    this.parts.speed.addEventListener("change", () => {
+      this.setSpeed(Number(this.parts.speed.value));
+      this.onSpeed(this.speed);
+    });
+    this.onKey = (event) => this.key(event);
+    document.addEventListener("keydown", this.onKey);
+    this.scheme = matchMedia("(prefers-color-scheme: dark)");
+    this.restyle = () => this.sphere.restyle();
+    this.scheme.addEventListener("change", this.restyle);
+    this.watcher = new MutationObserver(this.restyle);
+    this.watcher.observe(document.body, { attributeFilter: ["class"] });
+    this.last = performance.now();
+    this.alive = true;
+    const turn = (now) => {
+      if (!this.alive) return;
+      const hidden = this.root.offsetParent === null; // behind another tab of the page
+      if (!hidden) this.tick(Math.max(0, Math.min((now - this.last) / 1000, 0.2))); // the first turn may lie in the past
+      this.last = now;
+      requestAnimationFrame(turn);
+    };
+    requestAnimationFrame(turn);
+  }
+
+  close() {
+    this.alive = false;
+    this.fetching?.abort();
+    this.watcher.disconnect();
+    this.scheme.removeEventListener("change", this.restyle);
+    document.removeEventListener("keydown", this.onKey);
+  }
+
+  // --- frames -----------------------------------------------------------------------------------------------------
+
+  // `about`: n, frames (how many there will be), flat, onSphere, logarithmic, firstTime, lastTime, curve, note, words.
+  open(about) {
+    this.fetching?.abort();
+    this.run = { ...about, times: [], energy: [], clusters: [], largest: [], overlaps: [], points: [], looks: [], slots: new Map(), done: false };
+    this.position = 0;
+    this.message = "";
+    this.sphere.begin(about);
+    this.sphere.canvas.setAttribute("aria-label", `${about.words}. Arrow keys turn the view.`);
+    this.parts.note.textContent = about.note;
+    this.parts.curve.textContent = about.curve;
+    this.parts.time.max = about.frames - 1;
+    this.redraw = true;
+  }
+
+  // Ask the server for frames until there are no more; an answer waits there until something is ready.
+  async load(about, address) {
+    this.open(about);
+    const mine = (this.fetching = new AbortController());
+    const { run } = this;
+    try {
+      while (!run.done) {
+        const answer = await fetch(`${address}?from=${run.times.length}`, { signal: mine.signal });
+        if (!answer.ok) throw new Error("the server no longer knows this run; reload the page");
+        const bytes = await answer.arrayBuffer();
+        const [state] = new Uint32Array(bytes, 0, 1);
+        if (state === 2) throw new Error(new TextDecoder().decode(new Uint8Array(bytes, 8)));
+        this.append(bytes, 8);
+        run.done = state === 1;
+      }
+    } catch (error) {
+      if (mine.signal.aborted || run !== this.run) return;
+      this.message = error.message;
+    }
+  }
+
+  embed(about, base64) {
+    this.open(about);
+    this.append(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer, 0);
+    this.run.done = true;
+  }
+
+  append(bytes, start) {
+    const { run } = this;
+    const { n } = run;
+    const size = HEAD + 8 * n;
+    for (let at = start; at + size <= bytes.byteLength; at += size) {
+      const [time, energy] = new Float64Array(bytes, at, 2);
+      const [clusters, largest] = new Uint32Array(bytes, at + 16, 2);
+      run.times.push(time);
+      run.energy.push(energy);
+      run.clusters.push(clusters);
+      run.largest.push(largest);
+      run.overlaps.push(new Uint16Array(bytes, at + 24, BINS));
+      run.looks.push(appearance(new Uint16Array(bytes, at + HEAD, n), n, run.slots));
+      run.points.push(new Int16Array(bytes, at + HEAD + 2 * n, 3 * n));
+    }
+    this.redraw = true;
+  }
+
+  // --- the clock --------------------------------------------------------------------------------------------------
+
+  tick(seconds) {
+    const { run, parts } = this;
+    if (!run || !run.times.length) return this.say("preparing tokens …");
+    const end = run.times.length - 1;
+    const final = end === run.frames - 1;
+    if (this.playing) {
+      this.position = Math.min(this.position + (seconds * this.speed * (run.frames - 1)) / WHOLE_RUN_SECONDS, end);
+    }
+    const k = Math.min(Math.floor(this.position), end);
+    const next = Math.min(k + 1, end);
+    this.sphere.idleTurn(seconds);
+    this.sphere.frames(run.points[k], run.points[next], run.looks[k]);
+    this.sphere.draw(this.position - k);
+    if (this.message) this.say(this.message);
+    else if (end === 0) this.say("compiling this size, then simulating …");
+    else this.say(this.playing && this.position >= end && !final && !run.done ? "simulating …" : "");
+    if (this.playing && this.position >= end && (final || run.done)) this.setPlaying(false);
+    this.drawn += seconds;
+    if (this.drawn < CHART_SECONDS || !(this.playing || this.redraw)) return;
+    this.drawn = 0;
+    this.redraw = false;
+    for (const chart of this.charts) chart.draw(run, Math.min(this.position, end));
+    const t = this.time();
+    parts.clock.textContent = `t = ${t === 0 ? "0" : t >= 1e5 ? short(t) : t.toPrecision(3)}`;
+    const share = Math.round((100 * run.largest[k]) / run.n);
+    parts.count.textContent = `${run.clusters[k]} cluster${run.clusters[k] === 1 ? "" : "s"} · largest ${share}%`;
+    this.root.dataset.clusters = run.clusters[k];
+    this.root.dataset.frames = run.times.length;
+    if (document.activeElement !== parts.time || this.playing) parts.time.value = this.position;
+    parts.time.style.setProperty("--done", `${(100 * this.position) / (run.frames - 1)}%`);
+    parts.time.style.setProperty("--ready", `${(100 * end) / (run.frames - 1)}%`);
+    parts.time.setAttribute("aria-valuetext", parts.clock.textContent);
+  }
+
+  time() {
+    const { times, logarithmic } = this.run;
+    const k = Math.min(Math.floor(this.position), times.length - 1);
+    const next = Math.min(k + 1, times.length - 1);
+    const part = this.position - k;
+    if (logarithmic && times[k] > 0) return times[k] * (times[next] / times[k]) ** part;
+    return times[k] + part * (times[next] - times[k]);
+  }
+
+  say(text) {
+    if (this.said === text) return;
+    this.said = text;
+    this.parts.status.textContent = text;
+    this.parts.status.classList.toggle("sf-shown", text !== "");
+  }
+
+  // --- buttons and keys -------------------------------------------------------------------------------------------
+
+  setPlaying(playing) {
+    this.playing = playing;
+    this.redraw = true;
+    this.parts.toggle.innerHTML = icon(playing ? "pause" : "play");
+    this.parts.toggle.setAttribute("aria-label", playing ? "Pause (space)" : "Play (space)");
+    this.parts.toggle.title = playing ? "Pause (space)" : "Play (space)";
+  }
+
+  toggle() {
+    if (!this.playing && this.run && this.position >= this.run.frames - 1.001) this.position = 0;
+    this.setPlaying(!this.playing);
+  }
+
+  restart() {
+    this.position = 0;
+    this.setPlaying(true);
+  }
+
+  seek(position) {
+    if (!this.run) return;
+    this.position = Math.min(position, this.run.times.length - 1);
+    this.setPlaying(false);
+  }
+
+  setSpeed(speed) {
+    this.speed = SPEEDS.includes(speed) ? speed : 1;
+    this.parts.speed.value = String(this.speed);
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.root.offsetParent) return;
+    const { target } = event;
+    const typing = target.closest?.("input:not([type=range]), textarea, select, [contenteditable=true], [role=combobox], [role=dialog]");
+    const pressing = target.closest?.("button, a, [role=tab], [role=switch], [role=radio], [role=option]");
+    if (event.key === " " && !typing && !pressing) this.toggle();
+    else if (event.key.toLowerCase() === "r" && !typing) this.restart();
+    else return;
+    event.preventDefault();
+  }
+
+  // --- a picture --------------------------------------------------------------------------------------------------
+
+  // The sphere as it stands, with its time and a caption, as a PNG of 1600 pixels.
+  async picture(caption) {
+    const size = 1600;
+    const canvas = Object.assign(document.createElement("canvas"), { width: size, height: size });
+    const pen = canvas.getContext("2d");
+    const style = getComputedStyle(this.root);
+    const named = (name) => style.getPropertyValue(name).trim();
+    pen.fillStyle = named("--sf-ground");
+    pen.fillRect(0, 0, size, size);
+    const { sphere } = this;
+    const side = Math.min(sphere.canvas.width, sphere.canvas.height);
+    const [left, top] = [(sphere.canvas.width - side) / 2, (sphere.canvas.height - side) / 2];
+    const shown = 0.9 * size;
+    if (!sphere.flat) {
+      const radius = (shown * sphere.radius()) / Math.min(sphere.width, sphere.height);
+      const shade = pen.createRadialGradient(size * 0.42, size * 0.36, 0, size / 2, size * 0.48, radius);
+      shade.addColorStop(0, named("--sf-ball-light"));
+      shade.addColorStop(1, named("--sf-ball-dark"));
+      pen.fillStyle = shade;
+      pen.beginPath();
+      pen.arc(size / 2, size * 0.03 + shown / 2, radius, 0, 7);
+      pen.fill();
+    }
+    sphere.draw(sphere.part); // a WebGL canvas can be read only in the turn in which it was drawn
+    pen.drawImage(sphere.canvas, left, top, side, side, 0.05 * size, 0.03 * size, shown, shown);
+    pen.fillStyle = named("--sf-ink");
+    pen.font = "600 40px system-ui, sans-serif";
+    pen.textAlign = "center";
+    pen.fillText(`${this.parts.clock.textContent}   ·   ${this.parts.count.textContent}`, size / 2, size - 84);
+    pen.fillStyle = named("--sf-quiet");
+    pen.font = "30px system-ui, sans-serif";
+    pen.fillText(caption, size / 2, size - 36, size - 80);
+    return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  }
+
+  async savePicture(caption, name) {
+    const address = URL.createObjectURL(await this.picture(caption));
+    Object.assign(document.createElement("a"), { href: address, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  }
+}
+
+// Colour slot and size (in sixteenths) of every token: clusters of some mass have a colour and larger dots.
+// `slots` remembers the colours from frame to frame; a new cluster takes the colour that is least in use.
+function appearance(clusters, n, slots) {
+  const sizes = new Map();
+  for (const id of clusters) sizes.set(id, (sizes.get(id) ?? 0) + 1);
+  const worthy = n <= 12 ? 1 : Math.max(2, Math.ceil(n / 150));
+  const used = new Array(PALETTE.length).fill(0);
+  for (const [id, slot] of slots) {
+    if ((sizes.get(id) ?? 0) < worthy) slots.delete(id);
+    else used[slot] += sizes.get(id);
+  }
+  for (const [id, size] of [...sizes].sort((a, b) => b[1] - a[1])) {
+    if (size < worthy) break;
+    if (slots.has(id)) continue;
+    let free = 1;
+    for (let k = 2; k < used.length; k++) if (used[k] < used[free]) free = k;
+    slots.set(id, free);
+    used[free] += size;
+  }
+  const look = new Uint8Array(4 * n);
+  clusters.forEach((id, i) => {
+    look[4 * i] = slots.get(id) ?? 0;
+    look[4 * i + 1] = Math.round(16 * Math.min(2.6, 1 + 0.2 * Math.log2(sizes.get(id))));
+  });
+  return look;
+}
+
+function icon(name) {
+  return `<svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true"><path fill="currentColor" d="${ICONS[name]}"/></svg>`;
+}
+
+function layout() {
+  const figure = (name, title, label) =>
+    `<figure class="sf-figure"><figcaption>${title}</figcaption>` +
+    `<canvas class="sf-chart sf-${name}" role="img" aria-label="${label}"></canvas></figure>`;
+  return `
+<div class="sf-main">
+  <div class="sf-stage">
+    <div class="sf-readout"><span class="sf-clock">t = 0</span><span class="sf-count"></span></div>
+    <div class="sf-status" role="status" aria-live="polite"></div>
+    <div class="sf-note"></div>
+  </div>
+  <div class="sf-transport" role="group" aria-label="Playback">
+    <button type="button" class="sf-button sf-restart" aria-label="Restart (r)" title="Restart (r)">${icon("restart")}</button>
+    <button type="button" class="sf-button sf-toggle" aria-label="Pause (space)" title="Pause (space)">${icon("pause")}</button>
+    <input type="range" class="sf-time" min="0" max="1" step="any" value="0" aria-label="Time">
+    <select class="sf-speed" aria-label="Speed">${SPEEDS.map((s) => `<option value="${s}"${s === 1 ? " selected" : ""}>${s}×</option>`).join("")}</select>
+  </div>
+</div>
+<div class="sf-charts">
+  ${figure("energy", '<span class="sf-curve">Energy</span>', "Energy against time")}
+  ${figure("overlap", "Inner products of pairs", "Histogram of the inner products of pairs of tokens")}
+  ${figure("clusters", "Clusters, on logarithmic time", "Number of clusters against logarithmic time; dots are mergers")}
+</div>`;
+}

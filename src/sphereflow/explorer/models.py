@@ -1,0 +1,112 @@
+"""From settings to the objects of the library, and to the three lines of Python that make the same run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from sphereflow.dynamics import SA, USA, Dynamics, EuclideanAttention, Perceptron, RescaledAttention
+from sphereflow.explorer.settings import INTERVALS, Settings
+from sphereflow.randomness import random_fields
+from sphereflow.sphere import draw
+
+TOL = 1e-5
+SOLVER = "tsit5"
+NEURONS = 3
+WIDTH = 8  # of the random layer shared by all tokens
+_LEAST_STEPS = 4  # layers between two frames
+
+
+def first_tokens(s: Settings) -> np.ndarray:
+    """Tokens at time zero."""
+    return np.asarray(draw(s.start, s.n, s.d, s.seed))
+
+
+def dynamics(s: Settings) -> Dynamics:
+    """The vector field; for noisy models its deterministic part."""
+    if s.model == "usa":
+        return USA(s.beta)
+    if s.model == "causal":
+        return SA(s.beta, causal=True)
+    if s.model == "perceptron":
+        # The neurons' directions have a seed of their own, so that they are not the first tokens.
+        inner = draw("uniform", NEURONS, s.d, s.seed + 1)
+        return USA(s.beta) + Perceptron(np.full(NEURONS, s.push), inner)
+    if s.model == "euclid":
+        identity = np.eye(s.d)
+        return RescaledAttention(EuclideanAttention(identity, query=s.beta * identity), s.d)
+    return SA(s.beta)
+
+
+def energy_model(s: Settings) -> tuple[Dynamics, str]:
+    """Whose energy is drawn, and the title of the curve."""
+    if s.model in ("sa", "usa"):
+        return dynamics(s), "Energy"
+    if s.model == "perceptron":
+        return dynamics(s), "Energy"
+    return SA(s.beta), "Energy of attention"
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Random layers: a law, the number of layers between two frames, and their step."""
+
+    field: random_fields.RandomField
+    each: int
+    step: float
+
+    @classmethod
+    def of(cls, s: Settings) -> Layers:
+        size = max(s.noise, 1e-6)
+        law: random_fields.RandomField
+        if s.model == "common":
+            law, variance = random_fields.Perceptron("relu", WIDTH, scale=size), size**2 / 2
+        else:
+            law, variance = random_fields.Independent(random_fields.Affine(size, 0.0)), size**2
+        longest = min(0.1 / max(1.0, s.pull * (1 + s.beta)), 0.05 / ((s.d - 1) * variance))
+        each = max(_LEAST_STEPS, math.ceil(s.t1 / INTERVALS / longest))
+        return cls(law, each, s.t1 / (INTERVALS * each))
+
+
+def python_lines(s: Settings) -> str:
+    """Three lines of Python that make this run."""
+    start = f'x0 = sf.draw("{s.start}", {s.n}, {s.d}, seed={s.seed})'
+    if s.noisy:
+        return "\n".join([_NOISE_IMPORT, start, f"frames = {_network_call(s)}[:, 0]"])
+    if s.logarithmic:
+        saved = f"saveat=np.append(0, np.geomspace({s.first_time!r}, {s.t1!r}, {INTERVALS}))"
+    else:
+        saved = f"saveat=np.linspace(0, {s.t1!r}, {INTERVALS + 1})"
+    options = f'{saved}, tol={TOL:g}, solver="{SOLVER}"'
+    return "\n".join(["import numpy as np, sphereflow as sf", start, f"run = sf.evolve({_model_call(s)}, x0, {options})"])
+
+
+_NOISE_IMPORT = "import sphereflow as sf; from sphereflow.randomness import random_fields as rf, synchronisation"
+
+
+def _model_call(s: Settings) -> str:
+    beta = repr(s.beta)
+    if s.model == "perceptron":
+        inner = f'sf.draw("uniform", {NEURONS}, {s.d}, seed={s.seed + 1})'
+        return f"sf.USA({beta}) + sf.Perceptron(np.full({NEURONS}, {s.push!r}), {inner})"
+    if s.model == "euclid":
+        return f"sf.RescaledAttention(sf.EuclideanAttention(np.eye({s.d}), query={beta} * np.eye({s.d})), {s.d})"
+    return {"usa": f"sf.USA({beta})", "causal": f"sf.SA({beta}, causal=True)"}.get(s.model, f"sf.SA({beta})")
+
+
+def _network_call(s: Settings) -> str:
+    layers = Layers.of(s)
+    size = repr(max(s.noise, 1e-6))
+    law = f'rf.Perceptron("relu", {WIDTH}, scale={size})' if s.model == "common" else f"rf.Independent(rf.Affine({size}, 0.0))"
+    attention = f"attention=sf.SA({s.beta!r}), strength={s.pull!r}, " if s.pull > 0 else ""
+    depth = f"layers={INTERVALS * layers.each}, step={layers.step!r}, seed={s.seed}"
+    return f"synchronisation.run_network({law}, x0[None], {depth}, {attention}saves={INTERVALS})"
+
+
+def strong(value: Any) -> Any:
+    """A number as an array whose type does not depend on what it meets, so that programs are compiled once."""
+    return jnp.asarray(np.float64(value))

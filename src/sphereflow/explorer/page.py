@@ -1,0 +1,264 @@
+"""The page: header with tabs, the sphere with its controls, and the other tabs when they are first opened."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+from nicegui import Client, app, ui
+
+from sphereflow.errors import SphereflowError
+from sphereflow.evolution.webpage import PLAYER
+from sphereflow.explorer.controls import Panel
+from sphereflow.explorer.crew import Crew, LiveRun
+from sphereflow.explorer.models import python_lines
+from sphereflow.explorer.presets import BY_SLUG, PRESETS, Preset, matching
+from sphereflow.explorer.settings import Settings, parse
+from sphereflow.explorer.view import SphereView, View
+from sphereflow.report.formula import formula
+
+STATIC = Path(__file__).parent / "static"
+TABS = ("landscape", "retrieval", "memory", "heads")
+_OWN = "custom"
+
+
+def add_page(crew: Crew) -> None:
+    """Serve the page at /."""
+    style = (PLAYER / "player.css").read_text("utf-8") + (STATIC / "page.css").read_text("utf-8")
+
+    @ui.page("/", title="sphereflow", language="en-US")
+    def index(request: Request, client: Client) -> None:
+        ui.add_css(style)
+        ui.query("body").classes("sf-theme sf-body")
+        Visit(crew, dict(request.query_params), client)
+
+
+class Visit:
+    """One visitor: the settings, the run, and the elements that show them."""
+
+    def __init__(self, crew: Crew, query: dict[str, str], client: Client):
+        self._crew = crew
+        self.run: LiveRun | None = None
+        self._tab = query.get("tab", "") if query.get("tab") in TABS else "sphere"
+        base = BY_SLUG.get(query.get("preset", ""), PRESETS[0]).settings
+        self.settings, said = parse(query, base if "preset" in query or not query else None)
+        self._opened: set[str] = set()
+        client.on_delete(self._leave)
+        first = self._begin()
+        self._header()
+        with ui.tab_panels(self._tabs, value=self._tab, on_change=self._turned).classes("sf-panels") as self._panels:
+            with ui.tab_panel("sphere").classes("sf-room"):
+                self._sphere(first, said)
+            self._rooms = {name: ui.tab_panel(name).classes("sf-room") for name in TABS}
+        self._open(self._tab)
+
+    # --- building ---------------------------------------------------------------------------------------------------
+
+    def _header(self) -> None:
+        with ui.element("header").classes("sf-header"):
+            with ui.element("div").classes("sf-brand"):
+                ui.html(_MARK, sanitize=False).classes("sf-mark")
+                ui.label("sphereflow")
+            with ui.tabs(value=self._tab).props("dense no-caps inline-label shrink align=left").classes("sf-tabs") as self._tabs:
+                ui.tab("sphere", "Sphere")
+                for name in TABS:
+                    ui.tab(name, name.capitalize())
+            self._dark = ui.dark_mode(None)
+            button = ui.button(icon="contrast", on_click=self._toggle_dark).props("flat round dense")
+            button.props('aria-label="Light or dark"').tooltip("Light or dark").classes("sf-dark-button")
+
+    def _sphere(self, first: View | None, said: list[str]) -> None:
+        with ui.element("div").classes("sf-layout"):
+            with ui.element("aside").classes("sf-panel").props('aria-label="Controls"'):
+                self._choice = ui.select(
+                    {preset.slug: preset.title for preset in PRESETS} | {_OWN: "Your own settings"},
+                    value=self._preset_name(), label="Start from a paper", on_change=self._preset_chosen,
+                ).props('outlined dense options-dense aria-label="Start from a paper" data-list=preset')  # fmt: skip
+                self._panel = Panel(self.settings, self._change)
+                self._exports()
+            with ui.element("div").classes("sf-content"):
+                self._said = ui.label().classes("sf-said").props("role=alert")
+                self.view = SphereView(first)
+                self.view.on("speed", self._speed_chosen)
+                with ui.element("section").classes("sf-about").props('aria-label="About this run"'):
+                    self._about = ui.html("", sanitize=False)
+        self._say(said)
+        self._tell()
+
+    def _exports(self) -> None:
+        with ui.element("div").classes("sf-exports").props('role=group aria-label="Share and export"'):
+            for label, icon, act, hint in (
+                ("Link", "link", self._copy_link, "Copy a link to exactly this run"),
+                ("PNG", "image", self._picture, "The sphere as it stands"),
+                ("HTML", "public", lambda: self._fetch("html"), "One file that plays without a server"),
+                ("Movie", "movie", lambda: self._fetch("mp4"), "An mp4 of the run; takes some seconds"),
+                ("Python", "code", self._show_python, "Three lines that make this run"),
+            ):
+                button = ui.button(label, icon=icon, on_click=act).props("outline no-caps dense size=sm")
+                button.props(f'data-export={label.lower()} aria-label="{hint}"').tooltip(hint)
+
+    # --- runs -------------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> View | None:
+        """Start the run of the present settings; the older one is given up."""
+        if self.run is not None:
+            self._crew.cancel(self.run)
+            self.run = None
+        try:
+            self.run = self._crew.start(self.settings)
+        except SphereflowError as error:
+            self._refusal = str(error)
+            return None
+        return View(self.run.about(), f"/run/{self.run.name}/frames", self.settings.speed)
+
+    def _leave(self) -> None:
+        if self.run is not None:
+            self._crew.cancel(self.run)
+
+    def _change(self, name: str, value: Any) -> None:
+        """What a control asks for; `parse` has the last word."""
+        settings, said = parse({name: value}, self.settings)
+        self._take(settings, said)
+
+    def _take(self, settings: Settings, said: list[str]) -> None:
+        renewed = not settings.same_run(self.settings)
+        self.settings = settings
+        self._panel.show(settings)
+        self._say(said)
+        self._write_address()
+        if renewed:
+            first = self._begin()
+            if first is None:
+                self._say([self._refusal])
+            else:
+                self.view.show(first)
+            self._tell()
+
+    def _speed_chosen(self, event: Any) -> None:
+        self._change("speed", event.args)
+
+    def _preset_chosen(self, event: Any) -> None:
+        preset = BY_SLUG.get(event.value)
+        if preset is not None and not self.settings.same_run(preset.settings):
+            self._take(preset.settings, [])
+            self.view.set_speed(preset.settings.speed)
+
+    # --- what the page says -----------------------------------------------------------------------------------------
+
+    def _preset_name(self) -> str:
+        preset = matching(self.settings)
+        return _OWN if preset is None else preset.slug
+
+    def _tell(self) -> None:
+        """The paragraph about the run."""
+        self._choice.value = self._preset_name()
+        preset = matching(self.settings)
+        self._about.content = _paragraph(preset) if preset else _model_paragraph(self.settings)
+
+    def _say(self, said: list[str]) -> None:
+        self._said.text = " ".join(sentence[:1].upper() + sentence[1:] for sentence in said)
+        self._said.set_visibility(bool(said))
+
+    def _address(self) -> str:
+        return "/?" + self.settings.query() + ("" if self._tab == "sphere" else f"&tab={self._tab}")
+
+    def _write_address(self) -> None:
+        ui.navigate.history.replace(self._address())
+
+    def _toggle_dark(self) -> None:
+        # Until first pressed the page follows the system, which only the browser knows.
+        ui.run_javascript("Quasar.Dark.toggle()")
+
+    # --- exports ----------------------------------------------------------------------------------------------------
+
+    def _copy_link(self) -> None:
+        self._write_address()
+        ui.run_javascript("navigator.clipboard?.writeText(location.href)")
+        ui.notify("The address of this page is the link; it was copied.", position="bottom", color="dark")
+
+    def _picture(self) -> None:
+        self.view.picture(self.settings.caption(), "sphereflow.png")
+
+    def _fetch(self, kind: str) -> None:
+        if self.run is None:
+            return
+        if kind == "mp4":
+            ui.notify("Filming: this takes some seconds.", position="bottom", color="dark")
+        ui.download.from_url(f"/run/{self.run.name}/sphereflow.{kind}")
+
+    def _show_python(self) -> None:
+        code = python_lines(self.settings)
+        with ui.dialog() as dialog, ui.card().classes("sf-code-card"):
+            ui.label("The same run in three lines").classes("sf-code-title")
+            ui.html(f"<pre><code>{_escaped(code)}</code></pre>", sanitize=False).classes("sf-code").props("data-code")
+            with ui.element("div").classes("sf-code-buttons"):
+                ui.button("Copy", icon="content_copy", on_click=lambda: ui.clipboard.write(code)).props("flat no-caps")
+                if self.run is not None:
+                    address = f"/run/{self.run.name}/sphereflow.py"
+                    ui.button("Save", icon="download", on_click=lambda: ui.download.from_url(address)).props("flat no-caps")
+                ui.button("Close", on_click=dialog.close).props("flat no-caps")
+        dialog.on("hide", dialog.delete)
+        dialog.open()
+
+    # --- tabs -------------------------------------------------------------------------------------------------------
+
+    def _turned(self, event: Any) -> None:
+        self._tab = event.value if event.value in TABS else "sphere"
+        self._write_address()
+        self._open(self._tab)
+
+    def _open(self, name: str) -> None:
+        """Fill a tab when it is first looked at."""
+        if name not in self._rooms or name in self._opened:
+            return
+        self._opened.add(name)
+        with self._rooms[name]:
+            try:
+                importlib.import_module(f"sphereflow.explorer.tabs.{name}").build()
+            except SphereflowError as error:
+                ui.label(str(error)).classes("sf-said").props("role=alert")
+
+
+def _paragraph(preset: Preset) -> str:
+    title, words, paper = _escaped(preset.title), _escaped(preset.words), _escaped(preset.paper)
+    return f"<h2>{title}</h2><p>{words}</p>{formula(preset.formula)}<p class='sf-paper'>From “{paper}”.</p>"
+
+
+def _model_paragraph(settings: Settings) -> str:
+    kind = {"usa": "mathematical-perspective", "own": "synchronization-by-noise"}
+    by_model = {preset.settings.model: preset for preset in reversed(PRESETS)}
+    preset = by_model.get(settings.model) or BY_SLUG[kind[settings.model]]
+    words, latex = _MODEL_WORDS.get(settings.model, ("", preset.formula))
+    text = f"<p>{_escaped(words)}</p>" if words else ""
+    return f"<h2>{_escaped(settings.caption())}</h2>{text}{formula(latex)}"
+
+
+_MODEL_WORDS = {
+    "usa": (
+        "Attention without the softmax denominator: a gradient flow, whose speed falls with the mass that a token sees.",
+        r"\dot x_i = P_{x_i}\Big(\frac{1}{n}\sum_{j=1}^n e^{\beta(\langle x_i, x_j\rangle - 1)} x_j\Big)",
+    ),
+    "own": (
+        "Every token has a Brownian motion of its own: it keeps tokens apart that attention draws together.",
+        r"dx_i = P_{x_i}\Big(\frac{v}{Z_i}\sum_{j=1}^n e^{\beta\langle x_i, x_j\rangle} x_j\,dt + \sigma\,dB_i\Big)"
+        r" - \frac{d-1}{2}\,\sigma^2 x_i\,dt",
+    ),
+}
+
+_MARK = (
+    '<svg viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><circle cx="16" cy="16" r="13" fill="none" '
+    'stroke="currentColor" stroke-width="1.6"/><ellipse cx="16" cy="16" rx="13" ry="4.6" fill="none" '
+    'stroke="currentColor" stroke-width="1" opacity=".55"/><circle cx="10" cy="11" r="2.6" fill="#e06a00"/>'
+    '<circle cx="20" cy="20.5" r="3.2" fill="#0072b2"/><circle cx="21.5" cy="9.5" r="1.9" fill="#009e73"/></svg>'
+)
+
+
+def _escaped(text: str) -> str:
+    import html
+
+    return html.escape(text)
+
+
+__all__ = ["add_page", "app"]

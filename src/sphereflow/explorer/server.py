@@ -1,0 +1,68 @@
+"""The local web server of the explorer: started by `sphereflow explore`, stopped by Ctrl-C."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import sys
+from importlib.util import find_spec
+
+from sphereflow.errors import MissingExtra, SphereflowError, whole_number
+
+DEFAULT_PORT = 8480
+LOCAL = "127.0.0.1"
+
+
+def serve(host: str = LOCAL, port: int = DEFAULT_PORT, *, browser: bool = True) -> None:
+    """Serve the page until Ctrl-C. `port=0` takes any free one; `browser` opens the page."""
+    whole_number("port", port, least=0, most=65_535)
+    if find_spec("nicegui") is None:
+        raise MissingExtra("nicegui", "explore", "the explorer")
+    free = _free_port(host, port)
+    shown = LOCAL if host in ("0.0.0.0", "::", "") else host
+    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{free}/"
+
+    from nicegui import app, ui
+
+    from sphereflow.explorer.crew import Crew
+    from sphereflow.explorer.page import add_page
+    from sphereflow.explorer.presets import PRESETS
+    from sphereflow.explorer.routes import add_routes
+
+    crew = Crew()
+    add_routes(app, crew)
+    add_page(crew)
+
+    def ready() -> None:
+        print(f"sphereflow explorer: {address}  (Ctrl-C stops it)", flush=True)
+        crew.start(PRESETS[0].settings)  # what the first visitor will see is compiled before they come
+
+    app.on_startup(ready)
+    ui.run(
+        host=host, port=free, title="sphereflow", reload=False, show=browser, show_welcome_message=False, dark=None,
+        tailwind=False, favicon=_FAVICON, binding_refresh_interval=None,
+    )  # fmt: skip
+
+
+def _free_port(host: str, port: int) -> int:
+    """The port to use, or a sentence why it cannot be had."""
+    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(kind, socket.SOCK_STREAM) as probe:
+        if sys.platform != "win32":
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except socket.gaierror:
+            raise SphereflowError(f"--host must be an address of this machine, got {host!r}.") from None
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                advice = "choose another with --port, or --port 0 for any that is free"
+                raise SphereflowError(f"port {port} is in use already; {advice}.") from None
+            raise SphereflowError(f"cannot listen on {host}, port {port}: {error.strerror or error}.") from None
+        return probe.getsockname()[1]
+
+
+_FAVICON = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><circle cx="16" cy="16" r="14" fill="#2f5fd0"/>'
+    '<circle cx="11" cy="12" r="3.4" fill="#ffc04d"/><circle cx="20" cy="20" r="4.2" fill="#fff"/></svg>'
+)

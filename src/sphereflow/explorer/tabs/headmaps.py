@@ -1,0 +1,140 @@
+"""Numbers of every head of a model as maps: from a stored measurement, a tiny model, or synthetic heads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sphereflow.errors import SphereflowError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+# Averages over documents that a map can show, beside F and its control.
+_FEATURES = ("sink_mass", "compression", "sink_cosine", "effective_number")
+QUANTITIES = ("regime", "f4", "f4_random", *_FEATURES)
+
+EXAMPLE = Path(__file__).with_name("smollm2.nc")
+_RESULT = "measurement.nc"
+
+_TINY_WINDOW, _TINY_DOCUMENTS = 48, 4
+_TINY_SIZES = (1, 2, 4, 8)
+_COPIES, _LENGTH, _DIMENSION = 6, 256, 48
+COMPRESSIONS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0)
+COSINES = (-0.8, -0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8)
+
+
+@dataclass(frozen=True, eq=False)
+class HeadMap:
+    """A number of every quantity for every row and column; rows are layers and columns heads, if it is a model."""
+
+    name: str
+    row: str
+    column: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: dict[str, np.ndarray]
+
+
+def brief(dataset: xr.Dataset) -> xr.Dataset:
+    """The quantities of a map, averaged over documents, from the dataset that `sphereflow measure` writes."""
+    import xarray as xr
+
+    if set(QUANTITIES) <= set(dataset.data_vars) and "document" not in dataset["f4"].dims:
+        return dataset
+    sizes = [int(n) for n in dataset["N"].values]
+    chosen = dataset["f"].sel(sink="with sink", distance="euclidean", N=4 if 4 in sizes else sizes[-1])
+    averages = {
+        "f4": chosen.sel(selection="attention", drop=True),
+        "f4_random": chosen.sel(selection="random", drop=True),
+        **{name: dataset[name] for name in _FEATURES},
+    }
+    data = {name: each.mean("document").drop_vars(("sink", "distance", "N"), errors="ignore")
+            for name, each in averages.items()}  # fmt: skip
+    return xr.Dataset(data | {"regime": dataset["regime"]}, attrs=dataset.attrs)
+
+
+def read(path: str | Path) -> HeadMap:
+    """The map of a measurement: the folder that `sphereflow measure` wrote, or the file measurement.nc in it."""
+    import xarray as xr
+
+    place = Path(path)
+    file = place / _RESULT if place.is_dir() else place
+    if not file.is_file():
+        raise SphereflowError(
+            f"there is no measurement in {place}: give the folder that sphereflow measure has written."
+        )
+    try:
+        with xr.open_dataset(file, engine="scipy") as dataset:
+            found = brief(dataset).load()
+        values = {name: found[name].transpose("layer", "head").values for name in QUANTITIES}
+    except Exception:  # a damaged file fails in as many ways as there are bytes
+        raise SphereflowError(f"cannot read {file}: it is not a measurement of sphereflow measure.") from None
+    about = found.attrs
+    name = (
+        f"{about.get('model', file.name)}, {about.get('documents', '?')} documents of {about.get('window', '?')} tokens"
+    )
+    return _model(name, values)
+
+
+@lru_cache(maxsize=1)
+def example() -> HeadMap:
+    """SmolLM2-135M, measured with `sphereflow measure smollm2 --documents 4 --window 512` and shortened by `brief`."""
+    return read(EXAMPLE)
+
+
+@lru_cache(maxsize=32)
+def tiny(architecture: str, seed: int) -> HeadMap:
+    """A model of this architecture with random weights, measured on random tokens."""
+    from sphereflow.llm import measure_heads
+    from sphereflow.llm.loading import require_torch
+    from sphereflow.llm.record import head_regimes
+
+    require_torch("measuring a tiny model")
+    from sphereflow.llm.tiny import tiny_model
+
+    tokens = np.random.default_rng(seed).integers(1, 97, (_TINY_DOCUMENTS, _TINY_WINDOW))
+    heads = measure_heads(tiny_model(architecture, seed), tokens, sizes=_TINY_SIZES, repeats=8, seed=seed, theory=False)
+    four = heads.sizes.index(4)
+    values: dict[str, Any] = {name: heads.mean_feature(name) for name in _FEATURES}
+    values["f4"] = heads.curve("f").mean(axis=0)[..., four]
+    values["f4_random"] = heads.curve("f", "random").mean(axis=0)[..., four]
+    values["regime"] = head_regimes(heads)
+    return _model(f"{architecture}, random weights", values)
+
+
+@lru_cache(maxsize=64)
+def synthetic(decay: float, seed: int) -> HeadMap:
+    """Heads made by hand: a sink of every length and direction, averaged over a few copies of each."""
+    from sphereflow.llm import head_features, regimes
+    from sphereflow.llm.geometry import random_controls
+    from sphereflow.llm.synthetic import sink_heads
+
+    shape = (len(COMPRESSIONS), len(COSINES))
+    values = {name: np.zeros(shape) for name in QUANTITIES}
+    for i, compression in enumerate(COMPRESSIONS):
+        for j, cosine in enumerate(COSINES):
+            # The same draw in every cell, so that a map shows the sink and not the noise.
+            weights, vectors = sink_heads(
+                np.random.default_rng(seed), _COPIES, decay=decay, compression=compression, cosine=cosine,
+                length=_LENGTH, d=_DIMENSION,
+            )  # fmt: skip
+            found = {name: np.asarray(each.mean()) for name, each in head_features(weights, vectors).items()}
+            control = random_controls(weights, vectors, [4], repeats=4, seed=np.random.default_rng(seed))["euclidean"]
+            values["regime"][i, j] = regimes(found)
+            values["f4_random"][i, j] = control.f.mean()
+            for name in ("f4", *_FEATURES):
+                values[name][i, j] = found[name]
+    rows, columns = (tuple(f"{x:g}" for x in each) for each in (COMPRESSIONS, COSINES))
+    return HeadMap(
+        "synthetic heads", "length of the sink value", "cosine of the sink with all other tokens", rows, columns, values
+    )
+
+
+def _model(name: str, values: dict[str, np.ndarray]) -> HeadMap:
+    rows, columns = (tuple(str(k + 1) for k in range(count)) for count in values["f4"].shape)
+    return HeadMap(name, "layer", "head", rows, columns, values)

@@ -1,0 +1,33 @@
+"""Computation beside the event loop: a few threads at a time, each request with an end to the waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+from nicegui import run
+
+from sphereflow.errors import SphereflowError
+
+# How many computations run at once, whoever asks for them; the others wait in line.
+TOGETHER = 2
+# A thread cannot be stopped, so the limits of the controls keep every computation well below this.
+LONGEST_SECONDS = 60.0
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_slots = asyncio.Semaphore(TOGETHER)
+
+
+async def beside(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """The value of the function, computed in a thread; its errors are raised here."""
+    await _slots.acquire()
+    work = asyncio.ensure_future(run.io_bound(function, *args, **kwargs))
+    # The slot belongs to the thread, not to the one who waits: it is free when the thread ends.
+    work.add_done_callback(lambda _: _slots.release())
+    done, _ = await asyncio.wait({work}, timeout=LONGEST_SECONDS)
+    if not done:
+        raise SphereflowError(f"this took longer than {LONGEST_SECONDS:.0f} seconds; try smaller numbers.")
+    return cast(R, work.result())

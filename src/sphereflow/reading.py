@@ -1,0 +1,98 @@
+"""Files from elsewhere, read with suspicion: what they promise is checked before any memory is spent on it.
+
+A file may be cut, of another kind, a pipe that never ends, nested a hundred thousand deep, or promise 10^15 numbers and
+hold none. Each of these is one sentence. Nothing that a file contains is ever executed: no pickles.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import stat
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from sphereflow.errors import SphereflowError, enough_memory
+
+
+def file_bytes(path: str | Path) -> bytes:
+    """The content of a file that fits in memory."""
+    source = Path(path)
+    try:
+        found = source.stat()
+        if stat.S_ISDIR(found.st_mode):
+            raise SphereflowError(f"cannot read {source}: it is a folder.")
+        if not stat.S_ISREG(found.st_mode):  # a pipe or a device may never end
+            raise SphereflowError(f"cannot read {source}: it is not a file.")
+        enough_memory(found.st_size, f"reading {source}")
+        return source.read_bytes()
+    except FileNotFoundError:
+        raise SphereflowError(f"there is no file {source}.") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, SphereflowError):
+            raise
+        raise SphereflowError(f"cannot read {source}: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def file_text(path: str | Path) -> str:
+    """The content of a text file."""
+    try:
+        return file_bytes(path).decode("utf-8")
+    except UnicodeDecodeError:
+        raise SphereflowError(f"cannot read {path}: it is not a text in UTF-8.") from None
+
+
+def plain_data(content: str | bytes) -> Any:
+    """What a JSON text says; ValueError if it is none, or nested beyond all use."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def file_array(path: str | Path) -> np.ndarray:
+    """The array that numpy.save wrote; ValueError if the file is something else, or was cut."""
+    content = file_bytes(path)
+    return _array(io.BytesIO(content), len(content))
+
+
+def packed_arrays(content: bytes) -> dict[str, np.ndarray]:
+    """The arrays that numpy.savez wrote; ValueError if the bytes are something else, or were cut.
+
+    The sizes that the parts promise, unpacked, are added up before any of them is.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as parts:
+            promised = parts.infolist()
+            enough_memory(sum(part.file_size for part in promised), "unpacking the file")
+            found = {}
+            for part in promised:
+                with parts.open(part) as stream:
+                    found[part.filename.removesuffix(".npy")] = _array(stream, part.file_size)
+            return found
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, zlib.error) as error:
+        raise ValueError(str(error)) from None
+
+
+def _array(stream: IO[bytes], size: int) -> np.ndarray:
+    """One array, once its header agrees with the number of bytes that follow it."""
+    try:
+        version = np.lib.format.read_magic(stream)
+        readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, fortran, kind = readers[version](stream)
+    except (KeyError, EOFError, RecursionError, MemoryError, SyntaxError) as error:
+        raise ValueError(str(error)) from None
+    if kind.hasobject or kind.kind not in "biufcSU":
+        raise ValueError("it holds something other than numbers and words")
+    count = math.prod(shape)
+    if min(shape, default=0) < 0 or kind.itemsize == 0 or count * kind.itemsize != size - stream.tell():
+        raise ValueError("it is cut, or promises more than it holds")
+    content = stream.read(count * kind.itemsize)
+    if len(content) != count * kind.itemsize:
+        raise ValueError("it is cut")
+    return np.frombuffer(content, kind, count).reshape(shape, order="F" if fortran else "C").copy()
