@@ -1,11 +1,13 @@
 """Coefficients and truncation of the kernel, against tables, closed forms, quadrature and many digits."""
 
+import jax
 import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
 from scipy import special
 
+from sphereflow.interaction.circle import CircleModes
 from sphereflow.interaction.expansion import (
     circle_coefficients,
     circle_modes,
@@ -17,6 +19,10 @@ from sphereflow.interaction.expansion import (
     zonal_coefficients,
     zonal_degree,
 )
+from sphereflow.interaction.harmonic import SphereModes
+from sphereflow.interaction.modes import evaluate_all, project_all
+from sphereflow.interaction.polynomial import Polynomial
+from sphereflow.sphere import draw
 
 # beta: (smallest K, K of the formula) at errors 1e-4, 1e-8, 1e-12, 1e-15
 CIRCLE = {
@@ -93,3 +99,23 @@ def test_sphere_tail_in_closed_form(beta, degree):
 def test_first_zonal_coefficient(d, beta):
     exact = mpmath.exp(-beta) * mpmath.hyp0f1(mpmath.mpf(d) / 2, mpmath.mpf(beta) ** 2 / 4)
     assert zonal_coefficients(d, beta, 0)[0] == pytest.approx(float(exact), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "expansion", [CircleModes(12), SphereModes(9), Polynomial(6, 4)], ids=lambda e: type(e).__name__
+)
+def test_long_chunks_of_an_accelerator_give_the_same_sums(expansion, monkeypatch):
+    """An accelerator takes many tokens at once, in runs that are added up together."""
+    d = {CircleModes: 2, SphereModes: 3, Polynomial: 4}[type(expansion)]
+    x = np.asarray(draw("uniform", 3000, d, seed=1))
+    columns = np.concatenate([x, np.ones((3000, 1))], axis=1)
+    beta = jnp.asarray(2.0)
+
+    def sums():
+        moments = expansion.weigh(project_all(expansion, jnp.asarray(x), jnp.asarray(columns)), beta)
+        return np.asarray(evaluate_all(expansion, jnp.asarray(x), moments, beta, d + 1))
+
+    short = sums()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert expansion.chunk(d + 1) >= 3000
+    np.testing.assert_allclose(sums(), short, rtol=1e-12, atol=1e-9)

@@ -19,7 +19,6 @@ from jaxtyping import Array, Float
 
 from sphereflow.interaction.expansion import bessel_ratios, circle_coefficients, circle_tail
 from sphereflow.interaction.modes import (
-    CHUNK,
     Expansion,
     direction,
     long_product,
@@ -42,9 +41,9 @@ class CircleModes(Expansion):
         low = min(low, 2 ** int(np.ceil(np.log2(self.modes + 1))))
         return -(-(self.modes + 1) // low), low
 
-    def chunk(self, columns: int) -> int:
+    def features(self, columns: int) -> int:
         a, b = self._split(columns)
-        return int(np.clip(2**17 // (2 * b + 2 * a * columns), 256, CHUNK))
+        return 2 * b + 2 * a * columns
 
     def project(self, keys: Float[Array, "n 2"], columns: Float[Array, "n c"]) -> Float[Array, "2 k c"]:
         c = columns.shape[1]

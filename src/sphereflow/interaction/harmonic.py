@@ -14,13 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow.interaction.circle import double_all_but_first
 from sphereflow.interaction.expansion import sphere_coefficients, sphere_tail
-from sphereflow.interaction.modes import RUN, Expansion, direction, multiples, unit_roundoff
+from sphereflow.interaction.modes import RUN, Expansion, direction, long_product, multiples, unit_roundoff
 
 
 @dataclass(frozen=True)
@@ -29,18 +30,22 @@ class SphereModes(Expansion):
 
     degree: int
 
+    def features(self, columns: int) -> int:
+        return 2 * (self.degree + 1) * (columns + 2)
+
     def chunk(self, columns: int) -> int:
-        return int(np.clip(2**17 // (2 * (self.degree + 1) * (columns + 2)), RUN // 2, RUN))
+        size = super().chunk(columns)
+        return min(size, RUN) if jax.default_backend() == "cpu" else size
 
     @property
     def causal_chunk(self) -> int:
-        return int(np.clip(2 ** round(np.log2(1.2 * self.degree**1.5 + 1)), 128, 1024))
+        return max(super().causal_chunk, min(2 ** round(np.log2(1.2 * self.degree**1.5 + 1)), 1024))
 
     def project(self, keys: Float[Array, "n 3"], columns: Float[Array, "n c"]) -> Float[Array, "m k 2 c"]:
         (cos_t, sin_t), azimuth = self._features(keys)
         charged = azimuth[:, :, None] * columns.T  # (m, 2, c, n)
         even, odd = (
-            jnp.einsum("msn,kn->msk", part.reshape(part.shape[0], -1, part.shape[-1]), polar)
+            long_product(part.reshape(-1, part.shape[-1]), polar).reshape(part.shape[0], -1, len(polar))
             for part, polar in ((charged[::2], cos_t), (charged[1::2], sin_t))
         )
         shape = (self.degree + 1, self.degree + 1, 2, columns.shape[1])

@@ -17,8 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-# Tokens in a chunk: its features stay in the processor's cache.
-CHUNK = 1024
+# Tokens in a chunk, and numbers in its features: they stay in the processor's cache, or fill an accelerator.
+CHUNK, FEATURES = 1024, 2**17
+ACCELERATOR_FEATURES = 2**26
+ACCELERATOR_CAUSAL_CHUNK = 4096
 # Longest run of plain additions. Equal tokens (a collapsed cluster) round all in the same direction, so that the error
 # of a long run grows like its length; short runs, added up with compensation, keep it near 25 units of rounding.
 RUN = 256
@@ -50,14 +52,20 @@ class Expansion(abc.ABC):
     def rounding(self, beta: Float[Array, "..."]) -> Float[Array, "..."]:
         """An estimate from above of the error of the kernel made by rounding."""
 
+    def features(self, columns: int) -> int:
+        """Numbers formed per token, by expansions that work chunk by chunk."""
+        return FEATURES // CHUNK
+
     def chunk(self, columns: int) -> int:
         """Tokens worked on at a time."""
-        return CHUNK
+        if jax.default_backend() == "cpu":
+            return int(np.clip(FEATURES // self.features(columns), 32, CHUNK))
+        return max(ACCELERATOR_FEATURES // self.features(columns), RUN)
 
     @property
     def causal_chunk(self) -> int:
         """Tokens that meet pair by pair in a causal sum; longer chunks weigh the moments less often."""
-        return 128
+        return 128 if jax.default_backend() == "cpu" else ACCELERATOR_CAUSAL_CHUNK
 
 
 def multiples(
@@ -93,10 +101,12 @@ def project_all(expansion: Expansion, keys: Float[Array, "n d"], columns: Float[
 
 
 def long_product(a: Float[Array, "x n"], b: Float[Array, "y n"]) -> Float[Array, "x y"]:
-    """a b^T as a sum of products of `RUN` tokens each."""
-    return sum(
-        (a[:, i : i + RUN] @ b[:, i : i + RUN].T for i in range(RUN, a.shape[1], RUN)), a[:, :RUN] @ b[:, :RUN].T
-    )
+    """a b^T as a sum of products of `RUN` tokens each; all of them at once where there are many."""
+    n = a.shape[1]
+    if n <= CHUNK:
+        return sum((a[:, i : i + RUN] @ b[:, i : i + RUN].T for i in range(RUN, n, RUN)), a[:, :RUN] @ b[:, :RUN].T)
+    runs = [jnp.pad(part, ((0, 0), (0, -n % RUN))).reshape(part.shape[0], -1, RUN) for part in (a, b)]
+    return jnp.sum(jnp.einsum("xrn,yrn->rxy", *runs), axis=0)
 
 
 def evaluate_all(

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 
 from sphereflow.interaction.circle import double_all_but_first
 from sphereflow.interaction.expansion import circle_coefficients, circle_tail
-from sphereflow.interaction.modes import RUN, Expansion, direction, long_product, unit_roundoff
+from sphereflow.interaction.modes import Expansion, direction, long_product, unit_roundoff
 
 
 def monomials(degree: int, d: int) -> int:
@@ -34,8 +34,8 @@ class Polynomial(Expansion):
     degree: int
     d: int
 
-    def chunk(self, columns: int) -> int:
-        return int(np.clip(2**18 // monomials(self.degree, self.d), 32, 4 * RUN))
+    def features(self, columns: int) -> int:
+        return monomials(self.degree, self.d)
 
     def project(self, keys: Float[Array, "n d"], columns: Float[Array, "n c"]) -> Float[Array, "a c"]:
         return long_product(self._features(keys), columns.T)
