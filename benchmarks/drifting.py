@@ -1,6 +1,7 @@
 """Translate between two classes of real images: drifting with and without friction against two baselines.
 
 Run: python benchmarks/drifting.py [--seeds 3] [--budgets 50,150,500] [--out FOLDER]
+     python benchmarks/drifting.py --plane --seeds 5
 Fashion-MNIST (sandals to ankle boots) if the Debian package dataset-fashion-mnist is installed, else the digits of
 scikit-learn (3 to 8). Prints a table of quality against compute and the compute to equal quality; with --out also
 quality.png, images.png and table.csv.
@@ -9,43 +10,22 @@ quality.png, images.png and table.csv.
 from __future__ import annotations
 
 import argparse
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
 from pathlib import Path
 
-import jax.numpy as jnp
 import numpy as np
 
-from sphereflow.drifting import Friction, TwoSidedField
-from sphereflow.drifting.latents import Projection, principal_components, read_idx
-from sphereflow.drifting.metrics import frechet, mmd
-from sphereflow.drifting.pictures import before_and_after, quality
-from sphereflow.drifting.training import Recipe
-from sphereflow.drifting.translation import (
-    METHODS,
-    RATES,
-    Point,
-    compute_to_reach,
-    median_width,
-    quality_against_compute,
-    split,
-    translator,
-)
+from sphereflow.drifting.domains import two_domains
+from sphereflow.drifting.latents import principal_components
+from sphereflow.drifting.pictures import NAMES, before_and_after, quality
+from sphereflow.drifting.translation import METHODS, Point, compute_to_reach, quality_against_compute, split
+from sphereflow.observables import frechet, mmd
 from sphereflow.pictures import rendered
-
-FASHION = Path("/usr/share/datasets/fashion-mnist")
-
-
-def images(largest: int) -> tuple[str, np.ndarray, np.ndarray, int]:
-    """Name, rows of two domains, and how many principal components to work in."""
-    if (FASHION / "train-images-idx3-ubyte.gz").exists():
-        pictures = read_idx(FASHION / "train-images-idx3-ubyte.gz")
-        labels = read_idx(FASHION / "train-labels-idx1-ubyte.gz")
-        rows = pictures.reshape(len(pictures), -1) / 255.0
-        return "Fashion-MNIST, sandal to ankle boot", rows[labels == 5][:largest], rows[labels == 9][:largest], 32
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    rows = digits.data / 16.0
-    return "scikit-learn digits, 3 to 8", rows[digits.target == 3], rows[digits.target == 8], 16
 
 
 def table(points: list[Point]) -> None:
@@ -85,14 +65,20 @@ def _bar(values: list[float], digits: int) -> str:
     return f"{np.mean(values):8.{digits}f} ± {error:.{digits}f}"
 
 
-def shown(projection: Projection, x: np.ndarray, y: np.ndarray, steps: int, batch: int) -> list[np.ndarray]:
-    """Held-out images of the first domain before and after translation with friction."""
-    learn_x, test_x = split(x)
-    learn_y, _ = split(y)
-    recipe = Recipe(steps=steps, batch=batch, rate=RATES["drift"], decay=0.99, friction=Friction("gain", 0, 1, steps))
-    model, _ = translator(learn_x, learn_y, recipe, TwoSidedField(median_width(learn_y)))
-    moved = np.asarray(model(jnp.asarray(test_x[:10])), float)
-    return [projection.decode(test_x[:10]), projection.decode(moved)]
+def plane(seeds: int) -> None:
+    """`sphereflow drift train` at its defaults: distance to held-out samples beside chance and a Gaussian."""
+    print(f"{'law':<13} {'seed':>4} {'energy distance':>16} {'chance':>10} {'Gaussian':>9} {'wall s':>7} {'cpu s':>6}")
+    for law in ("swiss-roll", "checkerboard"):
+        for seed in range(seeds):
+            with tempfile.TemporaryDirectory() as folder:
+                words = [sys.executable, "-m", "sphereflow", "drift", "train", law, "--seed", str(seed)]
+                before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+                told = subprocess.run([*words, "--out", f"{folder}/m.npz"], check=True, capture_output=True, text=True)
+                wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+            used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            chance, gaussian = re.findall(r"0 ± ([\d.]+); of a Gaussian: ([\d.]+)", told.stdout)[0]
+            energy = told.stdout.splitlines()[-2].split()[1]
+            print(f"{law:<13} {seed:>4} {energy:>16} {'± ' + chance:>10} {gaussian:>9} {wall:7.1f} {used:6.1f}")
 
 
 def main() -> None:
@@ -104,8 +90,12 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=6000, help="images of each class")
     parser.add_argument("--epsilon", type=float, default=0.05)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--plane", action="store_true", help="the swiss roll and the checkerboard instead")
     asked = parser.parse_args()
-    name, first, second, dimension = images(asked.largest)
+    if asked.plane:
+        plane(asked.seeds)
+        return
+    name, first, second, dimension = two_domains(asked.largest)
     projection = principal_components(np.concatenate([first, second]), dimension)
     x, y = projection.encode(first), projection.encode(second)
     (_, test_x), (learn_y, test_y) = split(x), split(y)
@@ -114,17 +104,22 @@ def main() -> None:
     print(f"untranslated: Frechet {frechet(test_x, test_y):.3f}, MMD^2 {mmd(test_x, test_y):.4f}; "
           f"two samples of the target: {frechet(again, test_y):.3f}, {mmd(again, test_y):.4f}")  # fmt: skip
     budgets = tuple(int(part) for part in asked.budgets.split(","))
+    rows = {"before": split(first)[1][:10]}
+
+    def show(point: Point, moved: np.ndarray) -> None:
+        if point.steps == max(budgets) and point.seed == 0:
+            rows[NAMES[point.method]] = projection.decode(moved[:10])
+
     points = quality_against_compute(
         x, y, methods=METHODS, budgets=budgets, seeds=range(asked.seeds), batch=asked.batch, hidden=asked.hidden,
-        epsilon=asked.epsilon,
+        epsilon=asked.epsilon, show=show,
     )  # fmt: skip
     table(points)
     equal_quality(points)
     if asked.out:
         asked.out.mkdir(parents=True, exist_ok=True)
         (asked.out / "quality.png").write_bytes(rendered(quality(points), "png"))
-        rows = shown(projection, x, y, max(budgets), asked.batch)
-        (asked.out / "images.png").write_bytes(rendered(before_and_after(*rows), "png"))
+        (asked.out / "images.png").write_bytes(rendered(before_and_after(rows, name), "png"))
         names = list(points[0].row())
         lines = [",".join(names), *(",".join(str(p.row()[n]) for n in names) for p in points)]
         (asked.out / "table.csv").write_text("\n".join(lines) + "\n")

@@ -152,7 +152,8 @@ def _one_cost(d: int, n: int, beta: float, dtype: Any, tol: float, mask: Any, me
     x, w, whole = tokens(n, d, dtype), jnp.full(n, 1 / n, dtype), mask is None
     if chosen.expansion is None:
         took = seconds(lambda: direct_attention(
-            x, x, x, jnp.asarray(beta, dtype), w, mask, bounded=True, symmetric=whole, plain=whole, block=default_block()
+            x, x, x, jnp.asarray(beta, dtype), w, mask, bounded=True, symmetric=whole, plain=whole,
+            block=default_block(),
         ))  # fmt: skip
     else:
         took = seconds(lambda: expand(chosen.expansion, x, x, x, beta, tol=tol, mask=mask, rescue=False))

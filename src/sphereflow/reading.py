@@ -10,14 +10,20 @@ import io
 import json
 import math
 import stat
+import warnings
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from sphereflow.errors import SphereflowError, enough_memory
+
+# An array may promise this many times the bytes that it holds: numbers that repeat are packed well, others not at all.
+_SURELY_HARMLESS, _MOST_EXPANSION, _MOST_PACKING = 2**26, 1000, 100
 
 
 def file_bytes(path: str | Path) -> bytes:
@@ -69,7 +75,10 @@ def packed_arrays(content: bytes) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as parts:
             promised = parts.infolist()
-            enough_memory(sum(part.file_size for part in promised), "unpacking the file")
+            size = sum(part.file_size for part in promised)
+            if size > _SURELY_HARMLESS and size > _MOST_PACKING * len(content):
+                raise ValueError(f"it promises {size} bytes, and there are only {len(content)}")
+            enough_memory(size, "unpacking the file")
             found = {}
             for part in promised:
                 with parts.open(part) as stream:
@@ -79,13 +88,38 @@ def packed_arrays(content: bytes) -> dict[str, np.ndarray]:
         raise ValueError(str(error)) from None
 
 
-def _array(stream: IO[bytes], size: int) -> np.ndarray:
+@contextmanager
+def distrusted(path: str | Path, kind: str) -> Iterator[None]:
+    """Whatever a library underneath objects to, while it reads a damaged folder or file, becomes one sentence.
+
+    For zarr and xarray, which raise dozens of kinds of errors and warn before they do.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except SphereflowError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
+        raise SphereflowError(f"{path} is not a whole {kind}: {reason}.") from None
+
+
+def honest_size(array: Any, name: str, *, parts: int = 1) -> None:
+    """Refuse an array of zarr of which one of `parts` promises far more bytes than all of it holds on disk."""
+    piece = math.prod(array.shape) // parts * array.dtype.itemsize
+    promised = max(piece, math.prod(array.chunks) * array.dtype.itemsize)
+    if promised > _SURELY_HARMLESS and promised > _MOST_EXPANSION * array.nbytes_stored():
+        raise ValueError(f"'{name}' promises {promised} bytes, and there are only {array.nbytes_stored()}")
+
+
+def _array(stream: Any, size: int) -> np.ndarray:
     """One array, once its header agrees with the number of bytes that follow it."""
     try:
         version = np.lib.format.read_magic(stream)
         readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, fortran, kind = readers[version](stream)
-    except (KeyError, EOFError, RecursionError, MemoryError, SyntaxError) as error:
+    except Exception as error:  # the header is a Python literal, and its reader raises whatever a parser can
         raise ValueError(str(error)) from None
     if kind.hasobject or kind.kind not in "biufcSU":
         raise ValueError("it holds something other than numbers and words")

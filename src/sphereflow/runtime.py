@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 
 import jax
@@ -23,6 +24,8 @@ def configure() -> None:
     if chosen is None and (folder := cache_folder()) is not None:
         jax.config.update("jax_compilation_cache_dir", str(folder / "xla"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+        # A cache that cannot be used (no room, no right to write) costs time, and is nothing to bother anyone with.
+        warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache")
 
 
 def cache_folder() -> Path | None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from sphereflow.errors import SphereflowError
@@ -24,12 +25,12 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     points to is the one that is replaced.
     """
     target = Path(os.path.realpath(path))
-    with _spoken(path):
+    with spoken(path):
         handle, name = tempfile.mkstemp(prefix=f".{target.stem[:100]}.", suffix=target.suffix, dir=target.parent)
         os.close(handle)
     temporary = Path(name)
     try:
-        with _spoken(path):
+        with spoken(path):
             yield temporary
             temporary.chmod(_permissions(target))
             _flush(temporary)
@@ -52,7 +53,7 @@ def promote_folder(finished: Path, target: Path) -> None:
     the process dies between the two renames, both folders are still there, whole.
     """
     retired = target.with_name(f".{target.name}.retired")
-    with _spoken(target):
+    with spoken(target):
         for folder, _, names in os.walk(finished):
             for name in [*names, "."]:
                 _flush(Path(folder) / name)
@@ -71,7 +72,7 @@ def writable_folder(path: str | Path, names: tuple[str, ...] = ()) -> Path:
     The folder need not exist yet and is not made here: `write_into` does that once there is something to write.
     """
     folder = Path(path)
-    with _spoken(folder):
+    with spoken(folder):
         existing = next(place for place in [folder, *folder.absolute().parents] if place.exists())
         if not existing.is_dir():
             raise SphereflowError(f"cannot write to the folder {folder}: {existing} is not a folder.")
@@ -83,20 +84,36 @@ def writable_folder(path: str | Path, names: tuple[str, ...] = ()) -> Path:
 
 
 def write_into(folder: str | Path, files: dict[str, bytes]) -> None:
-    """Write several files into a folder, which is made if needed; each file is replaced as a whole."""
-    with _spoken(folder):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        write_bytes(Path(folder) / name, content)
+    """Write several files into a folder, which is made if needed; all of them get their names only at the end.
+
+    If one cannot be written, none is replaced, and folders that were made for them are taken away again.
+    """
+    place = Path(folder)
+    new = [each for each in (place, *place.parents) if not each.exists()]
+    try:
+        with spoken(folder):
+            place.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as together:
+            for name, content in files.items():
+                temporary = together.enter_context(whole_file(place / name))
+                with spoken(place / name):
+                    temporary.write_bytes(content)
+    except BaseException:
+        for each in new:
+            with suppress(OSError):  # not there yet, or no longer empty
+                each.rmdir()
+        raise
 
 
 @contextmanager
-def _spoken(path: str | Path) -> Iterator[None]:
+def spoken(path: str | Path) -> Iterator[None]:
     """Turn what the operating system objects to (a full disk, a missing right) into one sentence."""
     try:
         yield
     except OSError as error:
         raise SphereflowError(f"cannot write {path}: {error.strerror or error}.") from None
+    except subprocess.CalledProcessError as error:  # the program that packs movies
+        raise SphereflowError(f"cannot write {path}: {Path(error.cmd[0]).name} failed; is the disk full?") from None
 
 
 def _permissions(target: Path) -> int:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.errors import SphereflowError, enough_memory, one_of, real_number, whole_number
 from sphereflow.shapes import AnyArray
 
 STARTS = ("uniform", "vmf", "orthogonal", "mixture", "fibonacci", "grid")
@@ -134,6 +134,7 @@ def draw(
     one_of("start", start, STARTS)
     whole_number("n", n)
     whole_number("d", d)
+    enough_memory(3 * 8 * n * d, f"drawing n={n} tokens in dimension d={d}")  # the draw, its norms, the result
     key = jax.random.key(whole_number("seed", seed, least=0))
     if start == "uniform":
         return uniform(key, (n, d))

@@ -31,6 +31,7 @@ def test_killed_and_continued_is_the_same_as_never_stopped(tmp_path):
     runner = CliRunner()
     again = runner.invoke(app, list(asked(path)))
     assert again.exit_code == 0, again.output
+    assert "of a Gaussian" in again.output
     assert runner.invoke(app, list(asked(tmp_path / "whole.npz"))).exit_code == 0
     with np.load(path) as a, np.load(tmp_path / "whole.npz") as b:
         assert a.files == b.files
@@ -45,8 +46,8 @@ def test_killed_and_continued_is_the_same_as_never_stopped(tmp_path):
 
 def test_translate_from_two_files(tmp_path):
     rng = np.random.default_rng(0)
-    np.save(tmp_path / "a.npy", rng.normal(size=(200, 3)))
-    np.save(tmp_path / "b.npy", rng.normal(size=(200, 3)) + 1)
+    np.save(tmp_path / "a.npy", rng.normal(size=(200, 36)))
+    np.save(tmp_path / "b.npy", rng.normal(size=(200, 36)) + 1)
     words = ["translate", "--source", str(tmp_path / "a.npy"), "--target", str(tmp_path / "b.npy"), "--out",
              str(tmp_path / "out"), "--components", "2", "--budgets", "5", "--seeds", "2", "--batch", "16",
              "--methods", "drift,affine"]  # fmt: skip
@@ -54,7 +55,8 @@ def test_translate_from_two_files(tmp_path):
     assert told.exit_code == 0, told.output
     lines = (tmp_path / "out" / "table.csv").read_text().splitlines()
     assert len(lines) == 5
-    assert (tmp_path / "out" / "quality.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("quality.png", "images.png"):
+        assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
 
 
 def test_unusable_files_are_refused_and_nothing_is_written(tmp_path):

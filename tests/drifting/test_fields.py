@@ -28,6 +28,19 @@ def test_blocks_change_nothing(field, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("widths", [0, 120])
+def test_single_precision_agrees_with_double(widths):
+    """A sample 120 widths from everything has sums that are zero in float32: it is not blind for that."""
+    samples = SAMPLES.at[0].add(widths * 0.7 / np.sqrt(3))
+    exact = TwoSidedField(0.7)(DATA, samples)
+    found = TwoSidedField(0.7)(DATA.astype(jnp.float32), samples.astype(jnp.float32))
+    assert found.value.dtype == jnp.float32
+    np.testing.assert_allclose(found.value, exact.value, atol=1e-5)
+    np.testing.assert_allclose(found.heard_data[1:], exact.heard_data[1:], rtol=1e-4)
+    assert not np.any(found.blind)
+    assert not np.any(exact.blind)
+
+
 def test_unnormalised_field_entry_by_entry():
     x, y = np.asarray(SAMPLES), np.asarray(DATA)
     expected = np.zeros_like(x)

@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -9,13 +10,21 @@ import numpy as np
 import pytest
 
 from sphereflow.drifting import Friction, TwoSidedField, checkpoints
+from sphereflow.drifting.domains import two_domains
 from sphereflow.drifting.friction import left_by_adam
 from sphereflow.drifting.generators import Generator
 from sphereflow.drifting.latents import principal_components, read_ages, read_idx, read_rows
-from sphereflow.drifting.metrics import energy_distance, frechet, mmd
 from sphereflow.drifting.samplers import from_rows, law
 from sphereflow.drifting.training import Recipe, beginning, train
 from sphereflow.errors import SphereflowError
+from sphereflow.observables import (
+    energy_distance,
+    frechet,
+    gaussian_like,
+    mmd,
+    sampling_floor,
+    sliced_wasserstein,
+)
 
 
 def noise(key, n):
@@ -164,3 +173,54 @@ def test_distances_of_known_gaussians():
     near = rng.normal(size=(2, 1000, 2))
     assert abs(mmd(*near)) < 0.005
     assert abs(energy_distance(*near)) < 0.01
+
+
+def test_chance_and_shape_are_told_apart():
+    """The floor is what two samples of one law give; a Gaussian with the same moments is several times above it."""
+    rng = np.random.default_rng(1)
+    draw = lambda: np.asarray(law("checkerboard")(jax.random.key(int(rng.integers(1000))), 800), float)  # noqa: E731
+    floor = sampling_floor(draw(), draw())
+    again = np.sqrt(np.mean([energy_distance(draw(), draw()) ** 2 for _ in range(12)]))
+    assert 0.5 < floor / again < 2
+    blob = gaussian_like(draw(), 800)
+    assert np.allclose(np.cov(blob.T), np.cov(draw().T), atol=0.06)
+    assert energy_distance(blob, draw()) > 2 * floor
+
+
+def test_sliced_distance_of_a_shift_and_against_quantiles():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(400, 2))
+    # Every projection moves by u . c, and the mean of its square over directions of the plane is |c|^2 / 2.
+    assert sliced_wasserstein(x, x + np.array([3.0, 4.0]), directions=4000) == pytest.approx(5 / np.sqrt(2), rel=0.02)
+    u = np.random.default_rng(0).normal(size=(2, 16))
+    levels = (np.arange(512) + 0.5) / 512
+    y = rng.normal(size=(300, 2)) ** 3
+    gap = [np.quantile(z @ (u / np.linalg.norm(u, axis=0)), levels, axis=0) for z in (x, y)]
+    assert sliced_wasserstein(x, y, directions=16) == pytest.approx(np.sqrt(np.mean((gap[0] - gap[1]) ** 2)))
+
+
+def test_rows_are_drawn_evenly():
+    drawn = np.asarray(from_rows(np.arange(7.0)[:, None])(jax.random.key(0), 70_000))[:, 0]
+    assert np.bincount(drawn.astype(int), minlength=7) == pytest.approx(np.full(7, 10_000), abs=450)
+
+
+def test_a_translator_starts_as_the_identity_and_a_generator_within_its_bounds():
+    x = jnp.asarray(np.random.default_rng(3).normal(size=(5, 4)), jnp.float32)
+    np.testing.assert_array_equal(Generator(4, 4, width=8, depth=2, residual=True, key=jax.random.key(0))(x), x)
+    first, second = (Generator(32, 2, key=jax.random.key(k)).network.layers[1] for k in (0, 1))
+    assert float(jnp.max(jnp.abs(first.weight))) <= 1 / 16
+    assert float(jnp.std(first.weight)) == pytest.approx(1 / 16 / np.sqrt(3), rel=0.02)
+    assert not np.array_equal(first.weight, second.weight)
+
+
+def test_two_domains_are_found_or_drawn(tmp_path, monkeypatch):
+    for name, values in (("images-idx3", np.full((4, 6, 6), 255)), ("labels-idx1", np.array([5, 9, 9, 0]))):
+        head = struct.pack(f">HBB{values.ndim}I", 0, 8, values.ndim, *values.shape)
+        (tmp_path / f"train-{name}-ubyte.gz").write_bytes(gzip.compress(head + values.astype(np.uint8).tobytes()))
+    assert [len(rows) for rows in two_domains(folder=tmp_path)[1:3]] == [1, 2]
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    made = two_domains(50, tmp_path / "nowhere")
+    assert made.name == "discs to rings"
+    assert made.first.shape == made.second.shape == (50, 256)
+    middle = 8 * 16 + 8
+    assert made.first[:, middle].min() > 0.9 > 0.5 > made.second[:, middle].max()

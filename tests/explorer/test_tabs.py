@@ -63,9 +63,11 @@ def test_numbers_in_words():
 
 def test_no_measure_has_a_lower_energy_than_the_landscape_says():
     beta, found = 6.0, landscape.solution(6.0, 3, "relu", 0.1, 4)
-    rng = np.random.default_rng(0)
-    inner = np.random.default_rng(4).standard_normal((3, 2))
+    drawn = np.random.default_rng(4)
+    inner = drawn.standard_normal((3, 2))
     assert np.degrees(np.arctan2(inner[:, 1], inner[:, 0])) == pytest.approx(found.neuron_angles)
+    assert 0.1 * drawn.standard_normal(3) == pytest.approx(found.neuron_weights)
+    rng = np.random.default_rng(0)
 
     def energy(angles, masses):
         """The definition, with the primitive u_+^2 of twice the rectifier."""
@@ -370,10 +372,10 @@ def test_landscape_tab(visit):
     visitor.until(landscape.in_words(found).partition(" Proved")[0])
     assert f"{found.energy:.10g}" in visitor.read(".tab-facts")
     assert visitor.picture() != before
-    visitor.type("Number of neurons J", "1000")
+    visitor.type("Neurons J", "1000")
     found = landscape.solution(20.0, 24, "relu", landscape.STRENGTH.default, int(landscape.SEED.default))
     visitor.until(landscape.in_words(found).partition(" Proved")[0])
-    assert visitor.read(".tab-warning:visible") == "Number of neurons J takes numbers from 0 to 24; 24 is used."
+    assert visitor.read(".tab-warning:visible") == "Neurons J takes numbers from 0 to 24; 24 is used."
     visitor.choose(0, "tanh")
     found = landscape.solution(20.0, 24, "tanh", landscape.STRENGTH.default, int(landscape.SEED.default))
     visitor.until(landscape.in_words(found).partition(" Proved")[0])

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import pytest
+from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.drifting import radial
@@ -11,15 +12,8 @@ from sphereflow.papers.drifting_with_friction import estimators, friction, laws,
 PAPER = load("drifting-with-friction")
 
 
-@pytest.mark.parametrize("claim", PAPER.claims, ids=lambda claim: claim.id)
-def test_claim(claim):
-    measurement = claim.measure(Run())
-    assert measurement.verdict == "holds", measurement
-
-
-@pytest.mark.parametrize("figure", PAPER.figures, ids=lambda figure: figure.id)
-def test_figure_is_drawn(figure):
-    assert figure.draw(Run()).axes
+class TestVerdicts(Verdicts):
+    paper = PAPER
 
 
 def test_a_field_that_is_not_odd_is_caught(monkeypatch):

@@ -54,7 +54,8 @@ def test_a_figure_drawn_twice_gives_the_same_bytes(report):
 
 
 def test_json_is_one_readable_object_per_paper(report):
-    circles, trouble = [json.loads(json.dumps(paper_record(paper)), parse_constant=pytest.fail) for paper in report.papers]
+    lines = [json.dumps(paper_record(paper)) for paper in report.papers]
+    circles, trouble = [json.loads(line, parse_constant=pytest.fail) for line in lines]
     assert set(circles) >= {"paper", "preset", "seconds", "claims"}
     assert circles["paper"] == "sample-circles"
     keys = {"id", "statement", "source", "predicted", "measured", "tolerance", "verdict"}

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sphereflow.cli.leaving import Stopped
+from sphereflow.cli.speaking import answer, say, spoken, written
 
 app = typer.Typer(help="Drifting generators: train, sample, and translate between two domains.")
 
@@ -17,6 +18,7 @@ _SHOWN = 10  # images before and after translation
 
 
 @app.command("train")
+@spoken
 def train(
     target: Annotated[str, typer.Argument(metavar="LAW|FILE", help="swiss-roll, checkerboard, or a .npy of rows.")],
     out: Annotated[Path, typer.Option(metavar="MODEL.npz", help="The generator; the same command continues it.")],
@@ -39,10 +41,10 @@ def train(
     """
     from sphereflow.drifting import TwoSidedField
     from sphereflow.drifting.checkpoints import read, restore, save
-    from sphereflow.drifting.metrics import energy_distance, gaussian_like, sampling_floor
     from sphereflow.drifting.training import beginning
     from sphereflow.drifting.training import train as run
     from sphereflow.errors import SphereflowError, writable_target
+    from sphereflow.observables import energy_distance, gaussian_like, sampling_floor
 
     writable_target(out, overwrite=True)
     asked = {"target": target, "steps": steps, "batch": batch, "width": width, "rate": rate, "schedule": schedule,
@@ -59,11 +61,10 @@ def train(
                 f"{out} was trained with {changed} = {stored.get(changed)}, now {asked[changed]}; choose another name."
             )
         state = restore(out, model, recipe)
+    chance = sampling_floor(fresh, again, 4)
     blob = energy_distance(gaussian_like(again, len(fresh)), fresh)
-    print(
-        f"energy distance of two samples of the data: 0 ± {sampling_floor(fresh, again, 4):.5f}; of a Gaussian: {blob:.5f}"
-    )
-    print(f"{'step':>6} {'energy distance':>16} {'sliced W2':>10} {'Frechet':>9}")
+    say(f"energy distance of two samples of the data: 0 ± {chance:.5f}; of a Gaussian: {blob:.5f}")
+    say(f"{'step':>6} {'energy distance':>16} {'sliced W2':>10} {'Frechet':>9}")
     told: dict[str, float] = {}
 
     def measure(generator: Any) -> dict[str, float]:
@@ -71,17 +72,19 @@ def train(
         return told
 
     def keep(current: Any) -> None:
-        print(f"{int(current.step):>6} {told['energy']:16.5f} {told['sliced']:10.4f} {told['frechet']:9.5f}")
+        say(f"{int(current.step):>6} {told['energy']:16.5f} {told['sliced']:10.4f} {told['frechet']:9.5f}")
         save(out, current, asked)
 
     try:
         run(state, recipe, TwoSidedField(width), _noise, sampler, measure=measure, every=max(steps // 4, 1), keep=keep)
     except KeyboardInterrupt:
         raise Stopped("stopped by Ctrl-C; the same command goes on from the last line printed.") from None
-    print(f"written: {out}")
+    written(out)
+    answer({"asked": asked, "distances": told, "chance": chance, "gaussian": blob, "written": out})
 
 
 @app.command("sample")
+@spoken
 def sample(
     model: Annotated[Path, typer.Argument(metavar="MODEL.npz", help="What drift train wrote.")],
     n: Annotated[int, typer.Option("-n", help="How many samples.")] = 1000,
@@ -90,7 +93,10 @@ def sample(
     ),
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
 ) -> None:
-    """Draw samples from a trained generator, in one pass."""
+    """Draw samples from a trained generator, in one pass.
+
+    Example: sphereflow drift sample roll.npz -n 5000 --out roll.png
+    """
     import io
 
     import jax
@@ -117,10 +123,12 @@ def sample(
         content = io.BytesIO()
         np.save(content, samples)
         write_bytes(out, content.getvalue())
-    print(f"written: {out}")
+    written(out)
+    answer({"samples": n, "dimension": samples.shape[1], "target": asked["target"], "written": out})
 
 
 @app.command("translate")
+@spoken
 def translate(
     source: Annotated[Path, typer.Option(metavar="FILE", help="Rows of the first domain: .npy, .npz or idx images.")],
     target: Annotated[
@@ -147,6 +155,8 @@ def translate(
     """Translate one domain into another by drifting and by two baselines: quality against compute, with seeds.
 
     Rows that are square images are also shown, held-out ones before and after every method (images.png).
+
+    Example: sphereflow drift translate --source young.npy --target old.npy --out translation
     """
     import numpy as np
 
@@ -186,17 +196,18 @@ def translate(
     if can_be_shown(rows):
         files["images.png"] = rendered(before_and_after(images), "png")
     write_into(folder, files)
-    print(f"{'method':<15} {'steps':>6} {'passes':>10} {'seconds':>8} {'Frechet':>18} {'cost':>8}")
+    say(f"{'method':<15} {'steps':>6} {'passes':>10} {'seconds':>8} {'Frechet':>18} {'cost':>8}")
     for method in dict.fromkeys(point.method for point in points):
         for budget in steps:
             mine = [point for point in points if (point.method, point.steps) == (method, budget)]
             values = np.array([point.frechet for point in mine])
             error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-            print(
+            say(
                 f"{method:<15} {budget:>6} {mine[0].passes:10.3g} {np.mean([p.seconds for p in mine]):8.1f} "
                 f"{values.mean():9.4f} ± {error:6.4f} {np.mean([p.cost for p in mine]):8.3f}"
             )
-    print(f"written to {folder.absolute()}")
+    written(folder)
+    answer({"points": [point.row() for point in points], "written": folder})
 
 
 def _noise(key: Any, n: int) -> Any:
@@ -248,7 +259,7 @@ def _distances(generator: Any, fresh: Any, seed: int) -> dict[str, float]:
     import jax
     import numpy as np
 
-    from sphereflow.drifting.metrics import energy_distance, frechet, sliced_wasserstein
+    from sphereflow.observables import energy_distance, frechet, sliced_wasserstein
 
     made = np.asarray(generator(_noise(jax.random.key(seed + 2), len(fresh))), float)
     return {

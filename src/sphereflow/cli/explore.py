@@ -17,6 +17,8 @@ def command(
     """Open a page with the sphere, live: sliders, papers to start from, links to share.
 
     Ctrl-C stops it.
+
+    Example: sphereflow explore --port 8480
     """
     from sphereflow.explorer import serve
 

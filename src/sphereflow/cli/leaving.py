@@ -6,6 +6,7 @@ A mistake in the program itself shows its traceback, as in any Python program.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -16,6 +17,7 @@ from sphereflow.cli.speaking import be, manner
 from sphereflow.errors import SphereflowError
 
 INTERRUPTED = 130
+_DISK_IS_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 _LONGEST = 900  # characters of a sentence: it may repeat what the user typed
 # How the libraries underneath say that memory is at its end, or that an array could not even be addressed.
 _BEYOND_MEMORY = ("RESOURCE_EXHAUSTED", "array is too big", "Maximum allowed dimension exceeded")
@@ -46,8 +48,9 @@ def exit_code(app: typer.Typer, arguments: list[str]) -> int:
     except MemoryError:
         return _say(_NO_MEMORY, 2)
     except OSError as error:
-        if error.filename is not None or not _output_is_lost():
+        if error.filename is not None or error.errno not in _DISK_IS_FULL:
             raise
+        _forget_output()
         return _say(f"cannot write the output: {error.strerror or error}.", 2)
     except Exception as error:
         if any(words in str(error) for words in _BEYOND_MEMORY):
@@ -67,16 +70,6 @@ def _say(sentence: str, code: int) -> int:
         told = f"{told[: 2 * _LONGEST // 3]} ... {told[-_LONGEST // 3 :]}"
     print(f"sphereflow: {told}", file=sys.stderr)
     return code
-
-
-def _output_is_lost() -> bool:
-    """Whether what was printed cannot be written, as on a full disk; if so, it is given up."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _forget_output()
-        return True
-    return False
 
 
 def _forget_output() -> None:

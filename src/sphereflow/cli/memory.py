@@ -50,7 +50,12 @@ def phases(
 
     names = ("phases.png", "phases.svg", "grid.csv", "lines.csv", "diagram.json", "monte-carlo.json")
     folder = writable_folder(out, names)
-    for name, value, least in (("patterns", patterns, 2), ("trials", trials, 2), ("steps", steps, 10), ("seed", seed, 0)):
+    for name, value, least in (
+        ("patterns", patterns, 2),
+        ("trials", trials, 2),
+        ("steps", steps, 10),
+        ("seed", seed, 0),
+    ):
         whole_number(f"--{name}", value, least=least)
     sharpness = (REFERENCE_B if kernel == "lsr" else 1.0) if beta is None else beta
     diagram = phase_diagram(kernel, sharpness, sizes=_sizes(sizes), duration=duration)

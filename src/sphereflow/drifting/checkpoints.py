@@ -14,9 +14,10 @@ import numpy as np
 from sphereflow.drifting.generators import Generator
 from sphereflow.drifting.training import Recipe, State, beginning
 from sphereflow.errors import SphereflowError
+from sphereflow.reading import file_bytes, packed_arrays, plain_data
 from sphereflow.saving import write_bytes
 
-FORMAT = "sphereflow drifting generator, version 1"
+FORMAT = "sphereflow drifting generator, version 2"
 
 
 def save(path: str | Path, state: State, asked: dict[str, Any]) -> None:
@@ -31,15 +32,15 @@ def save(path: str | Path, state: State, asked: dict[str, Any]) -> None:
 def read(path: str | Path) -> tuple[dict[str, Any], list[np.ndarray]]:
     """What was asked, and the arrays."""
     try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            head = json.loads(bytes(stored["head"]))
-            if head["format"] != FORMAT:
-                raise KeyError("format")
+        stored = packed_arrays(file_bytes(path))
+        head = plain_data(bytes(stored["head"]))
+        if head["format"] == FORMAT:
             return head["asked"], [stored[f"leaf{i}"] for i in range(int(head["leaves"]))]
-    except FileNotFoundError:
-        raise SphereflowError(f"there is no file {path}.") from None
-    except Exception:
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, SphereflowError):
+            raise
         raise SphereflowError(f"{path} is damaged or not a drifting generator.") from None
+    raise SphereflowError(f"{path} is not a {FORMAT}: it cannot be used by this release; train a new one.")
 
 
 def restore(path: str | Path, model: Generator, recipe: Recipe) -> State:

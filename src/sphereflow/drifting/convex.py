@@ -12,11 +12,13 @@ of a batch advance together, no array $D\times D$ is formed, and every pass of t
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 _NEWTON, _CONJUGATE = 30, 64  # ceilings; the loops end by their residuals
@@ -37,20 +39,16 @@ class ConvexPotential(eqx.Module):
     linear: Float[Array, "D"]
 
     def __init__(self, dimension: int, widths: tuple[int, ...] = (128, 128), *, key: PRNGKeyArray, dtype: Any = None):
-        keys = jax.random.split(key, 2 * len(widths) + 1)
-        draw = lambda k, shape: jax.random.normal(k, shape, dtype)  # noqa: E731
-        self.first = tuple(
-            3.0 * draw(k, (w, dimension)) / jnp.sqrt(dimension).astype(dtype)
-            for k, w in zip(keys[: len(widths)], widths, strict=True)
-        )
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))  # nothing to compile
+        draw = lambda *shape: jnp.asarray(rng.normal(size=shape), dtype)  # noqa: E731
+        self.first = tuple(3.0 * draw(w, dimension) / jnp.sqrt(dimension).astype(dtype) for w in widths)
         self.hidden = tuple(
-            jnp.full((b, a), jnp.log(jnp.expm1(1.0 / a)), dtype) + 0.05 * draw(k, (b, a))
-            for k, a, b in zip(keys[len(widths) :], widths[:-1], widths[1:], strict=False)
+            jnp.full((b, a), np.log(np.expm1(1.0 / a)), dtype) + 0.05 * draw(b, a) for a, b in pairwise(widths)
         )
         # Steep slopes with bends at different places: with slopes of one and no shifts the network is nearly a
         # parabola, and learning to bend takes ten times as long.
-        self.shifts = tuple(draw(k, (w,)) for k, w in zip(jax.random.split(keys[-1], len(widths)), widths, strict=True))
-        self.last = jnp.full(widths[-1], jnp.log(jnp.expm1(0.5 / widths[-1])), dtype)
+        self.shifts = tuple(draw(w) for w in widths)
+        self.last = jnp.full(widths[-1], np.log(np.expm1(0.5 / widths[-1])), dtype)
         self.quadratic, self.linear = jnp.eye(dimension, dtype=dtype), jnp.zeros(dimension, dtype)
 
     def __call__(self, x: Float[Array, "D"]) -> Float[Array, ""]:

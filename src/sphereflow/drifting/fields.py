@@ -14,6 +14,7 @@ What a sample does with itself decides the character of the field, so `itself` m
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -25,7 +26,8 @@ from sphereflow.drifting.radial import KERNELS, log_kernel, squared_distances
 from sphereflow.errors import SphereflowError, one_of, real_number
 
 ITSELF = ("include", "mask")
-_BLOCK_ENTRIES = 2**22  # entries of one block of rows: 32 MB in float64
+# Entries of one block of rows: what stays near a processor core, and what keeps a graphics processor busy.
+_BLOCK_ENTRIES, _BLOCK_ENTRIES_GPU = 2**20, 2**24
 
 
 class Drift(NamedTuple):
@@ -174,9 +176,8 @@ class TwoSidedField(Field):
         columns = _column_sums(logits, generated, len(targets))
 
         def rows(x: Array, numbers: Array) -> Drift:
-            log_k = logits(x, numbers)
-            half = 0.5 * (jax.scipy.special.logsumexp(log_k, axis=1, keepdims=True) + columns[None, :])
-            scaled = jnp.exp(jnp.where(jnp.isfinite(half), log_k - half, -jnp.inf))
+            half = 0.5 * (_log_sums(lambda: logits(x, numbers), axis=1)[:, None] + columns[None, :])
+            scaled = jnp.exp(jnp.where(jnp.isfinite(half), logits(x, numbers) - half, -jnp.inf))
             return _balanced(scaled[:, :n], scaled[:, n:], generated, data)
 
         return _in_blocks(rows, generated, len(targets))
@@ -224,9 +225,23 @@ class MultiRadiusField(Field):
 def _balanced(minus: Array, plus: Array, generated: Array, data: Array) -> Drift:
     """Attraction times the mass of repulsion, and the other way round."""
     pull, push = plus.sum(axis=1, keepdims=True), minus.sum(axis=1, keepdims=True)
-    value = (plus * push) @ data - (minus * pull) @ generated
+    value = push * (plus @ data) - pull * (minus @ generated)
     blind = ((pull == 0) | (push == 0))[:, 0]
     return Drift(value, value, _heard(plus), _heard(minus), blind)
+
+
+def _log_sums(logits: Callable[[], Array], axis: int) -> Array:
+    """log of the sums of exponentials along an axis.
+
+    In float32, where speed was asked for, the largest term is taken out only if some sum is small: a sum above 1e-20
+    has lost nothing that counts to underflow, and looking at sums is cheaper than looking for largest terms.
+    """
+    safe = lambda: jax.scipy.special.logsumexp(logits(), axis=axis)  # noqa: E731
+    entries = logits()
+    if entries.dtype != jnp.float32:
+        return safe()
+    sums = jnp.exp(entries).sum(axis=axis)
+    return jax.lax.cond(jnp.all(sums > 1e-20), lambda: jnp.log(sums), safe)
 
 
 def _softmax(logits: Array) -> tuple[Array, Array, Array]:
@@ -257,26 +272,32 @@ def _column_sums(logits, generated: Array, count: int) -> Array:  # type: ignore
 
     def one(block: tuple[Array, Array]) -> Array:
         x, numbers = block
-        entries = jnp.where(numbers[:, None] >= 0, logits(x, numbers), -jnp.inf)
-        return jax.scipy.special.logsumexp(entries, axis=0)
+        return _log_sums(lambda: jnp.where(numbers[:, None] >= 0, logits(x, numbers), -jnp.inf), axis=0)
 
-    return jax.scipy.special.logsumexp(jax.lax.map(one, _blocks(generated, count)), axis=0)
+    places, numbers = _blocks(generated, count)
+    if len(places) == 1:
+        return one((places[0], numbers[0]))
+    return jax.scipy.special.logsumexp(jax.lax.map(one, (places, numbers)), axis=0)
 
 
 def _in_blocks(rows, places: Array, count: int) -> Drift:  # type: ignore[no-untyped-def]
     """Apply a function of rows and their numbers to all rows, a block at a time."""
-    found = jax.lax.map(lambda block: rows(*block), _blocks(places, count))
+    blocks, numbers = _blocks(places, count)
+    if len(blocks) == 1:
+        return rows(blocks[0], numbers[0])
+    found = jax.lax.map(lambda block: rows(*block), (blocks, numbers))
     return jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:]))[: len(places)], found)
 
 
 def _blocks(places: Array, count: int) -> tuple[Array, Array]:
     """Rows and their numbers in blocks of equal size; rows that fill the last block have the number -1."""
     n = len(places)
-    size = max(1, min(n, _BLOCK_ENTRIES // max(count, 1)))
+    entries = _BLOCK_ENTRIES if jax.default_backend() == "cpu" else _BLOCK_ENTRIES_GPU
+    size = max(1, min(n, entries // max(count, 1)))
     blocks = -(-n // size)
     padding = blocks * size - n
-    numbers = jnp.concatenate([jnp.arange(n), jnp.full(padding, -1)])
-    padded = jnp.concatenate([places, jnp.repeat(places[-1:], padding, axis=0)])
+    numbers = jnp.concatenate([jnp.arange(n), jnp.full(padding, -1)]) if padding else jnp.arange(n)
+    padded = jnp.concatenate([places, jnp.repeat(places[-1:], padding, axis=0)]) if padding else places
     return padded.reshape(blocks, size, -1), numbers.reshape(blocks, size)
 
 

@@ -2,16 +2,17 @@ r"""Networks that map a point in one pass: noise to a sample, or a sample of one
 
 $$ f_\theta(\epsilon)=\mathrm{MLP}(\epsilon)\ \text{or, in translation,}\ f_\theta(x)=x+\mathrm{MLP}(x) . $$
 
-the last layer of the translator starts at zero, so that it begins as the identity.
+The last layer of the translator starts at zero, so that it begins as the identity.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from sphereflow.errors import whole_number
@@ -28,14 +29,17 @@ class Generator(eqx.Module):
     ):
         whole_number("width", width)
         whole_number("depth", depth)
-        network = eqx.nn.MLP(inputs, outputs, width, depth, jax.nn.silu, key=key)
-        if residual:
-            last: Any = network.layers[-1]
-            network = eqx.tree_at(
-                lambda n: (n.layers[-1].weight, n.layers[-1].bias), network,
-                (jnp.zeros_like(last.weight), jnp.zeros_like(last.bias)),
-            )  # fmt: skip
-        self.network = jax.tree.map(lambda a: a.astype(jnp.float32) if eqx.is_inexact_array(a) else a, network)
+        # Drawn by NumPy, as PyTorch and Equinox do, uniform within one over the root of the inputs: the draws of JAX
+        # would be a program to compile for every layer.
+        shape = _shape(inputs, outputs, width, depth)
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+        layers = []
+        for number, layer in enumerate(shape.layers):
+            rows, columns = layer.weight.shape
+            bound = 0.0 if residual and number == depth else 1 / np.sqrt(columns)
+            drawn = [jnp.asarray(rng.uniform(-bound, bound, size), jnp.float32) for size in ((rows, columns), (rows,))]
+            layers.append(eqx.tree_at(lambda one: (one.weight, one.bias), layer, drawn))
+        self.network = eqx.tree_at(lambda one: one.layers, shape, tuple(layers))
         self.residual = residual
 
     @eqx.filter_jit
@@ -44,3 +48,9 @@ class Generator(eqx.Module):
         x = x.astype(jnp.float32)
         moved = jax.vmap(self.network)(x)
         return x + moved if self.residual else moved
+
+
+@cache
+def _shape(inputs: int, outputs: int, width: int, depth: int) -> eqx.nn.MLP:
+    """A network without numbers in it."""
+    return eqx.filter_eval_shape(eqx.nn.MLP, inputs, outputs, width, depth, jax.nn.silu, key=jax.random.key(0))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import struct
-import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.reading import file_array, file_bytes, packed_arrays
 
 ADULT_FROM = 18
 _LARGEST_BYTES = 4 * 2**30
@@ -97,12 +97,10 @@ def read_idx(path: str | Path) -> Int[np.ndarray, "n ..."]:
 
 def _loaded(file: Path) -> np.ndarray | dict[str, np.ndarray]:
     try:
-        with open(file, "rb") as stream:
-            found = np.load(stream, allow_pickle=False)
-            return dict(found) if hasattr(found, "files") else found
-    except FileNotFoundError:
-        raise SphereflowError(f"there is no file {file}.") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
+        return packed_arrays(file_bytes(file)) if file.suffix == ".npz" else file_array(file)
+    except SphereflowError:
+        raise
+    except ValueError:
         raise SphereflowError(f"cannot read {file}: it is damaged or not made by numpy.save.") from None
 
 

@@ -86,9 +86,12 @@ def train_light_bridge(
     real_number("rate", rate, above=0)
     start, run = jax.random.split(jax.random.key(seed))
     centres = target(start, potentials)
+    # Types are said: those of plain numbers would change after the first chunk, which would be compiled again.
+    kind = centres.dtype
     initial = LightBridge(
-        jnp.full(potentials, -epsilon * jnp.log(potentials)), centres, jnp.full(centres.shape, jnp.log(0.1)), epsilon
-    )
+        jnp.full(potentials, -epsilon * np.log(potentials), kind), centres, jnp.full(centres.shape, np.log(0.1), kind),
+        epsilon,
+    )  # fmt: skip
     rates = 0.5 * rate * (1 + np.cos(np.pi * np.arange(steps) / steps)) if falling else np.full(steps, rate)
     carry = (initial, _ADAM.init(initial))
     values = []

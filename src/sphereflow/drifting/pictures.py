@@ -1,12 +1,15 @@
-"""Pictures of drifting: samples in the plane, quality against compute."""
+"""Pictures of drifting: samples in the plane, quality against compute, translated images."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from sphereflow.drifting.translation import Point
 from sphereflow.errors import SphereflowError
@@ -23,45 +26,112 @@ def scatter(samples: Float[np.ndarray, "n D"], title: str) -> Figure:
     return figure
 
 
+# What each method is called in pictures: friction beside the two schedules it must be told from.
+NAMES = {
+    "drift": "drifting",
+    "drift-friction": "drifting with friction",
+    "drift-schedule": "no friction, rate times 1 - t/T",
+    "drift-felt": "no friction, rate as Adam leaves it",
+    "ofm": "Optimal Flow Matching",
+    "lightsb": "Light Schroedinger Bridge",
+    "affine": "affine, not trained",
+}
+_MARKS = {"drift-schedule": "s--", "drift-felt": "^:"}
 _MEASURES = (("passes", "network passes over samples"), ("operations", "multiply-adds"), ("seconds", "seconds"))
+_QUALITIES = (("frechet", "Frechet distance"), ("mmd", "squared MMD"))
 
 
 def quality(points: list[Point]) -> Figure:
-    """Frechet distance against three counts of compute, mean and spread over seeds, one curve per method."""
+    """Two distances to held-out data against three counts of compute: mean and standard error over seeds.
+
+    The last column is friction alone: each budget of drifting with friction and of the two schedules, as a ratio to
+    the run with neither, paired by seed.
+    """
     trained = [p for p in points if p.method != "affine"]
-    reference = [p.frechet for p in points if p.method == "affine"]
+    methods = list(dict.fromkeys(p.method for p in trained))
+    colours = dict(zip(methods, PALETTE, strict=False))
     with look():
-        figure = blank(10.4, 3.8)
-        for axes, (name, label) in zip(figure.subplots(1, 3, sharey=True), _MEASURES, strict=True):
-            for colour, method in zip(PALETTE, dict.fromkeys(p.method for p in trained), strict=False):
-                mine = [p for p in trained if p.method == method]
-                budgets = sorted({p.steps for p in mine})
-                x = [np.mean([getattr(p, name) for p in mine if p.steps == b]) for b in budgets]
-                y = [[p.frechet for p in mine if p.steps == b] for b in budgets]
-                mean, spread = np.array([np.mean(v) for v in y]), np.array([np.std(v) for v in y])
-                axes.errorbar(
-                    x, mean, np.minimum(spread, 0.9 * mean), fmt="o-", ms=4, color=colour, capsize=2, label=method
-                )
-            if reference:
-                axes.axhline(np.mean(reference), color="0.5", ls="--", lw=0.9, label="affine, not trained")
-            axes.set(xscale="log", yscale="log", xlabel=label)
-        figure.axes[0].set_ylabel("Frechet distance to held-out target")
-        figure.axes[2].legend(fontsize=7)
+        figure = blank(13.0, 6.2)
+        grid = figure.subplots(2, 4)
+        for line, (measure, title) in zip(grid, _QUALITIES, strict=True):
+            for axes, (name, label) in zip(line[:3], _MEASURES, strict=True):
+                for method in methods:
+                    x, mean, error = _curve([p for p in trained if p.method == method], name, measure)
+                    # A logarithmic axis cannot show what reaches below zero: unbiased estimates do by chance.
+                    seen = mean > 0
+                    axes.errorbar(
+                        x[seen], mean[seen], np.minimum(error, 0.9 * np.abs(mean))[seen], fmt=_MARKS.get(method, "o-"),
+                        ms=4, color=colours[method], capsize=2, label=NAMES[method],
+                    )  # fmt: skip
+                floor = [getattr(p, measure) for p in points if p.method == "affine"]
+                if floor and np.mean(floor) > 0:
+                    axes.axhline(np.mean(floor), color="0.5", ls="--", lw=0.9, label=NAMES["affine"])
+                axes.set(xscale="log", yscale="log", xlabel=label)
+                low, high = axes.get_xlim()
+                if high < 20 * low:  # a decade or less would be labelled at every digit
+                    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+                    axes.xaxis.set_major_formatter("{x:g}")
+                axes.xaxis.set_minor_formatter(NullFormatter())
+            line[0].set_ylabel(f"{title} to held-out target")
+            _friction(line[3], trained, measure, colours)
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
     return figure
 
 
-def before_and_after(before: Float[np.ndarray, "n P"], after: Float[np.ndarray, "n P"]) -> Figure:
-    """Square images as rows of numbers: the originals above, what became of each below."""
-    side = math.isqrt(before.shape[1])
-    if side * side != before.shape[1]:
-        raise SphereflowError(f"only square images can be shown; a row has {before.shape[1]} numbers.")
+def _friction(axes: Axes, points: list[Point], measure: str, colours: dict[str, str]) -> None:
+    plain = {(p.seed, p.steps): getattr(p, measure) for p in points if p.method == "drift"}
+    shift = 0.94
+    for method in ("drift-friction", "drift-felt", "drift-schedule"):
+        mine = [p for p in points if p.method == method and (p.seed, p.steps) in plain]
+        if not mine:
+            continue
+        budgets = sorted({p.steps for p in mine})
+        ratios = [[getattr(p, measure) / plain[p.seed, p.steps] for p in mine if p.steps == b] for b in budgets]
+        axes.errorbar(
+            np.array(budgets) * shift, [np.mean(r) for r in ratios], [_error(r) for r in ratios],
+            fmt=_MARKS.get(method, "o-"), ms=4, color=colours[method], capsize=2,
+        )  # fmt: skip
+        shift *= 1.06  # side by side, or the bars hide one another
+    axes.axhline(1.0, color=colours.get("drift", "0.5"), lw=0.9)
+    axes.set(xscale="log", xlabel="steps", ylabel="ratio to drifting")
+    budgets = sorted({p.steps for p in points})
+    axes.set_xticks(budgets, [str(b) for b in budgets])
+    axes.minorticks_off()
+
+
+def _curve(points: list[Point], compute: str, measure: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean compute, mean quality and its standard error at every budget."""
+    budgets = sorted({p.steps for p in points})
+    groups = [[p for p in points if p.steps == b] for b in budgets]
+    values = [[getattr(p, measure) for p in group] for group in groups]
+    x = np.array([np.mean([getattr(p, compute) for p in group]) for group in groups])
+    return x, np.array([np.mean(v) for v in values]), np.array([_error(v) for v in values])
+
+
+def _error(values: list[float]) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def can_be_shown(rows: Float[np.ndarray, "n P"]) -> bool:
+    """Whether rows of numbers are square images of a size that shows anything."""
+    return math.isqrt(rows.shape[1]) ** 2 == rows.shape[1] >= 36
+
+
+def before_and_after(rows: Mapping[str, Float[np.ndarray, "n P"]], title: str = "") -> Figure:
+    """Square images as rows of numbers: the originals in the first line, what became of each in the lines below."""
+    first = next(iter(rows.values()))
+    if not can_be_shown(first):
+        raise SphereflowError(f"only square images can be shown; a row has {first.shape[1]} numbers.")
+    side, low, high = math.isqrt(first.shape[1]), float(first.min()), float(first.max())
     with look():
-        figure = blank(0.8 * len(before), 1.9)
-        grid = figure.subplots(2, len(before), squeeze=False)
-        for line, rows, label in zip(grid, (before, after), ("before", "after"), strict=True):
-            for axes, row in zip(line, rows, strict=True):
-                axes.imshow(row.reshape(side, side), cmap="gray_r", vmin=0, vmax=1)
+        figure = blank(1.9 + 0.72 * len(first), 0.76 * len(rows) + (0.3 if title else 0.0))
+        grid = figure.subplots(len(rows), len(first), squeeze=False)
+        for line, (label, images) in zip(grid, rows.items(), strict=True):
+            for axes, row in zip(line, images, strict=True):
+                axes.imshow(row.reshape(side, side), cmap="gray_r", vmin=low, vmax=high)
                 axes.set(xticks=[], yticks=[])
                 axes.spines[:].set_visible(False)
-            line[0].set_ylabel(label)
+            line[0].set_ylabel(label, rotation=0, ha="right", va="center")
+        figure.suptitle(title, fontsize=11)
     return figure

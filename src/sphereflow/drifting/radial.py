@@ -22,7 +22,8 @@ _FEW_COORDINATES = 8
 def squared_distances(x: Float[Array, "n D"], y: Float[Array, "m D"]) -> Float[Array, "n m"]:
     """|x_i - y_j|^2, never negative."""
     if x.shape[1] <= _FEW_COORDINATES:
-        return jnp.sum((x[:, None, :] - y[None, :, :]) ** 2, axis=-1)
+        # One coordinate at a time: a last axis of two or three would waste the vector units.
+        return sum(((x[:, k, None] - y[None, :, k]) ** 2 for k in range(x.shape[1])), jnp.zeros((), x.dtype))
     centre = jnp.mean(y, axis=0)  # products of centred vectors cancel less
     x, y = x - centre, y - centre
     products = x @ y.T
@@ -32,6 +33,7 @@ def squared_distances(x: Float[Array, "n D"], y: Float[Array, "m D"]) -> Float[A
 def log_kernel(name: str, squares: Float[Array, "..."], width: Float[Array, ""] | float) -> Float[Array, "..."]:
     """log k as a function of the squared distance."""
     one_of("kernel", name, KERNELS)
+    width = jnp.asarray(width, squares.dtype)  # samples in float32 are worked on in float32
     if name == "gaussian":
         return -squares / (2 * width**2)
     # The root of an exact zero has no derivative; the field is never differentiated through it, plots may be.

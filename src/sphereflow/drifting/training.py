@@ -152,7 +152,8 @@ def train(
                 if measure is not None:
                     measured.append({"step": int(state.step), **measure(state.average)})
                 if keep is not None:
-                    keep(state)
+                    with bar.aside():  # it may print
+                        keep(state)
             bar.advance(chunk)
     table = np.array(rows).reshape(-1, 3)
     return state, History(table[:, 0], table[:, 1], table[:, 2], measured, time.perf_counter() - began)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from sphereflow.dynamics import Dynamics
-from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.errors import SphereflowError, enough_memory, one_of, real_number, whole_number
 from sphereflow.evolution.solver import SOLVERS, Stepping, solve
 from sphereflow.evolution.status import Status
 from sphereflow.evolution.trajectory import Trajectory
@@ -25,6 +25,7 @@ FRAMES = 101
 # Below this many pairs per field evaluation a whole run is one compiled call; above it the run goes frame by frame,
 # so that it can show progress, be interrupted, and keep only what fits in memory.
 _ONE_CALL_PAIRS = 300_000
+_BOOKKEEPING_BYTES = 64  # of every saved time, wherever its frame goes
 
 
 def evolve(
@@ -62,7 +63,8 @@ def evolve(
     **Returns:** a `Trajectory`; its `status` says how the run ended.
     """
     start = tokens(x0, "x0", on_sphere=model.space == "sphere")
-    times = _save_times(t0, t1, saveat)
+    in_memory = start.size * start.dtype.itemsize if out is None else 0
+    times = _save_times(t0, t1, saveat, in_memory)
     single = start.dtype == jnp.float32
     least = 1e-6 if single else 1e-13
     tol = real_number("tol", (1e-5 if single else 1e-8) if tol is None else tol, least=least, most=0.1)
@@ -85,9 +87,11 @@ def evolve(
     return _frame_by_frame(fast, start, times, stepping, out, progress, began, common)
 
 
-def _save_times(t0: float, t1: float | None, saveat: Any) -> np.ndarray:
+def _save_times(t0: float, t1: float | None, saveat: Any, frame_bytes: int) -> np.ndarray:
+    """The times to save at, if that many frames, each with so many bytes in memory, fit there."""
     if saveat is None or isinstance(saveat, (int, np.integer)):
         count = FRAMES if saveat is None else whole_number("saveat", saveat, least=2)
+        enough_memory(count * (frame_bytes + _BOOKKEEPING_BYTES), f"saving {count} frames", "save fewer of them")
         if t1 is None:
             raise SphereflowError("give the final time t1, or the times to save at.")
         first = real_number("t0", t0)

@@ -7,7 +7,10 @@ whole. Every frame carries a checksum: zarr reads a missing or truncated chunk a
 from __future__ import annotations
 
 import json
+import shutil
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,8 @@ from sphereflow.dynamics.specification import describe, rebuild
 from sphereflow.errors import SphereflowError, writable_target
 from sphereflow.evolution.status import Status
 from sphereflow.evolution.trajectory import Trajectory
-from sphereflow.saving import promote_folder
+from sphereflow.reading import distrusted, honest_size, plain_data
+from sphereflow.saving import promote_folder, spoken
 
 FORMAT = "sphereflow trajectory, version 1"
 _MISSING = -1
@@ -34,6 +38,7 @@ class StoredFrames:
 
     def __init__(self, group: zarr.Group, count: int):
         tokens: Any = group["tokens"]
+        honest_size(tokens, "tokens", parts=max(tokens.shape[0], 1))
         self._tokens = tokens
         self._sums = np.asarray(group["checksum"])  # type: ignore[arg-type]
         self.shape = (count, *self._tokens.shape[1:])
@@ -45,7 +50,7 @@ class StoredFrames:
         damaged = SphereflowError(f"frame {at} of the stored trajectory is damaged: its checksum does not match.")
         try:
             frame = np.asarray(self._tokens[at])
-        except RuntimeError:  # what the decompressor raises for a chunk that was cut
+        except Exception:  # what the decoder raises for a chunk that was cut or exchanged has many kinds
             raise damaged from None
         if _checksum(frame) != self._sums[at]:
             raise damaged
@@ -73,10 +78,12 @@ class FrameWriter:
             group = _open_group(partial)
             if group.attrs.get("identity") != identity:
                 raise SphereflowError(f"{partial} holds a different run: remove it, or write to another name.")
-            return cls(target, group, times, common)
-        group = _create(partial, times, np.asarray(start), common, identity, frames_per_chunk=1)
-        writer = cls(target, group, times, common)
-        writer.append(np.asarray(start), 0)
+            with distrusted(partial, "unfinished run; remove it, or write to another name"):
+                return cls(target, group, times, common)
+        with _removed_on_failure(partial), spoken(target):
+            group = _create(partial, times, np.asarray(start), common, identity, frames_per_chunk=1)
+            writer = cls(target, group, times, common)
+            writer.append(np.asarray(start), 0)
         return writer
 
     def resume_point(self, start: Array) -> tuple[int, Array, int]:
@@ -87,14 +94,16 @@ class FrameWriter:
 
     def append(self, frame: np.ndarray, steps: int) -> None:
         index = self._written
-        self._group["tokens"][index] = frame  # type: ignore[index]
-        self._group["steps"][index] = steps  # type: ignore[index]
-        self._group["checksum"][index] = _checksum(frame)  # type: ignore[index]  # last: it makes the frame count
+        with spoken(self._target):
+            self._group["tokens"][index] = frame  # type: ignore[index]
+            self._group["steps"][index] = steps  # type: ignore[index]
+            self._group["checksum"][index] = _checksum(frame)  # type: ignore[index]  # last: it makes the frame count
         self._written += 1
 
     def finish(self, status: Status, steps: int, seconds: float) -> Trajectory:
         """Name the folder if the run is complete, and return the trajectory that lies in it."""
-        self._group.attrs.update({"status": status.name, "total_steps": steps, "seconds": seconds})
+        with spoken(self._target):
+            self._group.attrs.update({"status": status.name, "total_steps": steps, "seconds": seconds})
         if status.complete:
             promote_folder(_partial(self._target), self._target)
         folder = self._target if status.complete else _partial(self._target)
@@ -113,27 +122,31 @@ def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -
     first = trajectory.frame(0)
     per_chunk = max(1, min(len(trajectory), _CHUNK_BYTES // max(first.nbytes, 1)))
     identity = _identity(trajectory.ts, first, common)
-    group = _create(partial, trajectory.ts, first, common, identity, frames_per_chunk=per_chunk)
-    sums = np.empty(len(trajectory), dtype=np.int64)
-    for begin in range(0, len(trajectory), per_chunk):
-        block = np.stack([trajectory.frame(i) for i in range(begin, min(begin + per_chunk, len(trajectory)))])
-        group["tokens"][begin : begin + len(block)] = block  # type: ignore[index]
-        sums[begin : begin + len(block)] = [_checksum(frame) for frame in block]
-    group["checksum"][:] = sums  # type: ignore[index]
-    if trajectory.stopped_at is not None:
-        _put(group, "stopped_at", np.asarray(trajectory.stopped_at))
-    group.attrs.update(
-        {"status": trajectory.status.name, "total_steps": trajectory.steps, "seconds": trajectory.seconds}
-    )
-    promote_folder(partial, target)
+    with _removed_on_failure(partial), spoken(target):
+        group = _create(partial, trajectory.ts, first, common, identity, frames_per_chunk=per_chunk)
+        sums = np.empty(len(trajectory), dtype=np.int64)
+        for begin in range(0, len(trajectory), per_chunk):
+            block = np.stack([trajectory.frame(i) for i in range(begin, min(begin + per_chunk, len(trajectory)))])
+            group["tokens"][begin : begin + len(block)] = block  # type: ignore[index]
+            sums[begin : begin + len(block)] = [_checksum(frame) for frame in block]
+        group["checksum"][:] = sums  # type: ignore[index]
+        if trajectory.stopped_at is not None:
+            _put(group, "stopped_at", np.asarray(trajectory.stopped_at))
+        group.attrs.update(
+            {"status": trajectory.status.name, "total_steps": trajectory.steps, "seconds": trajectory.seconds}
+        )
+        promote_folder(partial, target)
     return target
 
 
 def load(path: str | Path) -> Trajectory:
     """Read a trajectory; large ones stay on disk and are read frame by frame."""
     group = _open_group(Path(path))
-    try:
-        meta = json.loads(group.attrs["run"])  # type: ignore[arg-type]
+    with distrusted(path, "sphereflow trajectory"):
+        for name, stored in group.arrays():
+            if name != "tokens":
+                honest_size(stored, name)
+        meta = plain_data(str(group.attrs["run"]))
         times = np.asarray(group["t"])  # type: ignore[arg-type]
         count = int(np.sum(np.asarray(group["checksum"]) != _MISSING))  # type: ignore[arg-type]
         arrays = {name.removeprefix("model."): np.asarray(array) for name, array in group.arrays() if "model." in name}
@@ -141,19 +154,27 @@ def load(path: str | Path) -> Trajectory:
         status = Status[str(group.attrs.get("status", "INTERRUPTED"))]
         stopped = np.asarray(group["stopped_at"]) if "stopped_at" in group else None  # type: ignore[arg-type]
         steps, seconds = int(group.attrs.get("total_steps", 0)), float(group.attrs.get("seconds", 0.0))  # type: ignore[arg-type]
-    except (KeyError, TypeError, ValueError) as error:
-        raise SphereflowError(f"{path} is not a whole sphereflow trajectory: {error}.") from None
-    for name, array in arrays.items():
-        if _checksum(array) != meta["model_checksums"].get(name):
-            raise SphereflowError(f"{path} is damaged: the model's array '{name}' does not match its checksum.")
-    if _checksum(times) != meta["times_checksum"] or count < (len(times) if status.complete else 1):
-        raise SphereflowError(f"{path} is damaged or truncated: saved times or frames are missing.")
-    xs = np.asarray(frames) if np.prod(frames.shape) * 8 <= _IN_MEMORY_BYTES else frames
-    described = {name: meta[name] for name in _DESCRIBED}
-    return Trajectory(
-        ts=times[:count], xs=xs, model=rebuild(meta["model"], arrays), status=status, steps=steps, seconds=seconds,
-        stopped_at=stopped, **described,
-    )  # fmt: skip
+        for name, array in arrays.items():
+            if _checksum(array) != meta["model_checksums"].get(name):
+                raise SphereflowError(f"{path} is damaged: the model's array '{name}' does not match its checksum.")
+        if _checksum(times) != meta["times_checksum"] or count < (len(times) if status.complete else 1):
+            raise SphereflowError(f"{path} is damaged or truncated: saved times or frames are missing.")
+        xs = np.asarray(frames) if np.prod(frames.shape) * 8 <= _IN_MEMORY_BYTES else frames
+        described = {name: meta[name] for name in _DESCRIBED}
+        return Trajectory(
+            ts=times[:count], xs=xs, model=rebuild(meta["model"], arrays), status=status, steps=steps, seconds=seconds,
+            stopped_at=stopped, **described,
+        )  # fmt: skip
+
+
+@contextmanager
+def _removed_on_failure(folder: Path) -> Iterator[None]:
+    """What was begun here and cannot be continued must not stand in the way of the next attempt."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _partial(target: Path) -> Path:
@@ -216,10 +237,8 @@ def _put(group: zarr.Group, name: str, array: np.ndarray, dims: tuple[str, ...] 
 def _open_group(folder: Path) -> zarr.Group:
     if not folder.is_dir():
         raise SphereflowError(f"there is no trajectory at {folder}.")
-    try:
+    with distrusted(folder, "zarr folder"):
         group = zarr.open_group(folder, mode="r+")
-    except Exception as error:  # zarr raises many kinds for unreadable metadata
-        raise SphereflowError(f"{folder} is not a readable zarr folder: {error}.") from None
     if group.attrs.get("format") != FORMAT:
         raise SphereflowError(f"{folder} is a zarr folder, but not a sphereflow trajectory.")
     return group

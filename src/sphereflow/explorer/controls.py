@@ -29,6 +29,11 @@ _SHOWN_FOR = {"push": ("perceptron",), "noise": ("common", "own"), "pull": ("com
 _HIDDEN_FOR = {"clock": ("common", "own")}
 _STEPS = 200
 
+# What the browser does when a slider moves: colour the part to its left, tell the server where it stands.
+_READ = (
+    "(e) => { const r = e.target; r.style.setProperty('--done', `${100 * r.value / r.max}%`); emit(Number(r.value)); }"
+)
+
 
 def position(name: str, value: float) -> float:
     """Where the slider of a number stands, from 0 to its last step."""
@@ -74,12 +79,12 @@ class Dial:
                     ui.html(label, tag="span", sanitize=False)
                 self.field.props(f'for="{self.field.html_id}"')
                 self.field.tooltip(f"{limit.least:g} to {limit.most:,.0f}")
-            self.slider = (
-                ui.slider(min=0, max=last, step=1, value=position(name, value))
-                .props(f'aria-label="{label}, slider" data-slider={name}')
-                .classes("sf-slider")
-            )
-        self.slider.on("change", self._released)
+            self.slider = ui.element("input").classes("sf-slider")
+            self.slider.props(f'type=range min=0 max={last} step=1 data-slider={name} aria-label="{label}, slider"')
+        self.slider.on("input", self._moved, js_handler=_READ, throttle=0.05)
+        self.slider.on("change", self._released, js_handler=_READ)
+        self._last = last
+        self._stand(value)
         for event in ("blur", "keydown.enter"):
             self.field.on(event, self._typed, args=[])
 
@@ -87,12 +92,21 @@ class Dial:
         """Stand at a number, without telling anyone."""
         self._value = value
         self.field.value = plain(value)
-        self.slider.value = position(self.name, value)
+        self._stand(value)
+
+    def _stand(self, value: float) -> None:
+        place = position(self.name, value)
+        self.slider.props(f"value={place:g} aria-valuetext={plain(value)}")
+        self.slider.style(f"--done: {100 * place / self._last:.1f}%")
+
+    def _moved(self, event: Any) -> None:
+        """While the slider moves the field shows where it is; the run starts when it is let go."""
+        if _finite(event.args):
+            self.field.value = plain(at_position(self.name, event.args))
 
     def _released(self, event: Any) -> None:
-        place = event.args
-        if isinstance(place, (int, float)) and math.isfinite(place):
-            self._changed(self.name, at_position(self.name, place))
+        if _finite(event.args):
+            self._changed(self.name, at_position(self.name, event.args))
 
     def _typed(self) -> None:
         if self.field.value != plain(self._value):
@@ -156,7 +170,7 @@ class Panel:
             self._seed_field = ui.input("Seed", value=str(settings.seed))
             self._seed_field.props('dense outlined inputmode=numeric data-field=seed aria-label="Seed"')
             with self._seed_field.add_slot("append"):
-                again = ui.button(icon="casino", on_click=self._next_seed).props('flat round dense size=sm')
+                again = ui.button(icon="casino", on_click=self._next_seed).props("flat round dense size=sm")
                 again.props('aria-label="Another seed"').tooltip("Another seed")
         for event in ("blur", "keydown.enter"):
             self._seed_field.on(event, self._seeded, args=[])
@@ -167,3 +181,7 @@ class Panel:
 
     def _next_seed(self) -> None:
         self._changed("seed", (self._seed_value + 1) % int(LIMITS["seed"].most))
+
+
+def _finite(place: Any) -> bool:
+    return isinstance(place, (int, float)) and math.isfinite(place)

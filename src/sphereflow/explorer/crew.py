@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,12 @@ import numpy as np
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution import Status, Trajectory
 from sphereflow.evolution.webpage import Camera, Recorder, assemble
-from sphereflow.explorer.models import SOLVER, TOL, dynamics, energy_model, first_tokens, python_lines
+from sphereflow.explorer.models import SOLVER, TOL, dynamics, first_tokens, python_lines
 from sphereflow.explorer.settings import INTERVALS, Settings
-from sphereflow.explorer.simulation import Frame, Stuck, frames
+from sphereflow.explorer.simulation import Stuck, frames
 
 MOST_RUNS = 40
+_PATIENCE = 3.0  # seconds for which the end waits for a turn
 
 
 class LiveRun:
@@ -37,21 +38,13 @@ class LiveRun:
         self.cancelled = False
         self.trouble = ""
         self.spent = 0.0
-        x0 = first_tokens(settings)
-        self._recorder = Recorder(Camera.facing(x0, settings.model != "euclid"))
-        self._turns: Iterator[list[Frame]] = frames(settings, x0)
-        self.advance()  # the first tokens are there as soon as the run is
+        self._turns = self._recorded_turns()
 
     def advance(self) -> None:
         """Compute the next turn."""
         began = time.thread_time()
         try:
-            for t, x, energy in next(self._turns):
-                self.recorded.append(self._recorder.record(t, x, energy))
-                self.times.append(t)
-                self.tokens.append(x.astype(np.float32))
-        except StopIteration:
-            self.done = True
+            next(self._turns)
         except (Stuck, SphereflowError) as trouble:
             self.trouble = str(trouble)
         except Exception as error:  # a thread must outlive a run that fails, and the visitor should know
@@ -60,6 +53,21 @@ class LiveRun:
             self.done = True
         self.spent += time.thread_time() - began
 
+    def _recorded_turns(self) -> Iterator[None]:
+        """Nothing is drawn or compiled before the first turn, so that a run can be made without waiting."""
+        x0 = first_tokens(self.settings)
+        recorder = Recorder(Camera.facing(x0, self._on_sphere))
+        for turn in frames(self.settings, x0):
+            for t, x, energy in turn:
+                self.times.append(t)
+                self.tokens.append(x.astype(np.float32))
+                self.recorded.append(recorder.record(t, x, energy))
+            yield
+
+    @property
+    def _on_sphere(self) -> bool:
+        return self.settings.model != "euclid"
+
     @property
     def over(self) -> bool:
         return self.done or self.cancelled or bool(self.trouble)
@@ -67,12 +75,12 @@ class LiveRun:
     def about(self) -> dict[str, Any]:
         """What the player has to know before the first frame."""
         s = self.settings
-        angle = np.degrees(self._recorder.delta)
-        camera = self._recorder.camera
-        touching = f"tokens closer than {angle:.1f}° form a cluster" if camera.on_sphere else ""
-        note = " · ".join(part for part in (camera.note, touching) if part)
-        curve = energy_model(s)[1]
-        return self._recorder.about(s.times, curve=curve, words=s.caption(), logarithmic=s.logarithmic, note=note)
+        plain = Recorder(Camera(s.n, s.d, self._on_sphere))
+        angle = np.degrees(plain.delta)
+        touching = f"tokens closer than {angle:.1f}° form a cluster" if self._on_sphere else ""
+        note = " · ".join(part for part in (plain.camera.note, touching) if part)
+        curve = "Energy" if s.model in ("sa", "usa", "perceptron") else "Energy of attention"
+        return plain.about(s.times, curve=curve, words=s.caption(), logarithmic=s.logarithmic, note=note)
 
     def webpage(self, title: str, lead: str) -> bytes:
         """The run so far as one HTML file."""
@@ -98,9 +106,12 @@ class Crew:
     def __init__(self, threads: int = 2):
         self.runs: dict[str, LiveRun] = {}
         self._waiting: list[LiveRun] = []
+        self._cold: list[Settings] = []
         self._changed = threading.Condition()
-        for number in range(threads):
-            threading.Thread(target=self._work, name=f"simulation {number}", daemon=True).start()
+        self._closed = False
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
 
     def start(self, settings: Settings) -> LiveRun:
         """A new run; says so in a sentence if too many are kept already."""
@@ -121,15 +132,38 @@ class Crew:
             if run in self._waiting:
                 self._waiting.remove(run)
 
+    def warm(self, presets: Iterable[Settings]) -> None:
+        """Compile what these runs need, one after the other, while nobody waits for anything."""
+        with self._changed:
+            self._cold = list(presets)
+            self._changed.notify()
+
+    def close(self) -> bool:
+        """Let the present turns end and the threads with them; says whether they did."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(_PATIENCE)
+        return not any(thread.is_alive() for thread in self._threads)
+
     def _work(self) -> None:
         while True:
             with self._changed:
-                while not self._waiting:
+                while not self._waiting and not self._cold and not self._closed:
                     self._changed.wait()
-                run = min(self._waiting, key=lambda waiting: waiting.spent)
-                self._waiting.remove(run)
+                if self._closed:
+                    return
+                if self._waiting:
+                    run = min(self._waiting, key=lambda waiting: waiting.spent)
+                    self._waiting.remove(run)
+                else:
+                    run = LiveRun(self._cold.pop(0))
+                    run.cancelled = True  # nobody will look at it
+            if run.cancelled:
+                run.advance()  # the first tokens; the turn below compiles the rest
             run.advance()
             with self._changed:
-                if not run.over:
+                if not run.over and not self._closed:
                     self._waiting.append(run)
                     self._changed.notify()

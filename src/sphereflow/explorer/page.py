@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import html
 import importlib
 from pathlib import Path
 from typing import Any
 
 from fastapi import Request
-from nicegui import Client, app, ui
+from nicegui import Client, ui
 
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution.webpage import PLAYER
 from sphereflow.explorer.controls import Panel
 from sphereflow.explorer.crew import Crew, LiveRun
 from sphereflow.explorer.models import python_lines
-from sphereflow.explorer.presets import BY_SLUG, PRESETS, Preset, matching
-from sphereflow.explorer.settings import Settings, parse
+from sphereflow.explorer.presets import BY_SLUG, PRESETS, matching
+from sphereflow.explorer.settings import NAMES, Settings, parse
 from sphereflow.explorer.view import SphereView, View
-from sphereflow.report.formula import formula
+from sphereflow.explorer.words import about
 
 STATIC = Path(__file__).parent / "static"
 TABS = ("landscape", "retrieval", "memory", "heads")
@@ -42,8 +43,9 @@ class Visit:
         self._crew = crew
         self.run: LiveRun | None = None
         self._tab = query.get("tab", "") if query.get("tab") in TABS else "sphere"
-        base = BY_SLUG.get(query.get("preset", ""), PRESETS[0]).settings
-        self.settings, said = parse(query, base if "preset" in query or not query else None)
+        asked = {name: value for name, value in query.items() if name in NAMES}
+        preset = BY_SLUG.get(query.get("preset", ""), None if asked else PRESETS[0])
+        self.settings, said = parse(asked, preset.settings if preset else None)
         self._opened: set[str] = set()
         client.on_delete(self._leave)
         first = self._begin()
@@ -61,7 +63,11 @@ class Visit:
             with ui.element("div").classes("sf-brand"):
                 ui.html(_MARK, sanitize=False).classes("sf-mark")
                 ui.label("sphereflow")
-            with ui.tabs(value=self._tab).props("dense no-caps inline-label shrink align=left").classes("sf-tabs") as self._tabs:
+            with (
+                ui.tabs(value=self._tab)
+                .props("dense no-caps inline-label shrink align=left")
+                .classes("sf-tabs") as self._tabs
+            ):
                 ui.tab("sphere", "Sphere")
                 for name in TABS:
                     ui.tab(name, name.capitalize())
@@ -154,8 +160,7 @@ class Visit:
     def _tell(self) -> None:
         """The paragraph about the run."""
         self._choice.value = self._preset_name()
-        preset = matching(self.settings)
-        self._about.content = _paragraph(preset) if preset else _model_paragraph(self.settings)
+        self._about.content = about(self.settings)
 
     def _say(self, said: list[str]) -> None:
         self._said.text = " ".join(sentence[:1].upper() + sentence[1:] for sentence in said)
@@ -192,12 +197,16 @@ class Visit:
         code = python_lines(self.settings)
         with ui.dialog() as dialog, ui.card().classes("sf-code-card"):
             ui.label("The same run in three lines").classes("sf-code-title")
-            ui.html(f"<pre><code>{_escaped(code)}</code></pre>", sanitize=False).classes("sf-code").props("data-code")
+            ui.html(f"<pre><code>{html.escape(code)}</code></pre>", sanitize=False).classes("sf-code").props(
+                "data-code"
+            )
             with ui.element("div").classes("sf-code-buttons"):
                 ui.button("Copy", icon="content_copy", on_click=lambda: ui.clipboard.write(code)).props("flat no-caps")
                 if self.run is not None:
                     address = f"/run/{self.run.name}/sphereflow.py"
-                    ui.button("Save", icon="download", on_click=lambda: ui.download.from_url(address)).props("flat no-caps")
+                    ui.button("Save", icon="download", on_click=lambda: ui.download.from_url(address)).props(
+                        "flat no-caps"
+                    )
                 ui.button("Close", on_click=dialog.close).props("flat no-caps")
         dialog.on("hide", dialog.delete)
         dialog.open()
@@ -221,44 +230,9 @@ class Visit:
                 ui.label(str(error)).classes("sf-said").props("role=alert")
 
 
-def _paragraph(preset: Preset) -> str:
-    title, words, paper = _escaped(preset.title), _escaped(preset.words), _escaped(preset.paper)
-    return f"<h2>{title}</h2><p>{words}</p>{formula(preset.formula)}<p class='sf-paper'>From “{paper}”.</p>"
-
-
-def _model_paragraph(settings: Settings) -> str:
-    kind = {"usa": "mathematical-perspective", "own": "synchronization-by-noise"}
-    by_model = {preset.settings.model: preset for preset in reversed(PRESETS)}
-    preset = by_model.get(settings.model) or BY_SLUG[kind[settings.model]]
-    words, latex = _MODEL_WORDS.get(settings.model, ("", preset.formula))
-    text = f"<p>{_escaped(words)}</p>" if words else ""
-    return f"<h2>{_escaped(settings.caption())}</h2>{text}{formula(latex)}"
-
-
-_MODEL_WORDS = {
-    "usa": (
-        "Attention without the softmax denominator: a gradient flow, whose speed falls with the mass that a token sees.",
-        r"\dot x_i = P_{x_i}\Big(\frac{1}{n}\sum_{j=1}^n e^{\beta(\langle x_i, x_j\rangle - 1)} x_j\Big)",
-    ),
-    "own": (
-        "Every token has a Brownian motion of its own: it keeps tokens apart that attention draws together.",
-        r"dx_i = P_{x_i}\Big(\frac{v}{Z_i}\sum_{j=1}^n e^{\beta\langle x_i, x_j\rangle} x_j\,dt + \sigma\,dB_i\Big)"
-        r" - \frac{d-1}{2}\,\sigma^2 x_i\,dt",
-    ),
-}
-
 _MARK = (
     '<svg viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><circle cx="16" cy="16" r="13" fill="none" '
     'stroke="currentColor" stroke-width="1.6"/><ellipse cx="16" cy="16" rx="13" ry="4.6" fill="none" '
     'stroke="currentColor" stroke-width="1" opacity=".55"/><circle cx="10" cy="11" r="2.6" fill="#e06a00"/>'
     '<circle cx="20" cy="20.5" r="3.2" fill="#0072b2"/><circle cx="21.5" cy="9.5" r="1.9" fill="#009e73"/></svg>'
 )
-
-
-def _escaped(text: str) -> str:
-    import html
-
-    return html.escape(text)
-
-
-__all__ = ["add_page", "app"]

@@ -27,31 +27,32 @@ _SA = (
 PRESETS: tuple[Preset, ...] = (
     Preset(
         "mathematical-perspective",
-        "Clusters form, then one remains",
+        "Clusters, and then one",
         "A mathematical perspective on Transformers",
-        "Each token is a unit vector, each layer a small step in time. Attention pulls a token towards those that point "
-        "in similar directions, so the crowd breaks up into a few clusters, and these drift together until one is left. "
-        "The energy grows all the way.",
+        "Each token is a unit vector, each layer a small step in time. Attention pulls a token towards those that "
+        "point in similar directions, so the crowd breaks up into a few clusters, and these drift together until "
+        "one is left. The energy grows all the way.",
         _SA,
         Settings(n=300, d=3, beta=4.0, t1=3000.0, seed=3),
     ),
     Preset(
         "emergence-of-clusters",
-        "No normalisation: the corners of a polytope",
+        "Corners of a polytope",
         "The emergence of clusters in self-attention dynamics",
-        "Without layer normalisation tokens run off to infinity. Seen in coordinates that shrink at the same rate they "
-        "settle down: most of them end in the corners of a polytope, and attention becomes a choice of one leader each.",
+        "Without layer normalisation tokens run off to infinity. Seen in coordinates that shrink at the same rate "
+        "they settle down: most of them end in the corners of a polytope, and attention becomes a choice of one "
+        "leader each.",
         r"\dot z_i = \sum_{j=1}^n P_{ij}(t)\,(z_j - z_i),\qquad "
         r"P_{ij}(t) \propto e^{\beta e^{2t}\langle z_i, z_j\rangle}",
         Settings(model="euclid", n=60, d=3, beta=1.0, t1=8.0, clock="linear", seed=2),
     ),
     Preset(
         "dynamic-metastability",
-        "A staircase: long rests between mergers",
+        "A staircase of mergers",
         "Dynamic metastability in the self-attention model",
-        "At low temperature tokens gather in clusters within a short time, and then seem to have stopped. They have not: "
-        "two clusters at distance r attract each other with a force exponentially small in beta, so mergers come one by "
-        "one after ever longer rests. On logarithmic time the number of clusters is a staircase.",
+        "At low temperature tokens gather in clusters within a short time, and then seem to have stopped. They have "
+        "not: two clusters at distance r attract each other with a force exponentially small in beta, so mergers "
+        "come one by one after ever longer rests. On logarithmic time the number of clusters is a staircase.",
         _SA,
         Settings(n=60, d=2, beta=11.0, t1=20_000.0, seed=1),
     ),
@@ -59,18 +60,19 @@ PRESETS: tuple[Preset, ...] = (
         "kde-modes",
         "How many clusters first?",
         "On the number of modes of Gaussian kernel density estimators",
-        "A step of attention is a step of mean shift: tokens climb the density that they form themselves, blurred at "
-        "the scale of one over the square root of beta. The hills of this density decide how many clusters there are at "
-        "first. Raise beta and count.",
+        "A step of attention is a step of mean shift: tokens climb the density that they form themselves, blurred "
+        "at the scale of one over the square root of beta. The hills of this density decide how many clusters there "
+        "are at first. Raise beta and count.",
         r"\dot x_i = \frac{1}{\beta}\,P_{x_i}\nabla \log \Big(\sum_{j=1}^n e^{\beta\langle x_i, x_j\rangle}\Big)",
         Settings(n=600, d=2, beta=150.0, t1=30.0, seed=1),
     ),
     Preset(
         "lost-in-the-middle",
-        "A decoder: tokens look back only",
+        "A decoder looks back only",
         "Kinetic theory for Transformers and the lost-in-the-middle phenomenon",
-        "In a decoder each token sees those before it. The first one never moves, the second runs to the first, and so "
-        "on: early tokens decide where everyone ends, and their information survives while that of the middle is lost.",
+        "In a decoder each token sees those before it. The first one never moves, the second runs to the first, and "
+        "so on: early tokens decide where everyone ends. What a token in the middle held is the hardest to find "
+        "again.",
         r"\dot x_i = P_{x_i}\Big(\frac{1}{Z_i}\sum_{j\le i} e^{\beta\langle x_i, x_j\rangle} x_j\Big)",
         Settings(model="causal", n=300, d=3, beta=9.0, t1=1000.0, seed=5),
     ),
@@ -97,11 +99,11 @@ PRESETS: tuple[Preset, ...] = (
     ),
     Preset(
         "high-dimension",
-        "Sixty-four dimensions, one cluster",
+        "Sixty-four dimensions",
         "A mathematical perspective on Transformers",
-        "In high dimension random tokens are nearly orthogonal and all look alike to each other, so nothing breaks the "
-        "symmetry: there is one cluster and no rest on the way. The inner products of all pairs move from 0 to 1 "
-        "as one sharp peak.",
+        "In high dimension random tokens are nearly orthogonal and all look alike to each other, so nothing breaks "
+        "the symmetry: there is one cluster and no rest on the way. The inner products of all pairs move from 0 to "
+        "1 as one sharp peak.",
         _SA,
         Settings(n=64, d=64, beta=4.0, start="orthogonal", t1=100.0, seed=0),
     ),

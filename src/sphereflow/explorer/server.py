@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import sys
-from importlib.util import find_spec
+from contextlib import suppress
 
 from sphereflow.errors import MissingExtra, SphereflowError, whole_number
 
@@ -13,16 +14,19 @@ DEFAULT_PORT = 8480
 LOCAL = "127.0.0.1"
 
 
-def serve(host: str = LOCAL, port: int = DEFAULT_PORT, *, browser: bool = True) -> None:
-    """Serve the page until Ctrl-C. `port=0` takes any free one; `browser` opens the page."""
+def serve(host: str = LOCAL, port: int = DEFAULT_PORT, *, browser: bool = True, warm: bool = True) -> None:
+    """Serve the page until Ctrl-C.
+
+    `port=0` takes any free one; `browser` opens the page; `warm` compiles the presets while nobody waits for anything.
+    """
     whole_number("port", port, least=0, most=65_535)
-    if find_spec("nicegui") is None:
-        raise MissingExtra("nicegui", "explore", "the explorer")
     free = _free_port(host, port)
+    try:
+        from nicegui import app, ui
+    except ImportError:
+        raise MissingExtra("nicegui", "explore", "the explorer") from None
     shown = LOCAL if host in ("0.0.0.0", "::", "") else host
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{free}/"
-
-    from nicegui import app, ui
 
     from sphereflow.explorer.crew import Crew
     from sphereflow.explorer.page import add_page
@@ -35,13 +39,19 @@ def serve(host: str = LOCAL, port: int = DEFAULT_PORT, *, browser: bool = True) 
 
     def ready() -> None:
         print(f"sphereflow explorer: {address}  (Ctrl-C stops it)", flush=True)
-        crew.start(PRESETS[0].settings)  # what the first visitor will see is compiled before they come
+        if warm:
+            crew.warm(preset.settings for preset in PRESETS)
 
     app.on_startup(ready)
-    ui.run(
-        host=host, port=free, title="sphereflow", reload=False, show=browser, show_welcome_message=False, dark=None,
-        tailwind=False, favicon=_FAVICON, binding_refresh_interval=None,
-    )  # fmt: skip
+    with suppress(KeyboardInterrupt):  # the usual way to end it
+        ui.run(
+            host=host, port=free, title="sphereflow", reload=False, show=browser, show_welcome_message=False, dark=None,
+            tailwind=False, favicon=_FAVICON, binding_refresh_interval=None, reconnect_timeout=8.0,
+        )  # fmt: skip
+    if not crew.close():
+        # A thread is still within compiled code, which must not be taken apart around it.
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def _free_port(host: str, port: int) -> int:

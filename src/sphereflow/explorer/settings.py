@@ -1,7 +1,7 @@
 """What a visitor can choose, its limits, and the address that holds it.
 
-Limits are enforced here, for the sliders of the page and for addresses alike: whatever cannot be used is replaced by the
-default, and one sentence says so.
+Limits are enforced here, for the sliders of the page and for addresses alike: whatever cannot be used is replaced by
+the default, and one sentence says so.
 """
 
 from __future__ import annotations
@@ -83,6 +83,9 @@ class Settings:
     def caption(self) -> str:
         """One line about the run."""
         return f"{MODELS[self.model]}, {self.n} tokens, d = {self.d}, β = {self.beta:g}, seed {self.seed}"
+
+
+NAMES = tuple(field.name for field in dataclasses.fields(Settings))
 
 
 @dataclass(frozen=True)

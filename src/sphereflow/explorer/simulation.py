@@ -45,8 +45,7 @@ def frames(s: Settings, x0: Float[np.ndarray, "n d"] | None = None) -> Iterator[
     """
     start = first_tokens(s) if x0 is None else x0
     yield [(0.0, start, float("nan"))]
-    measured, _ = energy_model(s)
-    measured = measured.tuned(s.n, s.d, TOL, method=_method(s))
+    measured = energy_model(s).tuned(s.n, s.d, TOL, str(start.dtype), _method(s))
     for turn in _noisy(s, start) if s.noisy else _smooth(s, start):
         yield [(t, x, float(_energy(measured, jnp.asarray(x)))) for t, x in turn]
 
@@ -60,17 +59,19 @@ def _method(s: Settings) -> str:
 
 
 def _smooth(s: Settings, start: np.ndarray) -> Iterator[list[tuple[float, np.ndarray]]]:
-    model: Dynamics = dynamics(s).tuned(s.n, s.d, TOL, method=_method(s))
+    model: Dynamics = dynamics(s).tuned(s.n, s.d, TOL, str(start.dtype), _method(s))
     stepping = Stepping(strong(TOL), None, SOLVER, _MOST_STEPS)
     times, x = s.times, jnp.asarray(start)
-    step = times[1] / 2
+    steps = 2.0  # between two frames, as the last turn needed them
     for first in range(0, len(times) - 1, _per_turn(s)):
         span = times[first : first + _per_turn(s) + 1]
-        found = solve(model, x, jnp.asarray(span), stepping, strong(min(step, span[1] - span[0])))
+        # A little longer than in the last turn: where that is too much the step is made again, where not it is won.
+        step = (span[1] - span[0]) / max(0.7 * steps, 1)
+        found = solve(model, x, jnp.asarray(span), stepping, strong(step))
         if bool(found.hit_limit) or not bool(jnp.isfinite(found.final).all()):
             raise Stuck(f"the run stopped at t = {span[0]:.3g}: too many steps were needed; try a smaller β or t₁")
         x = found.final
-        step = (span[-1] - span[0]) / max(int(found.steps), 1)
+        steps = int(found.steps) / (len(span) - 1)
         yield list(zip(map(float, span[1:]), np.asarray(found.saved)[1:], strict=True))
 
 

@@ -24,11 +24,13 @@ from jaxtyping import Float, Int
 
 from sphereflow.dynamics import Perceptron
 from sphereflow.dynamics.activations import ACTIVATIONS
-from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.errors import SphereflowError, enough_memory, one_of, real_number, whole_number
 from sphereflow.kernels import KERNEL_SCALES
 
 WEIGHT_LAWS = ("normal", "signs")
 
+# Beyond this, kernels are narrower than what the solver resolves.
+LARGEST_BETA = 1e6
 # e^beta and everything multiplied by it must stay finite.
 LARGEST_RAW_BETA = 600.0
 
@@ -65,7 +67,7 @@ class Problem:
         kernel_scale: str = "peak",
     ):
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
-        put("beta", real_number("beta", beta, above=0))
+        put("beta", real_number("beta", beta, above=0, most=LARGEST_BETA))
         put("activation", one_of("activation", activation, ACTIVATIONS))
         put("kernel_scale", one_of("kernel_scale", kernel_scale, KERNEL_SCALES))
         put("outer", _numbers("the outer weights", outer, 1))
@@ -102,6 +104,7 @@ class Problem:
         count = d if neurons is None else whole_number("neurons", neurons, least=0)
         one_of("law", law, WEIGHT_LAWS)
         real_number("scale", scale, least=0)
+        enough_memory(2 * 8 * count * d, f"{count} neurons in dimension {d}")
         rng = np.random.default_rng(whole_number("seed", seed, least=0))
         inner = rng.standard_normal((count, d))
         inner /= np.linalg.norm(inner, axis=1, keepdims=True)

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
+from sphereflow.reading import file_text
 
 CORPORA = ("python-topics",)
 
@@ -26,13 +27,7 @@ def corpus(name: str = "python-topics") -> str:
 
 def read_text(path: str | Path) -> str:
     """A text file of the user."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise SphereflowError(f"there is no file {path}.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not a text in UTF-8"
-        raise SphereflowError(f"cannot read {path}: {reason}.") from None
+    return file_text(path)
 
 
 def windows(

@@ -68,7 +68,8 @@ def log_bessel(order: float, z: float) -> float:
       p=\frac1{\sqrt{1+x^2}},\quad \eta=\frac1p+\ln\frac x{1+1/p}.$$
     """
     if order < _UNIFORM_FROM:
-        return float(np.log(special.ive(order, z)) + z)
+        with np.errstate(divide="ignore"):  # an argument so small that the function is 0
+            return float(np.log(special.ive(order, z)) + z)
     x = z / order
     root = np.hypot(1.0, x)
     p = 1 / root

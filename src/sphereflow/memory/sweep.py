@@ -23,6 +23,7 @@ from sphereflow.memory.lines import check_plane
 from sphereflow.memory.sampling import metropolis_each, published_step
 from sphereflow.memory.state import lse_overlap, lsr_overlap
 from sphereflow.progress import progress_bar
+from sphereflow.reading import file_bytes, plain_data
 from sphereflow.saving import write_bytes
 
 LOADS = tuple(np.round(np.arange(0.05, 0.651, 0.05), 3).tolist())
@@ -78,7 +79,7 @@ def sweep(
     sizes = [max(5, round(float(np.log(patterns)) / a)) for a in loads]
     asked = [kernel, sharpness, list(loads), list(temperatures), patterns, trials, steps, seed]
     fingerprint = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
-    rows = _kept(keep, fingerprint)
+    rows = _kept(keep, fingerprint, (len(loads), len(temperatures)))
     with progress_bar(f"monte carlo, {kernel}", progress, total=len(loads), completed=len(rows)) as bar:
         for index in range(len(rows), len(loads)):
             rows.append(_row(kernel, sharpness, sizes[index], temperatures, patterns, trials, steps, [seed, index]))
@@ -109,13 +110,16 @@ def _row(
     return [overlap.mean(axis=0).tolist(), (overlap.std(axis=0, ddof=1) / np.sqrt(trials)).tolist()]
 
 
-def _kept(keep: str | Path | None, fingerprint: str) -> list[list[list[float]]]:
+def _kept(keep: str | Path | None, fingerprint: str, shape: tuple[int, int]) -> list[list[list[float]]]:
     if keep is None or not Path(keep).exists():
         return []
     try:
-        record = json.loads(Path(keep).read_text())
+        record = plain_data(file_bytes(keep))
         known, rows = record["fingerprint"], record["rows"]
-    except (OSError, ValueError, KeyError, TypeError):
+        table = np.array(rows, dtype=float).reshape(len(rows), 2, shape[1])
+        if not isinstance(rows, list) or len(rows) > shape[0] or not np.isfinite(table).all():
+            raise ValueError("these are not rows of this sweep")
+    except (ValueError, KeyError, TypeError, OverflowError):
         raise SphereflowError(
             f"cannot read {keep}: it is not a sweep of this kind; remove it or choose another."
         ) from None

@@ -92,7 +92,7 @@ class Checkpoint:
             curve = [np.asarray(plain["curve"], dtype=float).reshape(-1, len(CURVE))]
             main = _moment_from_plain(plain["main"])
             return cls(path, fingerprint, main, companion, merges, curve, float(plain["seconds"]), time.monotonic())
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise SphereflowError(f"cannot read {path}: the file is damaged ({error}).") from None
 
 
@@ -123,6 +123,10 @@ def _moment_from_plain(plain: dict[str, Any]) -> Moment:
         np.asarray(plain["masses"], dtype=float),
         np.asarray(plain["names"], dtype=int),
     )
+    if atoms.positions.ndim != 2 or not (len(atoms.positions) == len(atoms.masses) == len(atoms.names) > 0):
+        raise ValueError("the clusters do not match their masses")
+    if not (np.isfinite(atoms.positions).all() and (atoms.masses > 0).all()):
+        raise ValueError("the clusters are not finite")
     outcome = None if plain["outcome"] is None else Outcome[plain["outcome"]]
     return Moment(
         float(plain["log_t"]), float(plain["clock"]), float(plain["length"]), atoms, int(plain["next_name"]),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from sphereflow.errors import SphereflowError, writable_target
+from sphereflow.errors import SphereflowError, whole_number, writable_target
 from sphereflow.reading import file_bytes, plain_data
 from sphereflow.saving import write_bytes
 
@@ -242,16 +242,45 @@ def from_plain(plain: dict[str, Any], path: str | Path) -> MergeHistory:
         merges = tuple(merge_from_plain(m) for m in plain["merges"])
         arrays = {name: np.asarray(plain[name], dtype=float) for name in ("masses", "final")}
         curve = np.asarray(plain["curve"], dtype=float).reshape(-1, len(CURVE))
-        known = {f.name for f in dataclasses.fields(MergeHistory)}
-        rest = {k: v for k, v in plain.items() if k in known}
+        rest = {name: _typed(MergeHistory, name, plain[name]) for name in ("kind", "beta", "n", "d", "tol", "radius")}
+        rest |= {"seconds": _typed(MergeHistory, "seconds", plain["seconds"]), "seed": _seed(plain.get("seed"))}
         rest |= {"merges": merges, "curve": curve, "outcome": Outcome[plain["outcome"]], **arrays}
-        return MergeHistory(**rest)
-    except (KeyError, TypeError, ValueError) as error:
+        history = MergeHistory(**rest, versions={str(k): str(v) for k, v in plain.get("versions", {}).items()})
+        _check_tree(history)
+        return history
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise SphereflowError(f"cannot read {path}: the file is damaged ({error}).") from None
 
 
+def _seed(value: Any) -> int | None:
+    return None if value is None else whole_number("seed", value, least=0)
+
+
+def _check_tree(history: MergeHistory) -> None:
+    """Every merger joins two clusters that are there, and there were not more tokens than mergers can explain."""
+    if history.n != history.count + len(history.merges):
+        raise ValueError("the mergers do not add up")
+    there = set(range(history.n))
+    for m in history.merges:
+        there.remove(m.left)
+        there.remove(m.right)
+        there.add(m.node)
+
+
 def merge_from_plain(plain: dict[str, Any]) -> Merge:
-    return Merge(**{**plain, "position": tuple(plain["position"])})
+    position = tuple(float(x) for x in plain["position"])
+    rest = {name: _typed(Merge, name, value) for name, value in plain.items() if name != "position"}
+    return Merge(**rest, position=position)
+
+
+def _typed(owner: type, name: str, value: Any) -> Any:
+    """A value of the kind that the record declares, or TypeError."""
+    declared = owner.__annotations__[name]
+    if declared == "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if declared != type(value).__name__:
+        raise TypeError(f"{name} is {type(value).__name__} instead of {declared}")
+    return value
 
 
 def dumps(plain: dict[str, Any]) -> bytes:

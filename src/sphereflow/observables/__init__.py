@@ -12,6 +12,11 @@ from sphereflow.observables.clusters import cluster_masses as cluster_masses
 from sphereflow.observables.clusters import rank_count as rank_count
 from sphereflow.observables.clusters import span_dimension as span_dimension
 from sphereflow.observables.discrepancy import energy_distance as energy_distance
+from sphereflow.observables.discrepancy import frechet as frechet
+from sphereflow.observables.discrepancy import gaussian_like as gaussian_like
+from sphereflow.observables.discrepancy import mmd as mmd
+from sphereflow.observables.discrepancy import sampling_floor as sampling_floor
+from sphereflow.observables.discrepancy import sliced_wasserstein as sliced_wasserstein
 from sphereflow.observables.hull import hull_vertices as hull_vertices
 from sphereflow.observables.hull import hull_volume as hull_volume
 from sphereflow.observables.hull import in_open_hemisphere as in_open_hemisphere

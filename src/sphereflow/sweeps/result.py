@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sphereflow.errors import SphereflowError, one_of, real_number
+from sphereflow.reading import distrusted, plain_data
 from sphereflow.sweeps.store import header
 
 if TYPE_CHECKING:
@@ -35,13 +35,15 @@ class Sweep:
     @cached_property
     def cells_done(self) -> int:
         """How many cells have a value of the first variable."""
-        first = next(iter(self.dataset.data_vars.values()))
+        first = values_of(self, None)
         extra = [str(name) for name in first.dims if name not in self.axes]
         return int(first.isel({name: -1 for name in extra}).notnull().sum())
 
     def in_memory(self) -> Sweep:
         """The same with all values read."""
-        return Sweep(self.dataset.load(), self.specification, self.complete, None)
+        with distrusted(self.path or "the dataset", "sweep"):
+            self.dataset.load()
+        return Sweep(self.dataset, self.specification, self.complete, None)
 
     def plot(self, variable: str | None = None, **options: Any) -> Figure:
         """Heat map of two axes, or a curve with its confidence band of one; see `sphereflow.sweeps.plots.plot`."""
@@ -60,13 +62,18 @@ def open_sweep(path: str | Path) -> Sweep:
     import xarray as xr
 
     told = header(path)
-    try:
-        specification = json.loads(str(told["specification"]))
+    with distrusted(path, "sweep"):
+        specification = plain_data(str(told["specification"]))
         whole = xr.open_zarr(Path(path), consolidated=False, chunks=None)
         dataset = whole[list(told.get("variables", []))]
-    except (KeyError, ValueError, OSError, TypeError) as error:
-        raise SphereflowError(f"{path} is not a whole sweep: {error}.") from None
-    return Sweep(dataset, specification, bool(told.get("complete")), Path(path))
+        return Sweep(dataset, _checked(specification), bool(told.get("complete")), Path(path))
+
+
+def _checked(specification: Any) -> dict[str, Any]:
+    """What a sweep's folder says was asked for, if it has the shape of it."""
+    if any(not isinstance(values, list) for values in specification["axes"].values()):
+        raise ValueError("the specification is damaged")
+    return dict(specification) | {"quantity": str(specification["quantity"])}
 
 
 def values_of(sweep: Sweep, variable: str | None) -> xr.DataArray:
@@ -76,7 +83,8 @@ def values_of(sweep: Sweep, variable: str | None) -> xr.DataArray:
         variable = names[0]
     if variable not in names:
         raise SphereflowError(f"the sweep has no variable '{variable}'; it has {', '.join(names)}.")
-    return sweep.dataset[variable]
+    with distrusted(sweep.path or "the dataset", "sweep"):
+        return sweep.dataset[variable].load()
 
 
 def fixed_at(values: xr.DataArray, name: str, value: Any) -> xr.DataArray:

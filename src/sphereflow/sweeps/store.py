@@ -23,6 +23,7 @@ import numpy as np
 
 from sphereflow.errors import SphereflowError
 from sphereflow.provenance import versions
+from sphereflow.reading import distrusted, file_bytes, honest_size, plain_data
 from sphereflow.saving import promote_folder
 from sphereflow.sweeps.grid import Grid, Region
 from sphereflow.sweeps.specification import Specification, difference
@@ -37,10 +38,14 @@ class Store:
 
     def __init__(self, folder: Path, grid: Grid):
         self._folder, self._grid = folder, grid
-        self._group: Any = _group(folder, mode="r+")
         self._lines = _entries(journal_of(folder))
-        names: Any = self._group.attrs.get("variables", [])
-        self.variables: dict[str, Any] = {name: self._group[name] for name in names}
+        with distrusted(folder, "sweep; remove it, or choose another name"):
+            self._group: Any = _group(folder, mode="r+")
+            names: Any = self._group.attrs.get("variables", [])
+            self.variables: dict[str, Any] = {name: self._group[name] for name in names}
+            for name, array in self.variables.items():
+                if array.shape[: len(grid.shape)] != grid.shape or array.dtype != float:
+                    raise ValueError(f"the array '{name}' is not of this grid")
 
     @classmethod
     @contextmanager
@@ -92,7 +97,7 @@ class Store:
             return None
         try:
             found = {name: self._read(array, regions) for name, array in self.variables.items()}
-        except (RuntimeError, OSError, ValueError):  # what the decoder raises for a chunk that was cut
+        except Exception:  # what the decoder raises for a chunk that was cut or exchanged has many kinds
             return None
         return found if _checksum(found) == self._lines[number] else None
 
@@ -129,7 +134,12 @@ def header(path: str | Path) -> dict[str, Any]:
         raise SphereflowError(f"there is no sweep at {path}.")
     if not _is_sweep(folder):
         raise SphereflowError(f"{path} is not a sweep.")
-    attributes = dict(_group(folder, mode="r").attrs)
+    with distrusted(folder, "sweep"):
+        group = _group(folder, mode="r")
+        for name, array in group.arrays():
+            if array.ndim == 1:  # coordinates, which are read at once
+                honest_size(array, name)
+        attributes = dict(group.attrs)
     return attributes | {"blocks_written": len(_entries(journal_of(folder)))}
 
 
@@ -176,13 +186,14 @@ def _put(group: Any, name: str, values: np.ndarray) -> None:
 
 def _is_sweep(folder: Path) -> bool:
     try:
-        return json.loads((folder / "zarr.json").read_text())["attributes"]["format"] == FORMAT
-    except (OSError, ValueError, KeyError, TypeError):
+        return plain_data(file_bytes(folder / "zarr.json"))["attributes"]["format"] == FORMAT
+    except (ValueError, KeyError, TypeError):
         return False
 
 
 def _same(folder: Path, specification: Specification) -> None:
-    stored = json.loads(str(_group(folder, mode="r").attrs["specification"]))
+    with distrusted(folder, "sweep"):
+        stored = dict(plain_data(str(_group(folder, mode="r").attrs["specification"])))
     changed = difference(stored, json.loads(json.dumps(specification.plain())))
     if changed is not None:
         raise SphereflowError(f"{folder} holds another sweep: {changed}; remove it or choose another name.")

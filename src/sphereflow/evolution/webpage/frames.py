@@ -27,7 +27,9 @@ def viewing_directions(x0: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d 3"]
     """
     mean = x0.mean(axis=0)
     up = mean / np.linalg.norm(mean) if np.linalg.norm(mean) > 1e-9 else np.eye(x0.shape[1])[0]
-    across = np.linalg.svd(x0 - np.outer(x0 @ up, up), full_matrices=True)[2][:2]
+    # A trace of every other direction keeps the two apart from the first where tokens do not span enough.
+    others = np.eye(x0.shape[1]) - np.outer(up, up)
+    across = np.linalg.svd(np.concatenate([x0 @ others, 1e-9 * others]), full_matrices=False)[2][:2]
     return np.stack([*across, up], axis=1)
 
 
@@ -38,8 +40,8 @@ class Camera:
     n: int
     d: int
     on_sphere: bool
-    scale: float
-    basis: np.ndarray | None
+    scale: float = 1.0
+    basis: np.ndarray | None = None
 
     @classmethod
     def facing(cls, x0: Float[np.ndarray, "n d"], on_sphere: bool) -> Camera:
@@ -60,7 +62,7 @@ class Camera:
 
     @property
     def projected(self) -> bool:
-        return self.basis is not None
+        return self.d > 3
 
     @property
     def note(self) -> str:

@@ -88,7 +88,7 @@ def write_webpage(run: Trajectory, path: str | Path, *, title: str | None = None
         raise SphereflowError(f"a web page is an .html file, got '{target.suffix or 'no suffix'}'.")
     chosen = np.linspace(0, run.n - 1, min(run.n, _MOST_TOKENS)).astype(int)
     most_frames = max(2, _MOST_BYTES // (8 * len(chosen) + 104))
-    moments = np.linspace(0, len(run) - 1, min(len(run), most_frames)).astype(int)
+    moments = np.linspace(0, len(run) - 1, min(len(run), most_frames)).astype(int).tolist()
     recorder = Recorder(Camera.facing(_tokens(run, 0, chosen), run.model.space == "sphere"))
     values, curve = _curve(run)
     frames = [

@@ -6,6 +6,7 @@ export default {
   props: { first: Object },
   mounted() {
     this.player = new Player(this.$el, { onSpeed: (speed) => this.$emit("speed", speed) });
+    this.$el.__player = this.player; // for whoever measures the page
     if (this.first) this.show(this.first);
   },
   unmounted() {

@@ -99,9 +99,9 @@ class Amount:
         self._box.set_visibility(visible)
 
     def set(self, number: float) -> None:
-        """Move to a number (within the limits), without telling anyone."""
-        self.value, _ = self.limits.kept(number)
-        self._show("")
+        """Move to a number, or to the nearest within the limits; `on_change` is not called."""
+        self.value, said = self.limits.kept(number)
+        self._show(said)
 
     async def _slid(self, event: Any) -> None:
         try:

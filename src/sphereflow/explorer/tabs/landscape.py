@@ -43,9 +43,9 @@ _FORMULAS = (
 )
 
 BETA = Limits("Inverse temperature β", 0.1, 60, 8, logarithmic=True)
-NEURONS = Limits("Number of neurons J", 0, 24, 3, whole=True)
-STRENGTH = Limits("Strength of the perceptron", 0.001, 2, 0.05, logarithmic=True)
-SEED = Limits("Seed of the random weights", 0, 99, 1, whole=True)
+NEURONS = Limits("Neurons J", 0, 24, 3, whole=True)
+STRENGTH = Limits("Strength", 0.001, 2, 0.05, logarithmic=True)
+SEED = Limits("Seed", 0, 99, 1, whole=True)
 
 _POINTS = 721
 _NAMED_ATOMS = 4
@@ -186,7 +186,7 @@ def curves(found: Landscape) -> dict[str, Any]:
             {
                 "type": "scatter", "xAxisIndex": 1, "yAxisIndex": 2, "symbolSize": 9, "silent": True, "clip": False,
                 "data": pairs(found.angles, np.full(len(found.angles), found.floor)),
-                "itemStyle": {"color": ORANGE}, "z": 5,
+                "itemStyle": {"color": ORANGE, "opacity": 1}, "z": 5,
             },
         ],
     }  # fmt: skip
@@ -199,7 +199,7 @@ def build() -> None:
         beta = Amount(BETA, "large: tokens feel only near neighbours")
         neurons = Amount(NEURONS)
         activation = Choice("Activation σ", {name: name.replace("_", " ") for name in ACTIVATIONS}, "relu")
-        strength = Amount(STRENGTH, "standard deviation of the outer weights ω")
+        strength = Amount(STRENGTH, "of the perceptron: standard deviation of ω")
         seed = Amount(SEED)
     with room.picture:
         told = answer()

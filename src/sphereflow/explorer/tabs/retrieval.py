@@ -31,7 +31,7 @@ _FORMULAS = (
 )
 
 BETA = Limits("Inverse temperature β", 0.1, 2.5, 1, logarithmic=True)
-SLOPE = Limits("Slope λ of the positional weight", 0, 10, 1)
+SLOPE = Limits("Positional slope λ", 0, 10, 1)
 TIME = Limits("Depth t", 0.05, 10, 1, logarithmic=True)
 VOCAB = Limits("Codewords M", 2, 64, 8, whole=True)
 
@@ -136,7 +136,8 @@ def picture(found: Curve) -> dict[str, Any]:
         ),
         "series": [main, {
             "type": "scatter", "name": "minimum", "data": marks, "symbolSize": 12, "silent": True, "z": 5,
-            "itemStyle": {"color": ORANGE, "borderColor": CARD, "borderWidth": 2}, "tooltip": {"show": False},
+            "itemStyle": {"color": ORANGE, "borderColor": CARD, "borderWidth": 2, "opacity": 1},
+            "tooltip": {"show": False},
         }],
     }  # fmt: skip
 

@@ -22,7 +22,7 @@ _slots = asyncio.Semaphore(TOGETHER)
 
 
 async def beside(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """The value of the function, computed in a thread; its errors are raised here."""
+    """The value of the function (never None), computed in a thread; its errors are raised here."""
     await _slots.acquire()
     work = asyncio.ensure_future(run.io_bound(function, *args, **kwargs))
     # The slot belongs to the thread, not to the one who waits: it is free when the thread ends.
@@ -30,4 +30,7 @@ async def beside(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) ->
     done, _ = await asyncio.wait({work}, timeout=LONGEST_SECONDS)
     if not done:
         raise SphereflowError(f"this took longer than {LONGEST_SECONDS:.0f} seconds; try smaller numbers.")
-    return cast(R, work.result())
+    found = work.result()
+    if found is None:  # the thread was not started, or its answer is no longer wanted
+        raise SphereflowError("the server is stopping.")
+    return cast(R, found)

@@ -70,7 +70,7 @@ def semi_analytic_values(run: Run) -> Measurement:
         predicted += [*_RECALL[key], *_PRECISION[key]]
         measured += [*recall, *precision]
         labels += [f"{letter}, {key[0]}, d = {key[1]}, N = {n}" for letter in "RP" for n in sizes]
-    return agreement(predicted, measured, absolute=2e-6, because="six digits of the reference", labels=tuple(labels))
+    return agreement(predicted, measured, absolute=5.1e-7, because="six digits of the reference", labels=tuple(labels))
 
 
 @PAPER.claim(
@@ -107,7 +107,7 @@ def inversions(run: Run) -> Measurement:
     formula = [
         expected_inversions(PROFILES[p], n, d) for p, d, n in (("1/i", 16, 4), ("1/i", 128, 32), (".9^i", 16, 2))
     ]
-    predicted, measured, tolerance = [234.376, 2885.317, 14.531], list(formula), [0.01] * 3
+    predicted, measured, tolerance = [234.376, 2885.317, 14.531], list(formula), [5.1e-4] * 3
     labels = ["formula, 1/i, d = 16, N = 4", "formula, 1/i, d = 128, N = 32", "formula, .9^i, d = 16, N = 2"]
     for (profile, d), (sizes, found) in cells(run.quick, run.seed).items():
         for k, n in enumerate(sizes):

@@ -26,7 +26,7 @@ def capacity_layers(run: Run) -> Measurement:
     return agreement(
         [0.5, 0.375, 0.6225719],
         [gaussian.lse_capacity(1.0), gaussian.lse_capacity(0.5), float(spherical.capacity(1.0))],
-        absolute=1e-6, because="reference with 7 decimals",
+        absolute=[1e-12, 1e-12, 5.1e-8], because="the Gaussian layer is exact; reference with 7 decimals",
         labels=("gaussian, beta=1", "gaussian, beta=0.5: beta(1-beta/2)", "spherical, beta=1"),
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ def capacity_table(run: Run) -> Measurement:
 def capacity_finite(run: Run) -> Measurement:
     sizes = (12, 16, 20)
     return agreement(
-        [0.61606, 0.61767, 0.61865], [spherical.finite_capacity(n, 1.0) for n in sizes], absolute=1e-5,
+        [0.61606, 0.61767, 0.61865], [spherical.finite_capacity(n, 1.0) for n in sizes], absolute=5.1e-6,
         because="reference with 5 decimals", labels=tuple(f"N={n}" for n in sizes), parameters={"beta": 1},
     )  # fmt: skip
 
@@ -123,10 +123,10 @@ def iterated_update(run: Run) -> Measurement:
     collapses = float(np.mean([iterated(18, 0.35, 0.5, 100, run.seed + k, False) for k in range(20)]))
     return at_most(
         [0.1, 0.1, 0.03],
-        [1 - stays[0], 1 - stays[1], collapses],
+        [1 - stays[0], 1 - stays[1], abs(collapses)],
         because="reference: overlap above 0.9 in every draw, and below 0.03; what is left of it at the mean of all "
         "patterns has a random sign, so it is averaged over draws",
         labels=("projected, N=16, beta=1, load 0.4: 1 - overlap", "projected, load 0.5: 1 - overlap",
-                "unprojected, N=18, beta=0.5, load 0.35: overlap"),
+                "unprojected, N=18, beta=0.5, load 0.35: |mean overlap|"),
         parameters={"steps": [30, 30, 100], "draws": draws},
     )  # fmt: skip

@@ -52,7 +52,7 @@ def finite_size_mean(run: Run) -> Measurement:
     return agreement(
         [0.9522, 0.8634, 0.7837, 0.6211, *(mean_by_quadrature(n, v) for v in t), *exact, *[2.0] * 4],
         [*exact, *exact, *chains.overlap.mean(axis=1), *(gain / double)],
-        absolute=[6e-5] * 4 + [1e-8] * 4 + list(4 * error) + [0.1] * 4,
+        absolute=[6e-5] * 4 + [1e-11] * 4 + list(4 * error) + [0.1] * 4,
         because="reference with 4 decimals; quadrature to 1e-12; four standard errors of 64 chains; the distance from "
         "the limit halves as N doubles, up to the next order 1/N",
         labels=tuple(

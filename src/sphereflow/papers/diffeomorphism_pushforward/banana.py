@@ -107,16 +107,14 @@ def relative_entropies(seeds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     falsifier="the importance weight 2R left out; a wrong constant piece",
 )
 def banana_error(run: Run) -> Measurement:
-    seeds, few = (4000, 150) if run.quick else (20_000, 4000)
+    seeds, few = (6000, 150) if run.quick else (20_000, 4000)
     squares, (entropies, gaps) = squared_errors(seeds, run.seed), relative_entropies(few, run.seed)
-    noise = [4 * v.std() / math.sqrt(len(v)) for v in (gaps, entropies)]
+    found = (squares, gaps, entropies)
     return agreement(
-        [MAP_CONSTANT, MAP_CONSTANT / 2, MAP_CONSTANT, MAP_CONSTANT / 2],
-        [squares.mean(), squares.mean() / 2, gaps.mean(), entropies.mean()],
-        absolute=[0.06 * MAP_CONSTANT, 0.03 * MAP_CONSTANT, *noise],
-        because="four standard errors of 4000 draws are 6 %; four standard errors of those pushed through schedules",
-        labels=(f"map, {seeds} draws", f"half of it, {seeds} draws", f"map through schedules, {few} draws",
-                f"KL through schedules, {few} draws"),
+        [MAP_CONSTANT, MAP_CONSTANT, MAP_CONSTANT / 2], [v.mean() for v in found],
+        absolute=[4 * v.std() / math.sqrt(len(v)) for v in found],
+        because="four standard errors of the draws, of the profile alone and of those pushed through schedules",
+        labels=(f"map, {seeds} draws", f"map through schedules, {few} draws", f"KL through schedules, {few} draws"),
         parameters={"R": REACH, "n": PLAYS},
     )  # fmt: skip
 
@@ -163,7 +161,8 @@ def rotation_trap(run: Run) -> Measurement:
         [honest.push_forward.tv.value, caught.push_forward.tv.value, caught.map_error, honest.map_error,
          float(honest.trapped), float(caught.trapped)],
         absolute=[0.01, 0.01, noise, 0.01, 0, 0],
-        because="800 neurons leave about 1e-4 in the map; four standard errors of a mean square; flags",
+        because="800 neurons leave 1e-5 in the map, the rare samples beyond R = 4 about 1e-3; four standard errors of "
+        "a mean square; flags",
         labels=("TV, banana", "TV, turned banana", "map error, turned banana", "map error, banana",
                 "flag, banana", "flag, turned banana"),
         parameters={"samples": samples},

@@ -91,15 +91,15 @@ def friction_modes(run: Run) -> Figure:
 
 @PAPER.figure(
     "fields",
-    caption="The drift of a 12-point cloud (orange) towards data on a ring (grey), for the three policies: with "
+    caption="The drift of a cloud of 30 points (orange) towards data on a ring (grey), for the three policies: with "
     "itself included, masked, and the masked field of a cloud that has matched the data. Colour: speed.",
 )
 def fields(run: Run) -> Figure:
     rng = np.random.default_rng(run.seed)
     turn = rng.uniform(0, 2 * np.pi, 200)
     data = np.stack([np.cos(turn), np.sin(turn)], axis=1) + 0.05 * rng.normal(size=(200, 2))
-    cloud = 0.25 * rng.normal(size=(12, 2)) + [0.3, 0.1]
-    matched = data[rng.choice(200, 60, replace=False)] + 0.05 * rng.normal(size=(60, 2))
+    cloud = 0.25 * rng.normal(size=(30, 2)) + [0.3, 0.1]
+    matched = data[rng.choice(200, 30, replace=False)] + 0.05 * rng.normal(size=(30, 2))
     with look():
         figure = blank(9.0, 3.3)
         panels = (("itself included", cloud, False), ("masked", cloud, True), ("matched, masked", matched, True))

@@ -10,10 +10,10 @@ from sphereflow.claims import Run
 from sphereflow.drifting import TwoSidedField
 from sphereflow.drifting.domains import two_domains
 from sphereflow.drifting.latents import principal_components
-from sphereflow.drifting.metrics import sampling_floor
 from sphereflow.drifting.pictures import NAMES, before_and_after, quality
 from sphereflow.drifting.training import Recipe
 from sphereflow.drifting.translation import RATES, Point, median_width, quality_against_compute, split, translator
+from sphereflow.observables import sampling_floor
 from sphereflow.papers.drifting_with_friction import PAPER
 from sphereflow.papers.drifting_with_friction.training import FRESH, samples, sizes, toy
 from sphereflow.papers.drifting_with_friction.translation import pair, points
@@ -22,7 +22,7 @@ from sphereflow.pictures import PALETTE, blank, look
 
 @PAPER.figure(
     "toy-samples",
-    caption="Data (grey) and samples of one-step generators (blue) after 400 steps of 256 samples in the quick preset, "
+    caption="Data (grey) and samples of one-step generators (blue) after 600 steps of 256 samples in the quick preset, "
     "when the shape begins to show, or 2000 of 512 with the paper's sizes, with the energy distance between fresh data "
     "and samples, and in brackets what chance makes of two samples of the data.",
 )
@@ -69,10 +69,10 @@ def translated(run: Run) -> Figure:
 
 @PAPER.figure(
     "quality-against-compute",
-    caption="Frechet distance and squared MMD to held-out points of the target against compute, mean and standard error "
-    "over seeds. The affine map between the two Gaussians with the same moments trains nothing and is drawn as a line. "
-    "Right: drifting with friction and the two learning-rate schedules it must be told from, over drifting with neither, "
-    "paired by seed.",
+    caption="Frechet distance and squared MMD to held-out points of the target against compute, mean and standard "
+    "error over seeds. The affine map between the two Gaussians with the same moments trains nothing and is drawn as a "
+    "line. Right: drifting with friction and the two learning-rate schedules it must be told from, over drifting with "
+    "neither, paired by seed.",
 )
 def quality_figure(run: Run) -> Figure:
     return quality(points(run.quick, run.seed))
@@ -80,8 +80,8 @@ def quality_figure(run: Run) -> Figure:
 
 @PAPER.figure(
     "images",
-    caption="Held-out images of one kind, and what every method makes of them after 500 steps, trained without pairs on "
-    "32 principal components (16 for digits). Friction and its schedules differ less from one another than from the "
+    caption="Held-out images of one kind, and what every method makes of them after 500 steps, trained without pairs "
+    "on 32 principal components (16 for digits). Friction and its schedules differ less from one another than from the "
     "other methods.",
     presets=("paper",),
 )

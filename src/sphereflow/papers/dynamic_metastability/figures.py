@@ -72,7 +72,7 @@ def honest_and_glued(run: Run) -> Figure:
 
 @PAPER.figure(
     "five-fifty-five-hundred",
-    caption="From 5, 50 and 500 uniform tokens on the circle to the single cluster: energy against log log t.",
+    caption="From 5 and 50 (at full size also 500) uniform tokens to the single cluster: energy against log log t.",
 )
 def five_fifty_five_hundred(run: Run) -> Figure:
     sizes = (5, 50) if run.quick else (5, 50, 500)

@@ -78,7 +78,7 @@ def last_merger_direct(run: Run) -> Measurement:
     predicted = [integrate(START, 9.0, kind, 1e-3 / 3).mergers[-1][0] for kind in EVENTS]
     measured = [math.exp(merge(kind, 9.0).log_times[-1]) for kind in EVENTS]
     return agreement(
-        predicted, measured, relative=1e-5, because="solver tolerance 1e-10 on exponents of size 9",
+        predicted, measured, relative=1e-6, because="solver tolerance 1e-10 on positions, times beta = 9 in the exponent, over many steps",
         labels=tuple(EVENTS), parameters={"n": 5, "beta": 9},
     )  # fmt: skip
 
@@ -113,7 +113,7 @@ def log_times(run: Run) -> Measurement:
     labels = tuple(f"{kind} beta={beta} merger {k + 1}" for kind, beta in LOG_TIMES for k in range(4))
     last = float(measured[3][-1] * 2000)
     return agreement(
-        np.concatenate([np.array(v) for v in LOG_TIMES.values()]), np.concatenate(measured), absolute=1e-4,
+        np.concatenate([np.array(v) for v in LOG_TIMES.values()]), np.concatenate(measured), absolute=5.1e-5,
         because="four printed digits", labels=labels, note=f"last SA merger at beta=2000: log T = {last:.2f}",
     )  # fmt: skip
 
@@ -134,7 +134,7 @@ def landing_point(run: Run) -> Measurement:
     usa = 0.275 + merge_pair(1.075, 50, (0.4, 0.2), "usa", end=1e-4).moved[0] + 1e-4 / 3
     # The first pair alone differs from the full system by the third cluster: e^{-1.1} at beta = 50.
     return agreement(
-        [*predicted, 0.95 * 2 / 3], [*landed, usa], absolute=[2e-4, 1e-4, 1e-4, 1e-4, 1e-9],
+        [*predicted, 0.95 * 2 / 3], [*landed, usa], absolute=[2e-4, 5.1e-5, 5.1e-5, 5.1e-5, 1e-9],
         because="four printed digits; at beta=50 the freezing of the other clusters shifts the fourth",
         labels=("SA beta=50", "SA beta=200", "SA beta=1000", "SA beta=2000", "USA"),
     )  # fmt: skip

@@ -60,7 +60,7 @@ def boolean_positions(run: Run) -> Measurement:
     return agreement(
         LINE_AT_6,
         z,
-        absolute=1e-5,
+        absolute=6e-7,
         because="reference positions are printed with 6 decimals",
         labels=tuple(f"token {i}" for i in range(1, 9)),
         parameters={"n": 8, "d": 1, "t1": 6},

@@ -114,7 +114,7 @@ def decay_plane(run: Run) -> Measurement:
         np.ones(4),
         np.sort(np.real(scaled), axis=1).ravel(),
         absolute=np.repeat(2 / times, 2),
-        because="corrections are of order log(t)/t with a constant below one",
+        because="corrections are of order 1/t; two units of it are allowed",
         labels=tuple(f"{which} eigenvalue, t = {t:g}" for t in times for which in ("smaller", "larger")),
         parameters={"n": 12, "d": 2, "t1": 2000},
     )

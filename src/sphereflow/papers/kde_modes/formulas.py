@@ -91,7 +91,7 @@ def joint_draws(count: int, seed: int) -> np.ndarray:
     falsifier="moments of the wrong kernel, or a factor n",
 )
 def joint_law(run: Run) -> Measurement:
-    draws = joint_draws(10_000 if run.quick else 200_000, run.seed + 21)
+    draws = joint_draws(100_000 if run.quick else 400_000, run.seed + 21)
     m, n = normal_moments(PLACE, BETA), SAMPLES
     root, scale = float(np.exp(m.log_scale / 2)), float(np.exp(m.log_scale))
     means = n * root * np.array([m.mean, m.mean_slope])

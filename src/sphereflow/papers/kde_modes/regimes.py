@@ -79,7 +79,7 @@ def three_regimes(run: Run) -> Measurement:
     n, low, middle, high = 1e60, 1e12, 1e32, 1e54
     found = [gaussian_modes(n, low, -1, 1), gaussian_modes(n, middle, -1, 1), gaussian_modes(n, high, -1, 1)]
     return agreement(
-        [1.0, central_modes(n, middle), 2 * saturated_rate(high)], found, relative=1e-3,
-        because="corrections are powers of n: below 1e-3 at n = 10^60",
+        [1.0, central_modes(n, middle), 2 * saturated_rate(high)], found, relative=1e-6,
+        because="corrections are powers of n: below 1e-6 at n = 10^60",
         labels=("one mode", "near the top", "saturated"), parameters={"n": n, "beta": [low, middle, high]},
     )  # fmt: skip

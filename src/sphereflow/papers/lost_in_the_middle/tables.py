@@ -115,12 +115,12 @@ def profiles(run: Run) -> Measurement:
         (turn,) = curve.turns()
         predicted += [at, least, end, early]
         measured += [turn.sigma0, turn.score, float(curve.score(1.0)), float(curve.score(0.02))]
-        tolerance += [1e-6, 1e-6 * max(least, 1), 1e-6 * max(end, 1), 1e-6 * max(early, 1)]
+        tolerance += [5.1e-7] * 4
         labels += [f"t={t:g}: {name}" for name in ("minimum at", "minimum", "S(1)", "S(0.02)")]
     late = profile(1.0, 1.0, 5.0)
     predicted += [0, 8.191256, 126.52704]
     measured += [len(late.turns()), float(late.score(1.0)), float(late.score(0.02))]
-    tolerance += [0, 1e-6, 1e-5]
+    tolerance += [0, 5.1e-7, 5.1e-6]
     labels += ["t=5: minima", "t=5: S(1)", "t=5: S(0.02)"]
     return agreement(predicted, measured, absolute=tolerance, because=_DIGITS, labels=tuple(labels))
 

@@ -84,7 +84,7 @@ def layered_covariance(run: Run) -> Measurement:
     return agreement(
         [*[0.0] * len(exact), 0.0],
         [*(np.max(np.abs(c[after] - g)) for c, g in zip(covariance, exact, strict=True)), before],
-        absolute=[*[1e-8] * len(exact), 0.0],
+        absolute=[*[1e-9] * len(exact), 0.0],
         because="time steps to 1e-10 and polynomials of degree 7 per panel; zero before the source is exact",
         labels=(*(f"largest error, wave {n}" for n in flow.waves), "largest influence on earlier layers"),
         parameters={"layers": len(flow.sigma), "source": SOURCE},

@@ -92,11 +92,11 @@ def transport_distance(angles: Float[np.ndarray, "T n"]) -> Float[np.ndarray, "T
 )
 def best_concentration(run: Run) -> Measurement:
     found, known = measured_best(run), np.array([BEST[b] for b in betas(run)])
-    late = 0.1 if run.quick else 0.05
-    slack = np.stack([0.01 * known[:, 0], *[np.full(len(known), late)] * 2], axis=1)
+    slack = np.tile([2e-4, 0.01, 0.01], (len(known), 1))
     return agreement(
         known.ravel(), found.ravel(), absolute=slack.ravel(),
-        because="the minimum to one percent; times to a fraction of the sampling interval",
+        because="four printed decimals, and the parabola through three samples; times to a twentieth of the sampling "
+        "interval, what interpolation leaves",
         labels=tuple(f"beta={b:g}: {what}" for b in betas(run) for what in ("smallest D", "at t", "exit")),
         parameters={"n": TOKENS, "every": 0.25 if run.quick else 0.125},
     )  # fmt: skip
@@ -114,14 +114,14 @@ def best_concentration_rate(run: Run) -> Measurement:
     slopes = local_slopes(sharp, smallest)
     known = np.array([-0.460, -0.477, -0.489, -0.492])[: len(slopes)]
     fit = fit_power(sharp, smallest)
-    predicted, measured, tolerance = [*known], [*slopes], [0.01] * len(slopes)
+    predicted, measured, tolerance = [*known], [*slopes], [2e-3] * len(slopes)
     labels = [f"beta {a:g}-{b:g}" for a, b in pairwise(sharp)]
     if not run.quick:
         decade = np.log10(smallest[4] / smallest[2])
         predicted, measured, tolerance = [*predicted, -0.49], [*measured, decade], [*tolerance, 0.01]
         labels.append("beta 100-1000, in [-0.50, -0.48]")
     return agreement(
-        predicted, measured, absolute=tolerance, because="three decimals of the reference values of D",
+        predicted, measured, absolute=tolerance, because="three or four digits of the reference values of D",
         labels=tuple(labels), note=f"one exponent for all: {fit.exponent:.4f} ± {fit.error:.4f}.",
         parameters={"n": TOKENS},
     )  # fmt: skip
@@ -142,8 +142,8 @@ def departure_time(run: Run) -> Measurement:
     told = "" if run.quick else f"; fitted over all beta {fit[0]:.3f} ± {np.sqrt(cov[0, 0]):.3f}"
     if run.quick:
         return agreement(
-            [5.92, theory], [exits[2] - exits[0], exits[2] - exits[0]], absolute=[0.1, 0.3],
-            because="both times to a fraction of 0.25; between beta = 10 and 100 clusters are still as broad as the "
+            [5.92, theory], [exits[2] - exits[0], exits[2] - exits[0]], absolute=[0.02, 0.3],
+            because="both times to 0.01; between beta = 10 and 100 clusters are still as broad as the "
             "circle, and corrections are of the size of the first terms left out, 1/sqrt(10)",
             labels=("per decade, 10-100", "against theory"), note=f"theory {theory:.3f} per decade{told}.",
         )  # fmt: skip
@@ -163,12 +163,12 @@ def departure_time(run: Run) -> Measurement:
 def support_is_not_the_law(run: Run) -> Measurement:
     smallest = [transport_distance(split_run(beta, run.quick)[1]).min() for beta in (10.0, 30.0)]
     predicted, measured = [0.381, 0.244, 0.3086, 0.1862], [*smallest, *measured_best(run)[:2, 0]]
-    labels, tolerance = ["W_2, beta=10", "W_2, beta=30", "D, beta=10", "D, beta=30"], [1e-3, 1e-3, 3.1e-3, 1.9e-3]
+    labels, tolerance = ["W_2, beta=10", "W_2, beta=30", "D, beta=10", "D, beta=30"], [5.1e-4, 5.1e-4, 2e-4, 2e-4]
     if not run.quick:
         many = follow(10.0, SPLIT_V, SPLIT_B, quantile_points(2400), 0.125 * np.arange(FRAMES), 0.125)
         predicted, measured = [*predicted, 0.383], [*measured, transport_distance(many).min()]
         labels, tolerance = [*labels, "W_2, beta=10, 2,400 tokens"], [*tolerance, 1e-3]
-    return agreement(predicted, measured, absolute=tolerance, because="three printed decimals, D to one percent",
+    return agreement(predicted, measured, absolute=tolerance, because="three printed decimals of W_2, four of D",
                      labels=tuple(labels), parameters={"n": TOKENS})  # fmt: skip
 
 
@@ -264,9 +264,15 @@ def bound_ratio(run: Run, growth: float) -> Float[np.ndarray, "b"]:
 )
 def bound(run: Run) -> Measurement:
     ratio = bound_ratio(run, 0.25)
-    told = ", ".join(f"{RATIOS[b][0]:.3f}" for b in betas(run))
-    return at_most(1.2, ratio, because="a one-sided bound", labels=tuple(f"beta={b:g}" for b in betas(run)),
-                   note=f"reference values of the ratio {told}.", parameters={"C": 0.25, "c": 0.3})  # fmt: skip
+    known = np.array([RATIOS[b][0] for b in betas(run)])
+    return agreement(
+        [*np.zeros(len(known)), *known], [*np.maximum(ratio - 1.2, 0), *ratio],
+        absolute=[*np.zeros(len(known)), *(0.01 * known)],
+        because="a one-sided bound without slack; the ratio itself to one percent of its reference, as samples in time "
+        "may miss its maximum",
+        labels=tuple(f"{what}, beta={b:g}" for what in ("above 1.2", "largest ratio") for b in betas(run)),
+        parameters={"C": 0.25, "c": 0.3},
+    )  # fmt: skip
 
 
 @PAPER.claim(

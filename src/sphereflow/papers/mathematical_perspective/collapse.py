@@ -10,7 +10,7 @@ from math import comb
 
 import numpy as np
 
-from sphereflow.claims import Measurement, Run, agreement, at_least, at_most
+from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.observables import cluster_count, in_open_hemisphere
 from sphereflow.papers.mathematical_perspective.paper import PAPER
 from sphereflow.papers.mathematical_perspective.particles import (
@@ -205,4 +205,10 @@ def small_beta_rate(run: Run) -> Measurement:
         window = w2 > 1e-8
         rates.append(-np.polyfit(times[window][-6:], np.log(w2[window][-6:]), 1)[0])
         labels.append(f"beta={beta:g}")
-    return at_least(1 / 100, np.array(rates), because="an inequality", labels=tuple(labels))
+    # The bound is far from sharp: close to one point the linearised flow has the rate e^beta, which is measured as well.
+    short = np.maximum(1 / 100 - np.array(rates), 0)
+    return agreement(
+        [0.0, 0.0, *np.exp([0.05, 0.2])], [*short, *rates], absolute=[0.0, 0.0, 1e-3, 1e-3],
+        because="an inequality without slack; the rate of the linearised flow, up to the distances in the window",
+        labels=(*(f"short of 1/100, {name}" for name in labels), *(f"rate against e^beta, {name}" for name in labels)),
+    )  # fmt: skip

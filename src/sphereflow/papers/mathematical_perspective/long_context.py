@@ -79,7 +79,7 @@ def long_context_transition(run: Run) -> Measurement:
     n = 1e100
     measured = [output_inner(n, rho, relative / (1 - rho) * np.log(n)) for rho, relative in cases]
     return agreement(
-        [limit_inner(*case) for case in cases], measured, absolute=1e-8,
+        [limit_inner(*case) for case in cases], measured, absolute=1e-9,
         because="at n = 1e100 corrections are of order n^(-|g/g_c - 1|) = 1e-10, or 1/n at the critical value",
         labels=tuple(f"rho={rho:g} g={relative:g} g_c" for rho, relative in cases),
     )  # fmt: skip

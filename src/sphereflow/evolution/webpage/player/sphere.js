@@ -9,11 +9,11 @@ export const PALETTE = [
   "#b5651d", "#14a3a8", "#c2489a",
 ];
 const CAMERA = 3.6; // distance of the eye from the centre; the sphere has radius 1
-const MARGIN = 0.9;
+const MARGIN = 0.87;
 
 const TOKEN_VERTEX = `
 attribute vec3 here, there; attribute vec4 look;
-uniform mat3 view; uniform float part, onSphere, open, base, side, fit; uniform vec3 palette[13];
+uniform mat3 view; uniform float part, onSphere, open, base, side, fit; uniform vec3 palette[13], haze;
 varying vec3 colour; varying float strength;
 void main() {
   vec3 p = mix(here, there, part);
@@ -28,7 +28,9 @@ void main() {
   int slot = int(look.x + 0.5);
   colour = palette[0];
   for (int k = 1; k < 13; k++) if (k == slot) colour = palette[k];
-  strength = front ? (slot == 0 ? 0.85 : 0.97) : 0.3;
+  // Tokens behind the sphere fade towards its colour; transparency would add up where many sit in one place.
+  if (!front) colour = mix(haze, colour, 0.4);
+  strength = slot == 0 ? 0.85 : 0.97;
 }`;
 const TOKEN_FRAGMENT = `
 precision mediump float; varying vec3 colour; varying float strength;
@@ -69,7 +71,7 @@ export class Sphere {
     this.n = 0;
     this.part = 0;
     this.resetView();
-    const wanted = { alpha: true, antialias: true, premultipliedAlpha: true };
+    const wanted = { alpha: true, antialias: !drawnBySoftware(), premultipliedAlpha: true };
     const refused = new URLSearchParams(location.search).get("webgl") === "off";
     this.gl = refused ? null : this.canvas.getContext("webgl", wanted);
     this.pen = this.gl ? null : this.canvas.getContext("2d");
@@ -108,6 +110,7 @@ export class Sphere {
   restyle() {
     const style = getComputedStyle(this.stage);
     this.ink = rgb(style.getPropertyValue("--sf-grid").trim() || "#8090a0");
+    this.haze = rgb(style.getPropertyValue("--sf-ball-dark").trim() || "#e0e6f0");
     this.dust = style.getPropertyValue("--sf-dust").trim() || PALETTE[0];
     this.colours = [this.dust, ...PALETTE.slice(1)];
   }
@@ -223,6 +226,7 @@ export class Sphere {
       base: (this.baseSize() * this.density) / 16,
     })) gl.uniform1f(tokens.at(name), value);
     gl.uniform3fv(tokens.at("palette"), this.colours.flatMap(rgb));
+    gl.uniform3fv(tokens.at("haze"), this.haze);
     this.point(tokens, "here", this.stored.here, 3, gl.SHORT, true);
     this.point(tokens, "there", this.stored.there, 3, gl.SHORT, true);
     this.point(tokens, "look", this.stored.look, 4, gl.UNSIGNED_BYTE, false);
@@ -305,6 +309,15 @@ export class Sphere {
     this.yaw += right;
     this.pitch = Math.max(-1.5, Math.min(1.5, this.pitch + down));
   }
+}
+
+// Without a graphics card smooth edges cost half of the frames, and only the thin lines would gain by them.
+function drawnBySoftware() {
+  const probe = document.createElement("canvas").getContext("webgl");
+  const names = probe?.getExtension("WEBGL_debug_renderer_info");
+  const renderer = names ? probe.getParameter(names.UNMASKED_RENDERER_WEBGL) : "";
+  probe?.getExtension("WEBGL_lose_context")?.loseContext();
+  return /swiftshader|llvmpipe|software|basic render/i.test(renderer);
 }
 
 // Parallels and meridians of the sphere, or the circle itself, as pairs of points.
