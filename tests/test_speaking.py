@@ -5,8 +5,10 @@ import json
 import pytest
 import typer
 
+from sphereflow import progress
 from sphereflow.cli import app
 from sphereflow.cli.leaving import exit_code
+from sphereflow.cli.speaking import be, say, show, spoken
 
 
 def every_command(command=None, name=()):
@@ -88,3 +90,24 @@ def test_verbose_adds_what_a_report_needs_and_leaves_the_output_alone(call):
     assert "Traceback" in errors
     assert errors.strip().splitlines()[-1].startswith("sphereflow: ")
     assert "Traceback" not in call("staircase --n 1")[2]
+
+
+def test_who_hears_what(capsys):
+    """Text and tables for people, asides beside JSON on the error stream, and no bars while a command is quiet."""
+    silent = []
+
+    @spoken
+    def command():
+        say("plain")
+        say("aside", aside=True)
+        show("table")
+        silent.append(progress.silent)
+
+    heard = {}
+    for manner in ("", "as_json", "quiet"):
+        command(**{"as_json": False, "quiet": False, "verbose": False} | ({manner: True} if manner else {}))
+        heard[manner] = tuple(capsys.readouterr())
+    be()
+    assert heard == {"": ("plain\naside\ntable\n", ""), "as_json": ("", "aside\n"), "quiet": ("", "")}
+    assert silent == [False, False, True]
+    assert not progress.silent

@@ -66,6 +66,9 @@ def test_growing_directions_leave_the_others_alone():
     np.testing.assert_allclose(
         RescaledAttention(EuclideanAttention(V), D, "growing").generator, expected.real, atol=1e-12
     )
+    # e_1 grows, (1, -3/4) shrinks and is left alone: the projection along it is oblique.
+    oblique = RescaledAttention(EuclideanAttention(np.array([[1.0, 2.0], [0.0, -0.5]])), 2, "growing")
+    np.testing.assert_allclose(oblique.generator, [[1.0, 4 / 3], [0.0, 0.0]], atol=1e-14)
     shrinking = RescaledAttention(EuclideanAttention(-np.eye(D)), D, "growing")
     np.testing.assert_array_equal(shrinking.generator, np.zeros((D, D)))
 

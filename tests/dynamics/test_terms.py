@@ -90,6 +90,14 @@ def test_piecewise_weights_equal_running_the_pieces_one_after_the_other():
     np.testing.assert_allclose(whole, step, atol=1e-10)
 
 
+def test_a_piece_holds_from_its_time_on_and_every_jump_is_announced():
+    pieces = [SA(beta) for beta in (1.0, 2.0, 3.0)]
+    model = PiecewiseConstant([0.7, 1.1], pieces)
+    at = [float(model.piece(t).beta) for t in (0.0, 0.7, 1.0, 1.1, 5.0)]
+    assert at == [1.0, 2.0, 2.0, 3.0, 3.0]
+    np.testing.assert_array_equal(model.jump_times, [0.7, 1.1])
+
+
 @pytest.mark.parametrize(
     ("build", "sentence"),
     [

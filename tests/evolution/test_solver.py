@@ -95,6 +95,15 @@ def test_event_stops_at_the_exact_moment():
     assert float(1 - run.final[0] @ run.final[1]) == pytest.approx(delta, rel=1e-6)
 
 
+def test_alignment_is_met_where_the_mean_has_the_length_asked_for():
+    n, level = 6, 0.8
+    run = evolve(SA(0.0), equiangular_frame(n, n, 0.0), 50.0, event=Aligned(level), tol=1e-11)
+    overlap = (n * level**2 - 1) / (n - 1)  # |mean|^2 = (1 + (n-1) overlap)/n
+    exact = np.log((1 + (n - 1) * overlap) / (1 - overlap)) / 2
+    assert float(run.stopped_at) == pytest.approx(exact, abs=1e-8)
+    assert np.linalg.norm(np.mean(run.final, axis=0)) == pytest.approx(level, rel=1e-9)
+
+
 def test_events_of_replicas_are_their_own():
     x0 = jnp.stack([draw("uniform", 6, 6, seed) for seed in range(3)])
     run = evolve(SA(1.0), x0, 60.0, event=AllClose(1e-2))

@@ -160,8 +160,12 @@ def test_continuing_gives_the_frames_of_an_uninterrupted_run(tmp_path, monkeypat
     assert cut.status is Status.INTERRUPTED
     assert len(cut) == 5
     monkeypatch.setattr(storage.FrameWriter, "append", original)
+    with pytest.raises(sf.SphereflowError, match="holds a different run"):
+        sf.simulate(**arguments, tol=1e-5, out=tmp_path / "run.zarr")
     resumed = sf.simulate(**arguments, out=tmp_path / "run.zarr")
     assert resumed.status is Status.REACHED_END
+    whole = sf.simulate(**arguments, out=tmp_path / "whole.zarr")
+    assert abs(resumed.steps - whole.steps) <= 2  # the first step after a break is looked for anew
     np.testing.assert_allclose(np.asarray(resumed.xs), sf.simulate(**arguments).xs, atol=1e-9)
 
 

@@ -9,6 +9,7 @@ from attention_oracle import unit
 
 from sphereflow.errors import SphereflowError
 from sphereflow.interaction import Alibi, Causal, attend, engines
+from sphereflow.interaction.causal import prefix_mass
 
 N = 300  # more than two chunks
 RNG = np.random.default_rng(0)
@@ -90,3 +91,13 @@ def test_queries_and_keys_must_match():
         engines.fourier(CIRCLE[:5], CIRCLE, CIRCLE, 1.0, mask=Causal(), unit_queries=True)
     with pytest.raises(SphereflowError, match="no causal form"):
         engines.fourier(CIRCLE, CIRCLE, CIRCLE, 1.0, mask=Causal(), unit_queries=True, nufft=True)
+
+
+@pytest.mark.parametrize("slope", [None, 0.3])
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_mass_that_a_token_sees(slope, strict):
+    """The error bound is proportional to it; written out, j <= i or j < i with its positional weight."""
+    w = np.random.default_rng(1).uniform(0.1, 1, 9)
+    weight = np.exp(oracle.causal(9, strict, slope or 0.0))
+    found = prefix_mass(jnp.asarray(w), None if slope is None else jnp.asarray(slope), strict)
+    np.testing.assert_allclose(found, weight @ w, rtol=1e-13)

@@ -74,3 +74,20 @@ def test_a_method_asked_for_is_used_or_refused():
         choose(50, 50, 2, 10.0, method="fourier", unit_keys=False)
     with pytest.raises(SphereflowError, match="method must be one of"):
         choose(50, 50, 2, 10.0, method="magic")
+
+
+def test_long_queries_need_the_modes_of_a_colder_temperature():
+    """The kernel of a query is exp(beta |q| cos), whatever its length."""
+    request = {"d": 2, "method": "fourier", "unit_queries": False, "memory": 1e12}
+    long = choose(10**5, 10**5, beta=10.0, longest_query=3.0, **request)
+    assert long.modes == choose(10**5, 10**5, beta=30.0, **request).modes
+    assert long.modes > choose(10**5, 10**5, beta=10.0, **request).modes
+
+
+def test_rounding_is_compared_with_a_typical_denominator():
+    """Uniform tokens on S^2 have Z = (1 - exp(-2 beta))/(2 beta): twenty times below one at beta = 10."""
+    chosen = choose(10**6, 10**6, 3, 10.0, tol=1e-13, memory=1e12)
+    assert chosen.engine == "direct"
+    assert "rounding" in chosen.reason
+    assert choose(10**6, 10**6, 3, 10.0, tol=1e-12, memory=1e12).engine == "harmonic"
+    assert choose(10**6, 10**6, 3, 0.5, tol=1e-13, memory=1e12).engine == "harmonic"

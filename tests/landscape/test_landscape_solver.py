@@ -10,8 +10,9 @@ from sphereflow import landscape
 from sphereflow.errors import SphereflowError
 from sphereflow.landscape import Problem, linear
 from sphereflow.landscape.active_set import solve_on_points
-from sphereflow.landscape.certificate import lower_bound
+from sphereflow.landscape.certificate import _cell_bounds, lower_bound
 from sphereflow.landscape.solve import space_of
+from sphereflow.landscape.space import Jet
 from sphereflow.landscape.sphere_space import SphereSpace
 
 CIRCLE = np.linspace(0, 2 * np.pi, 20_001)
@@ -86,6 +87,24 @@ def test_the_certificate_is_honest_about_a_measure_that_is_not_optimal():
     assert dirac.gap == pytest.approx(dirac.multiplier - g.min(), rel=1e-3)
     moved = landscape.inspect(problem, [0.2, -0.3])
     assert not moved.second_order or moved.stationarity > 1e-3
+
+
+def test_every_cell_is_bounded_where_only_the_third_derivative_falls():
+    """f = 2 sin t - sin 2t is flat to second order at t = 0 and falls to its left like t^3; its third is at most 10."""
+    space = SphereSpace(Problem(1.0, [], np.zeros((0, 2))))
+    for nodes in (8, 16, 32):
+        cells = space.cells(nodes)
+        middles, steps = np.arctan2(cells.centres[:, 1], cells.centres[:, 0]), np.linspace(-1, 1, 201)
+
+        def wave(points, zero=middles[0]):
+            t = np.arctan2(points[:, 1], points[:, 0]) - zero
+            slope, bend = 2 * np.cos(t) - 2 * np.cos(2 * t), -2 * np.sin(t) + 4 * np.sin(2 * t)
+            return Jet(2 * np.sin(t) - np.sin(2 * t), slope[:, None], bend[:, None, None])
+
+        bounds = _cell_bounds(space, wave, 10.0, cells)
+        for bound, middle, radius in zip(bounds, middles, cells.radii, strict=True):
+            t = middle + radius * steps
+            assert bound <= wave(np.stack([np.cos(t), np.sin(t)], axis=1)).value.min() + 1e-12
 
 
 def test_lower_bounds_are_below_scans_and_close():

@@ -2,13 +2,20 @@
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
+from scipy.special import betainc
+from scipy.stats import norm, spearmanr
 from sklearn.metrics import adjusted_rand_score
 
 from sphereflow.errors import SphereflowError
 from sphereflow.llm.assumptions import fit_norms, fit_profile, fit_similarity, mean_cosines
 from sphereflow.llm.bootstrap import document_mean, rank_correlation, spearman
-from sphereflow.llm.envelopes import effective_dimension, expected_recall_precision
+from sphereflow.llm.envelopes import (
+    effective_dimension,
+    equal_weights_recall,
+    expected_inversions,
+    expected_recall_precision,
+    inversion_bound,
+)
 from sphereflow.llm.regimes import (
     FEATURES,
     Thresholds,
@@ -42,6 +49,12 @@ def test_thresholds_can_be_set():
     features = {k: np.asarray(v) for k, v in head_features(*textbook_heads()["retriever"]).items()}
     assert regimes(features) == 0
     assert regimes(features, Thresholds(effective_number=2.0)) == 1
+
+
+def test_a_feature_at_its_threshold_counts():
+    at = {"sink_mass": 0.5, "output_ratio": 0.5, "f4": 0.6, "effective_number": 16.0}
+    for changed, regime in (({}, 2), ({"sink_mass": 0.4999}, 0), ({"output_ratio": 0.5001, "f4": 0.5999}, 1)):
+        assert regimes({name: np.asarray(value) for name, value in (at | changed).items()}) == regime
 
 
 def test_adjusted_rand_is_the_known_one():
@@ -125,3 +138,24 @@ def test_a_sink_that_is_recalled_passes_the_bar():
         assert found["sink_recalled"][h] == recalled
     np.testing.assert_array_equal(found["sink_selected"], 1)
     assert (found["sink_cosine"] > found["sink_bar"])[found["sink_recalled"] == 1].all()
+    length = [np.linalg.norm(np.sort(weights[h])[::-1][:4] @ values[h][np.argsort(-weights[h])[:4]]) for h in range(30)]
+    np.testing.assert_allclose(found["sink_bar"], np.linalg.norm(y[:, 0], axis=-1) / (2 * np.array(length)))
+
+
+def test_inversions_pair_by_pair():
+    """A pair is inverted with the probability of a normal tail, of which exp(-x^2/2) is the bound."""
+    alpha, size, d = np.array([0.4, 0.25, 0.2, 0.1, 0.05]), 2, 7.0
+    mass2 = np.sum(alpha[:size] ** 2)
+    sigmas = np.array([
+        np.sqrt(d) * (a**2 + b**2) / (2 * np.sqrt(a**2 * (mass2 - a**2) + b**2 * mass2))
+        for a in alpha[:size] for b in alpha[size:]
+    ])  # fmt: skip
+    assert expected_inversions(alpha, size, d) == pytest.approx(norm.sf(sigmas).sum(), rel=1e-12)
+    assert inversion_bound(alpha, size, d) == pytest.approx(np.exp(-(sigmas**2) / 2).sum(), rel=1e-12)
+
+
+def test_two_equal_weights_are_recalled_unless_they_point_away():
+    """|y_1|^2 < 2 <y_1, y_1 + y_2> asks for a cosine above -1/2, whose law is a Beta law."""
+    for d in (16, 64):
+        exact = 1 - betainc((d - 1) / 2, 0.5, 0.75) / 2
+        assert equal_weights_recall(2, d) == pytest.approx(exact, abs=0.01)

@@ -11,7 +11,7 @@ from sphereflow import meanfield
 from sphereflow.dynamics import SA, USA, Perceptron
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution.solver import Stepping, solve
-from sphereflow.meanfield.circle_density import OnCircle, with_masses
+from sphereflow.meanfield.circle_density import OnCircle, circle_model, with_masses
 from sphereflow.meanfield.density_flow import fourier_modes
 from sphereflow.meanfield.eulerian import EulerianCircle
 from sphereflow.meanfield.initial import starting_law
@@ -221,6 +221,28 @@ def test_distance_of_uniform_draws_has_its_known_size():
     rng = np.random.default_rng(5)
     values = 400 * np.array([flat.distance_to(rng.uniform(-np.pi, np.pi, 400), 0) ** 2 for _ in range(100)])
     assert abs(values.mean() - np.pi**2 / 3) < 3 * values.std() / np.sqrt(100)
+
+
+def test_modes_and_densities_have_the_conventions_they_say(flow):
+    """The start is 1 + cos/2 + 0.3 sin 2 theta: c_1 = 1/4 and c_2 = -0.15 i, and its integral over dtheta is one."""
+    np.testing.assert_allclose(flow.modes(3)[0], [1, 0.25, -0.15j, 0], atol=1e-10)
+    theta = np.linspace(-np.pi, np.pi, 400, endpoint=False)
+    np.testing.assert_allclose(flow.density(theta, 0), tilted(theta), rtol=1e-2)
+    for index in (0, 3):
+        assert np.mean(flow.density(theta, index)) == pytest.approx(1, abs=2e-3)
+        assert 2 * np.pi * np.mean(flow.density(theta, index, "dtheta")) == pytest.approx(1, abs=2e-3)
+
+
+def test_matrices_enter_the_circle_where_they_should():
+    """Scores beta <x, B y> and values V y, with matrices that are not symmetric."""
+    rng = np.random.default_rng(2)
+    form, value, theta = rng.normal(size=(2, 2)), rng.normal(size=(2, 2)), rng.uniform(0, 7, 5)
+    x = np.stack([np.cos(theta), np.sin(theta)], axis=1)
+    weights = np.exp(1.5 * x @ form @ x.T)
+    pull = (weights / weights.sum(axis=1, keepdims=True)) @ x @ value.T
+    expected = x[:, 0] * pull[:, 1] - x[:, 1] * pull[:, 0]
+    found = field(OnCircle(circle_model(1.5, "SA", value=value, form=form)), jnp.asarray(theta)[:, None])
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-12)
 
 
 def test_comparison_and_views(flow):

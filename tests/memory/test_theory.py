@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 
 from sphereflow.errors import SphereflowError
-from sphereflow.memory import compact, gaussian, spherical, state
+from sphereflow.memory import compact, gaussian, overlaps, spherical, state
 from sphereflow.memory.lines import named_lines
 
 B = state.REFERENCE_B
@@ -106,3 +106,20 @@ def test_named_lines_name_their_layer():
         named_lines("cosine", 1.0, T)
     with pytest.raises(SphereflowError, match="above 1"):
         named_lines("lsr", 0.9, T)
+
+
+def test_the_barrier_is_the_share_of_the_shell_inside_a_neighbours_cap():
+    """x = phi xi + sqrt(1 - phi^2) u with u uniform across xi: a tail of the overlap of u with one direction."""
+    n, temperature = 10**6, 0.5
+    phi, c = float(state.lsr_overlap(temperature, B)), state.wall(B)
+    for rho in (0.3, 0.5, 0.7):
+        needed = (c - phi * rho) / np.sqrt((1 - phi**2) * (1 - rho**2))
+        exact = -float(overlaps.log_tail(needed, n)) / n if 0 < needed < 1 else (np.inf if needed >= 1 else 0.0)
+        assert float(compact.barrier(rho, temperature, B)) == pytest.approx(exact, abs=2e-5)
+
+
+def test_caps_touch_at_twice_their_opening():
+    rho = np.cos(2 * np.arccos(state.wall(B)))
+    assert compact.touching(B) == pytest.approx(rho, abs=1e-14)
+    assert np.isnan(compact.centroid_overlap(0.1, rho - 1e-6, B))
+    assert compact.centroid_overlap(0.1, rho + 1e-6, B) >= state.wall(B)

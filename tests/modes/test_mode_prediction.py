@@ -10,14 +10,17 @@ from scipy.special import ive
 from sphereflow.errors import SphereflowError
 from sphereflow.modes import (
     belt,
+    central_modes,
     circle_modes,
     edge,
     expected_modes,
     fastest_harmonic,
     gaussian_density,
     gaussian_modes,
+    limit_constant,
     mode_density,
     sample_modes,
+    saturated_rate,
     simulated_rate,
     sparse_rate,
 )
@@ -111,6 +114,20 @@ def test_belt_and_edge():
     assert belt(1000, 300.0)[0] == 0
     assert edge(10, 1000.0) == 0
     assert gaussian_modes(10, 1000.0) == 0
+
+
+def test_modes_near_the_origin_are_those_of_the_gaussian_formula():
+    n, beta = 1e20, 1e11  # far from both ends of n^{2/5} << beta << n^{2/3}
+    assert central_modes(n, beta) == pytest.approx(gaussian_modes(n, beta, -0.05, 0.05), rel=1e-3)
+
+
+@pytest.mark.parametrize("a", [0.3, 2 / 3, 1.0, 1.7])
+def test_the_limit_is_the_length_of_the_belt_times_the_saturated_rate(a):
+    n = 1e40
+    beta = n**a
+    inner, outer = belt(n, beta)
+    expected = 2 * (outer - inner) * saturated_rate(beta) / math.sqrt(beta * math.log(beta))
+    assert limit_constant(a) == pytest.approx(expected, rel=1e-9)
 
 
 def test_sparse_rate_is_whole():

@@ -78,6 +78,16 @@ class Outcome:
     noticed_by: str = ""
 
 
+class Nimble:
+    """Asks property tests for one counterexample, not for the smallest: the search for it takes minutes."""
+
+    def pytest_configure(self) -> None:
+        from hypothesis import Phase, settings
+
+        settings.register_profile("nimble", settings.get_profile("repeatable"), phases=(Phase.explicit, Phase.generate))
+        settings.load_profile("nimble")
+
+
 class Copy:
     """A copy of the package and its tests in which mistakes may be made."""
 
@@ -135,7 +145,7 @@ class Copy:
         options = ["-x", "-q", "-rfE", "-p", "no:cacheprovider"]
         # Plugins are loaded already; that is the point.
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        return int(pytest.main([*options, *tests]))
+        return int(pytest.main([*options, *tests], plugins=[Nimble()]))
 
     def write(self, file: str, text: str) -> None:
         path = self.folder / file

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from sample_papers import sample_circles, sample_trouble
 
-from sphereflow.claims import Claim, Measurement, Paper
+from sphereflow.claims import Claim, Measurement, Paper, Run
 from sphereflow.errors import SphereflowError
 from sphereflow.report import ClaimResult, reproduce
+from sphereflow.report.crew import run_in_processes
 from sphereflow.report.page import page
 from sphereflow.report.record import paper_record, plain, report_text
 
@@ -155,8 +156,9 @@ def test_papers_in_processes_of_their_own_give_the_same_report(monkeypatch):
 
     monkeypatch.setattr(papers, "__path__", [str(Path(sample_circles.__file__).parent)])
     heard = []
-    apart = reproduce(None, "paper", jobs=2, progress=False, finished=lambda paper: heard.append(paper.paper.slug))
-    together = reproduce(None, "paper", jobs=1, progress=False)
+    options = {"seed": 3, "progress": False}
+    apart = reproduce(None, "paper", jobs=2, finished=lambda paper: heard.append(paper.paper.slug), **options)
+    together = reproduce(None, "paper", jobs=1, **options)
     assert sorted(heard) == [paper.paper.slug for paper in apart.papers] == ["sample-circles", "sample-trouble"]
     assert [(each.claim.id, each.verdict) for each in apart.claims] == [
         (each.claim.id, each.verdict) for each in together.claims
@@ -184,4 +186,8 @@ def test_a_process_that_dies_is_the_result_of_its_paper(monkeypatch, tmp_path):
     report = reproduce(None, jobs=2, progress=False)
     assert report.papers[0].ok
     assert {claim.verdict for claim in report.papers[1].claims} == {"fails"}
+    # Alone, the one that died is followed by another, who takes what is left.
+    waiting = [papers.load("sample-circles"), papers.load("sample-trouble")]
+    left = [(each.paper.slug, each.ok) for each in run_in_processes(waiting, Run(), 1, lambda *told: None)]
+    assert left == [("sample-trouble", False), ("sample-circles", True)]
     assert "died" in report.papers[1].claims[0].error

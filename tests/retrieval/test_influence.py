@@ -18,6 +18,7 @@ from sphereflow.retrieval import (
     profile,
     soft_hit,
     source_average,
+    sphere_influence,
     two_time_influence,
     wave_influence,
 )
@@ -78,6 +79,18 @@ def test_waves_agree_with_the_closed_form_and_repeat():
     exact = two_time_influence(growth_rates(1.0)[0], 1.0, 1.0, 11.5 / 24, 1.0)
     assert abs(first.value[0] - exact) < 3 * first.error[0] + (0.4 + 0.15 * 24 / 11.5) / 24
     assert first.error[0] < 0.02
+
+
+def test_two_tokens_on_the_sphere():
+    """The second one falls towards the first along a great circle, u' = -beta sin(u) e^{beta cos u}."""
+    beta, t = 0.7, 0.4
+    found = sphere_influence(2, 0, t, beta=beta, slope=1.0, d=3, environments=60, seed=1)
+    height, weight = np.polynomial.legendre.leggauss(20)  # cos(u) is uniform on S^2
+    fall = solve_ivp(lambda _, u: -beta * np.sin(u) * np.exp(beta * np.cos(u)), (0, t), np.arccos(height), rtol=1e-9)
+    s = np.cos(fall.y[:, -1])
+    expected = 2 * np.array([weight @ s, weight @ (3 * s**2 - 1) / 2]) / 2
+    assert found.agrees(expected, sigmas=4)
+    assert (found.error < 0.1 * np.abs(expected)).all()
 
 
 def test_wrong_requests():

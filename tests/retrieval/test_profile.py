@@ -12,6 +12,7 @@ from sphereflow.retrieval import (
     AnyKernel,
     alibi,
     critical_time,
+    equal_time_correlation,
     equal_time_matrix,
     growth_rates,
     profile,
@@ -91,6 +92,13 @@ def test_finite_theory_is_the_matrix_exponential():
         np.testing.assert_allclose(two_time_row(w, 1.7), exact[-1], atol=1e-13)
         np.testing.assert_allclose(equal_time_matrix(w, 1.7), exact @ exact.T, atol=1e-13)
     assert (np.triu(two_time_matrix(w, 3.0), 1) == 0).all()
+
+
+def test_equal_times_of_infinitely_many_tokens():
+    """N (U U^T)_jk for N tokens, with an error of order 1/N."""
+    n, growth, slope = 400, 0.4, 0.8
+    finite = n * equal_time_matrix(weight_matrix(n, slope), growth)[n - 1, n // 2 - 1]
+    assert equal_time_correlation(growth, 1.0, 1.0, 0.5, slope) == pytest.approx(finite, rel=2e-3)
 
 
 def test_extreme_arguments():

@@ -162,11 +162,14 @@ def translate(
 
     from sphereflow.drifting.latents import principal_components, read_ages, read_rows
     from sphereflow.drifting.pictures import NAMES, before_and_after, can_be_shown, quality
+    from sphereflow.drifting.training import MOST_BATCH
     from sphereflow.drifting.translation import Point, quality_against_compute, split
-    from sphereflow.errors import SphereflowError
+    from sphereflow.errors import SphereflowError, whole_number
     from sphereflow.pictures import rendered
     from sphereflow.saving import writable_folder, write_into
 
+    whole_number("--seeds", seeds)
+    whole_number("--batch", batch, least=2, most=MOST_BATCH)
     folder = writable_folder(out, ("table.csv", "quality.png", "images.png"))
     first, second = read_ages(source) if target is None else (read_rows(source), read_rows(target))
     if first.shape[1] != second.shape[1]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,9 @@ def command(
     host: Annotated[
         str, typer.Option(help="Address to listen on; the default can be reached from this machine only.")
     ] = "127.0.0.1",
+    heads: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="What sphereflow measure wrote, for the tab of heads.")
+    ] = None,
     browser: Annotated[bool, typer.Option("--open/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
     """Open a page with the sphere, live: sliders, papers to start from, links to share.
@@ -22,4 +26,4 @@ def command(
     """
     from sphereflow.explorer import serve
 
-    serve(host, port, browser=browser)
+    serve(host, port, heads=heads, browser=browser)

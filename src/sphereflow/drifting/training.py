@@ -32,6 +32,8 @@ from sphereflow.progress import progress_bar
 OPTIMISERS: dict[str, optax.GradientTransformation] = {"adam": optax.scale_by_adam(), "sgd": optax.identity()}
 
 SCHEDULES = ("constant", "linear", "felt")
+# A batch has its square of pairs: 10^5 are 10^10 of them a step, which takes minutes.
+MOST_BATCH = 10**5
 _CHUNK = 50  # steps per compiled call: the host looks in between
 
 
@@ -73,8 +75,8 @@ class Recipe:
 
     def __post_init__(self) -> None:
         whole_number("steps", self.steps)
-        whole_number("batch", self.batch, least=2)
-        real_number("rate", self.rate, above=0)
+        whole_number("batch", self.batch, least=2, most=MOST_BATCH)
+        real_number("rate", self.rate, above=0, most=1e3)
         real_number("decay", self.decay, least=0, most=1)
         one_of("optimiser", self.optimiser, tuple(OPTIMISERS))
         one_of("schedule", self.schedule, SCHEDULES)

@@ -20,6 +20,7 @@ from sphereflow.explorer.models import python_lines
 from sphereflow.explorer.presets import matching
 
 _RUNNING, _DONE, _FAILED = 0, 1, 2
+_UNKNOWN = "the server no longer knows this run; reload the page"
 _MOST_BYTES = 4_000_000
 _LONGEST_WAIT = 10.0
 _NAP = 0.02
@@ -37,7 +38,9 @@ def add_routes(app: FastAPI, crew: Crew) -> None:
 
     @app.get("/run/{name}/frames")
     async def new_frames(name: str, start: Annotated[int, Query(alias="from")] = 0) -> Response:
-        run = known(name)
+        run = crew.runs.get(name)
+        if run is None:  # often a request for a run that has just been replaced: no error, and nobody will read it
+            return _binary(struct.pack("<II", _FAILED, 0) + _UNKNOWN.encode())
         start = max(start, 0)
         naps = 0
         while len(run.recorded) <= start and not run.over and naps * _NAP < _LONGEST_WAIT:

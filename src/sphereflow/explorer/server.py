@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 from sphereflow.errors import MissingExtra, SphereflowError, whole_number
 
@@ -14,10 +15,13 @@ DEFAULT_PORT = 8480
 LOCAL = "127.0.0.1"
 
 
-def serve(host: str = LOCAL, port: int = DEFAULT_PORT, *, browser: bool = True, warm: bool = True) -> None:
+def serve(
+    host: str = LOCAL, port: int = DEFAULT_PORT, *, heads: Path | None = None, browser: bool = True, warm: bool = True
+) -> None:
     """Serve the page until Ctrl-C.
 
-    `port=0` takes any free one; `browser` opens the page; `warm` compiles the presets while nobody waits for anything.
+    `port=0` takes any free one; `heads` is a result of `sphereflow measure` to show; `browser` opens the page; `warm`
+    compiles the presets while nobody waits for anything.
     """
     whole_number("port", port, least=0, most=65_535)
     free = _free_port(host, port)
@@ -25,6 +29,10 @@ def serve(host: str = LOCAL, port: int = DEFAULT_PORT, *, browser: bool = True, 
         from nicegui import app, ui
     except ImportError:
         raise MissingExtra("nicegui", "explore", "the explorer") from None
+    if heads is not None:
+        from sphereflow.explorer.tabs import heads as tab
+
+        tab.measured(heads)
     shown = LOCAL if host in ("0.0.0.0", "::", "") else host
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{free}/"
 

@@ -72,4 +72,5 @@ def three_phases(run: Run) -> Measurement:
     moments = [t for t in range(2, 17, 2) if t <= last]
     measured = [median_angle(angles[int(np.argmin(np.abs(times - t)))]) for t in moments]
     return agreement(list(MEDIANS[: len(moments)]), measured, absolute=0.1, because="a tenth of a degree",
-                     labels=tuple(f"t={t}" for t in moments), parameters={"n": n, "beta": 1000})  # fmt: skip
+                     labels=tuple(f"t={t}" for t in moments), parameters={"n": n, "beta": 1000},
+                     note="The quick preset sees the first phase only." if run.quick else "")  # fmt: skip

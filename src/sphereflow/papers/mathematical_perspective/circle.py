@@ -84,13 +84,14 @@ def growth_rates(run: Run) -> Measurement:
 )
 def fastest_mode(run: Run) -> Measurement:
     known = {5.0: 3, 10.0: 4, 25.0: 7, 50.0: 10, 100.0: 14, 400.0: 28}
+    cases: list[tuple[Model, float]] = [("sa", beta) for beta in known] + [("usa", beta) for beta in known if beta <= 50]
     measured = []
-    for beta in known:
+    for model, beta in cases:
         waves = np.arange(1, int(2 * np.sqrt(2 * beta)) + 2)
-        measured.append(waves[np.argmax([measured_growth_rate(int(k), beta, "sa") for k in waves])])
+        measured.append(waves[np.argmax([measured_growth_rate(int(k), beta, model) for k in waves])])
     return agreement(
-        list(known.values()), measured, absolute=0.0, because="whole numbers",
-        labels=tuple(f"beta={beta:g}" for beta in known),
+        [known[beta] for _, beta in cases], measured, absolute=0.0, because="whole numbers",
+        labels=tuple(f"{model.upper()} beta={beta:g}" for model, beta in cases),
         note="sqrt(2 beta): " + ", ".join(f"{np.sqrt(2 * beta):.1f}" for beta in known) + ".",
     )  # fmt: skip
 

@@ -73,7 +73,7 @@ def growth_rates_on_the_sphere(run: Run) -> Measurement:
     return agreement(
         [harmonic_growth_rate(degree, 3, beta, model) for model, beta, degree in cases],
         [measured_harmonic_rate(degree, beta, model) for model, beta, degree in cases],
-        relative=1e-7,
+        relative=1e-9,
         because="terms of second order in the amplitude 1e-5 are 1e-10, rounding 1e-16 / 1e-5",
         labels=tuple(f"{model.upper()} beta={beta:g} l={degree}" for model, beta, degree in cases),
     )

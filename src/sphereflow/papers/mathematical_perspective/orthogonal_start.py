@@ -47,7 +47,7 @@ def orthogonal_start(run: Run) -> Measurement:
         inner = 1 - gaps(follow(model, beta, np.eye(n), times))
         worst.append(np.abs(inner - gamma(times, n, beta, model)[:, None]).max())
     return at_most(
-        1e-8, np.array(worst),
+        1e-9, np.array(worst),
         because="the particles are solved to 1e-10, the scalar equation to 1e-13",
         labels=tuple(_name(*case) for case in _CASES),
         note="Largest deviation over all pairs and 24 times, SA to t=6, USA to t=6, 3, 1.2.",
@@ -67,7 +67,7 @@ def gamma_at_six(run: Run) -> Measurement:
     }  # fmt: skip
     measured = [1 - gaps(follow("sa", beta, np.eye(n), np.array([6.0]))).mean() for n, beta in known]
     return agreement(
-        list(known.values()), measured, absolute=1e-9,
+        list(known.values()), measured, absolute=1.5e-10,
         because="reference values are known to ten decimals, the particles are solved to 1e-10",
         labels=tuple(_name("sa", *case) for case in known),
     )  # fmt: skip
@@ -109,7 +109,7 @@ def collapse_times(run: Run) -> Measurement:
     return agreement(
         predicted,
         [_particle_collapse_time(*case, near) for case, near in zip(cases, predicted, strict=True)],
-        relative=1e-6,
+        relative=1e-7,
         because="particles at 1e-11 resolve the moment of the crossing to 1e-7 of its value",
         labels=tuple(_name(*case) for case in cases),
     )
@@ -141,8 +141,9 @@ def terminal_rate(run: Run) -> Measurement:
         log_gaps = np.log(gaps(follow(model, beta, np.eye(n), times, tol=1e-12)).mean(axis=-1))
         measured.append((log_gaps[1] - log_gaps[0]) / (times[1] - times[0]))
     return agreement(
-        predicted, measured, relative=1e-4,
-        because="the rate differs from its limit by at most (1 + beta) times the gap, here below 1e-5",
+        predicted, measured, relative=1e-5,
+        because="the rate differs from its limit by at most (1 + beta) times the gap, which starts at 1e-5 and is "
+        "averaged over nine e-folds",
         labels=tuple(_name(*case) for case in cases),
     )  # fmt: skip
 
@@ -196,7 +197,7 @@ def collapse_time_at_beta_1000(run: Run) -> Measurement:
     leading = np.array([leading_log_time(n, 1000.0) for n in sizes])
     return agreement(
         [992.370397, 992.291187, 9.7e-4, 9.1e-4], np.concatenate([exact, exact - leading]),
-        absolute=[1e-6, 1e-6, 1e-5, 1e-5],
+        absolute=[5.1e-7, 5.1e-7, 5.1e-6, 5.1e-6],
         because="reference values are known to six decimals, their distance from the leading term to two digits",
         labels=("log t* n=32", "log t* n=128", "above the leading term n=32", "above the leading term n=128"),
     )  # fmt: skip

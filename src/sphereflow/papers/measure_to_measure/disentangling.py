@@ -87,9 +87,10 @@ def disjoint_hulls(run: Run) -> Measurement:
             counts.append(sum(separable(clouds[i], clouds[j]) for i in range(N) for j in range(i)))
         pairs.append(N * (N - 1) // 2)
         labels.append(f"d={d}, N={N}")
-    told = ", ".join(f"{b}->{a} of {p}" for b, a, p in zip(before, after, pairs, strict=True))
-    return agreement(pairs, after, absolute=0, labels=tuple(labels), because="a number of pairs",
-                     note=f"separable pairs before and after: {told}")  # fmt: skip
+    return agreement(
+        [*np.zeros(len(pairs)), *pairs], [*before, *after], absolute=0, because="a number of pairs",
+        labels=tuple(f"separable {when}, {name}" for when in ("before", "after") for name in labels),
+    )  # fmt: skip
 
 
 def shrink_with_basis(route: Route, j: int, radius: float, rng: np.random.Generator) -> None:
@@ -153,8 +154,9 @@ def colinear_barycentres(run: Run) -> Measurement:
         errors.append(float(found.w2.max()))
         pieces.append(found.n_pieces)
     return at_least(
-        [0.1, 0.1, -5e-5, -5e-5, -20, -20], [*sines, *(-np.array(errors)), *(-np.array(pieces))],
+        [0.1, 0.1, -1e-5, -1e-5, -20, -20], [*sines, *(-np.array(errors)), *(-np.array(pieces))],
         labels=("sine, equal chords", "sine, unequal chords", "minus W2", "minus W2", "minus pieces", "minus pieces"),
-        because="half of what the best of 200 gates is known to reach (0.285 and 0.183); 2+3N+1+5N pieces and one more",
+        because="half of what the best of 200 gates is known to reach (0.285 and 0.183); the tolerance asked of the "
+        "construction; 2+3N+1+5N pieces and one more",
         parameters={"N": 2, "d": 3},
     )  # fmt: skip

@@ -60,7 +60,7 @@ def exact_flows(run: Run) -> Measurement:
         for piece in sample_pieces(d, rng):
             exact = piece.flow(x, masses)
             worst.append(np.abs(exact - transformer_flow(piece.matrices(), piece.duration, x)).max())
-    return at_most(1e-8, max(worst), because="global error of the adaptive solver at relative tolerance 1e-12",
+    return at_most(1e-9, max(worst), because="global error of the adaptive solver at relative tolerance 1e-12",
                    parameters={"d": "3, 5"})  # fmt: skip
 
 

@@ -86,7 +86,7 @@ def atomic_targets(run: Run) -> Measurement:
 )
 def shared_atom_parted(run: Run) -> Measurement:
     found = shared_atom()
-    return at_most([1e-4, 19], [float(found.w2.max()), found.n_pieces], labels=("max W2", "pieces"), because=_BECAUSE)
+    return at_most([1e-5, 19], [float(found.w2.max()), found.n_pieces], labels=("max W2", "pieces"), because=_BECAUSE)
 
 
 @PAPER.claim(

@@ -41,7 +41,7 @@ def ring_claim(run: Run) -> Measurement:
         [x for (c, e), case in zip(reference, cases, strict=True) for x in (c, e, 0.0)]
         + [x for case in cases for x in ring(*case)],
         values + [x for f in found for x in (f.heights[0], f.energy)],
-        absolute=[1e-8, 1e-8, 1e-10] * 3 + [1e-12] * 6,
+        absolute=[6e-11, 6e-11, 1e-10] * 3 + [1e-12] * 6,
         because="reference values with 10 decimals; the closed equation is solved to rounding; the gap is proved",
         labels=(*(f"{what}, beta={b:g}, w={w:g}" for b, w in cases for what in ("cos delta", "energy", "gap")),
                 *(f"{what} by root, beta={b:g}, w={w:g}" for b, w in cases for what in ("cos delta", "energy"))),

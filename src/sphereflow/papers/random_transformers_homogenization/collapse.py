@@ -191,10 +191,16 @@ def colder_is_slower(run: Run) -> Measurement:
     # The error of the step is of second order: two steps take it away.
     end = [e if len(steps) == 1 else extrapolate(np.array(steps), e, 2) for e in last]
     value, bars = (np.array([np.ravel(getattr(e, part))[0] for e in end]) for part in ("value", "error"))
+    warm = network_overlaps(d, steps[-1], 1, 0.2, networks, run.seed)
+    # Each level against the next warmer one: what it exceeds that by, up to three standard errors of the difference.
+    warmer, warmer_bars = np.r_[warm.value[1], value[:-1]], np.r_[warm.error[1], bars[:-1]]
+    order = np.maximum(value - warmer + 3 * np.hypot(bars, warmer_bars), 0)
     return agreement(
-        exact - lag, value, absolute=3 * np.hypot(bars, lag_error),
-        because="three standard errors of the network and of the reference lag, scaled as 1/d",
-        labels=tuple(f"s={s:g}, tau=4" for s in levels),
+        [*(exact - lag), *np.zeros(len(levels))], [*value, *order],
+        absolute=[*(3 * np.hypot(bars, lag_error)), *np.zeros(len(levels))],
+        because="three standard errors of the network and of the reference lag, scaled as 1/d; the order must be clear "
+        "by three standard errors",
+        labels=(*(f"s={s:g}, tau=4" for s in levels), *(f"s={s:g} not below the next warmer" for s in levels)),
         note="the equation itself gives " + ", ".join(f"{v:.4f}" for v in exact) + ".",
         parameters={"d": d, "n": N, "eta": steps, "networks": networks},
     )  # fmt: skip

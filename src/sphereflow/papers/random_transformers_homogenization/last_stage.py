@@ -75,8 +75,8 @@ def mean_rate(run: Run) -> Measurement:
     dimensions, near, tau = (2, 3, 4, 6, 16), 1e-4, 0.5
     rates = [np.log(pair_expectation(lambda r: 1 - r, 1 - near, tau, d, 0.0) / near) / tau for d in dimensions]
     return agreement(
-        [-(d - 3) / d for d in dimensions], rates, absolute=1e-3,
-        because="the start is at gap 1e-4, where the equation is linear up to that relative order",
+        [-(d - 3) / d for d in dimensions], rates, absolute=3e-4,
+        because="the start is at gap 1e-4, where the equation is linear up to a few times that relative order",
         labels=tuple(f"d={d}" for d in dimensions),
         parameters={"n": 2, "s": 0, "gap": near, "tau": tau},
     )  # fmt: skip

@@ -64,8 +64,8 @@ def two_tokens(run: Run) -> Measurement:
     return agreement(
         [0.2614268, 0.2598225, 0.2592708, 0.2590773, 0.0094, 0.0119, 0.0124],
         [*chain, limit, *ratio],
-        absolute=[1e-7] * 4 + [1e-4] * 3,
-        because="reference values to seven digits, and to two for the constant in front of eta^2",
+        absolute=[5.1e-8] * 4 + [5.1e-5] * 3,
+        because="reference values to seven decimals, and to four for the constant in front of eta^2",
         labels=(*[f"E r, eta={eta:g}" for eta in steps], "limit", *[f"error / eta^2, eta={eta:g}" for eta in steps]),
         parameters={"d": d, "beta": 0, "tau": 1},
     )

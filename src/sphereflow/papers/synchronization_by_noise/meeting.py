@@ -123,7 +123,7 @@ def times_to_meet(run: Run) -> Measurement:
     predicted = [*(v for times in MEAN_TIMES.values() for v in times), *[2.0] * 3, *[8.0] * 3, 20.1]
     found, slack = (
         [*means, *slopes, *variances, rate],
-        [1e-4] * 6 + [2 * n for n in near] + [40 * n for n in near] + [0.05],
+        [5.1e-5] * 6 + [2 * n for n in near] + [40 * n for n in near] + [0.05],
     )
     labels = [f"mean, d={d}, delta={x:g}" for d in MEAN_TIMES for x in (1e-3, 1e-5)]
     labels += [f"{what} per factor e, d={d}" for what in ("mean", "variance") for d in MEAN_TIMES]

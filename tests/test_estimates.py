@@ -1,0 +1,50 @@
+"""Error bars and straight lines against their definitions and against NumPy's least squares."""
+
+import numpy as np
+import pytest
+
+from sphereflow.estimates import Estimate, extrapolate, fit_power, fraction, growth_rate, mean, straight_line
+
+
+def test_the_error_of_a_mean_has_lost_one_degree_of_freedom():
+    found = mean(np.array([1.0, 2.0, 6.0]))
+    assert found.value == pytest.approx(3)
+    assert found.error == pytest.approx(np.sqrt((4 + 1 + 9) / (3 * 2)))
+
+
+def test_the_error_of_a_fraction_counts_one_more_of_each():
+    found = fraction(np.array([True, True, True, False]))
+    assert found.value == 0.75
+    assert found.error == pytest.approx(np.sqrt((4 / 6) * (2 / 6) / 4))
+
+
+def test_a_growth_rate_begins_with_the_time_that_is_named():
+    times = np.array([0.0, 1.0, 2.0, 4.0])
+    logs = np.array([1.0, -1.0])[:, None] * 0.5 + np.array([9.0, 3.0, 5.0, 1.5])
+    assert growth_rate(logs, times, after=1.0).value == pytest.approx((1.5 - 3.0) / 3)
+    assert growth_rate(logs, times, after=1.5).value == pytest.approx((1.5 - 5.0) / 2)
+
+
+def test_straight_lines_are_those_of_numpy():
+    rng = np.random.default_rng(0)
+    x, bars = rng.uniform(0, 3, 6), np.array([0.1, 0.1, 0.2, 0.4, 1.0, 2.0])
+    y = 2 - x + bars * rng.standard_normal(6)
+    for given, scale in ((bars, "unscaled"), (None, True)):
+        level, slope = straight_line(x, y, given)
+        best, covariance = np.polyfit(x, y, 1, w=None if given is None else 1 / given, cov=scale)
+        np.testing.assert_allclose([slope.value, level.value], best, rtol=1e-10)
+        np.testing.assert_allclose([slope.error, level.error], np.sqrt(np.diag(covariance)), rtol=1e-10)
+
+
+def test_error_bars_of_a_power_law_are_relative_to_its_values():
+    x, y, bars = np.array([1.0, 2.0, 5.0]), np.array([3.0, 10.0, 90.0]), np.array([0.3, 0.1, 9.0])
+    best, covariance = np.polyfit(np.log(x), np.log(y), 1, w=y / bars, cov="unscaled")
+    found = fit_power(x, y, bars)
+    assert found.exponent == pytest.approx(best[0], rel=1e-10)
+    assert found.factor == pytest.approx(np.exp(best[1]), rel=1e-10)
+    assert found.error == pytest.approx(np.sqrt(covariance[0, 0]), rel=1e-10)
+
+
+def test_extrapolation_takes_the_power_that_is_named():
+    steps = np.array([0.4, 0.2, 0.1])
+    assert extrapolate(steps, Estimate(5 + 3 * steps**2, np.full(3, 0.1)), 2.0).value == pytest.approx(5)
