@@ -101,8 +101,12 @@ def distrusted(path: str | Path, kind: str) -> Iterator[None]:
     except SphereflowError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
-        raise SphereflowError(f"{path} is not a whole {kind}: {reason}.") from None
+        raise SphereflowError(f"{path} is not a whole {kind}: {brief(error)}.") from None
+
+
+def brief(error: Exception) -> str:
+    """What a library said, on one line that fits into a sentence."""
+    return " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
 
 
 def honest_size(array: Any, name: str, *, parts: int = 1) -> None:

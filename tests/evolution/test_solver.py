@@ -52,6 +52,14 @@ def test_the_stated_tolerance_is_kept_at_the_default_problem(tol):
     assert run.error_estimate < tol
 
 
+def test_the_tolerance_is_kept_where_no_saved_time_shortens_the_steps():
+    x0 = draw("uniform", 32, 3, 0)
+    exact = evolve(SA(2.0), x0, 5.0, saveat=2, tol=1e-13).final
+    for tol in (1e-4, 1e-6):
+        error = np.abs(evolve(SA(2.0), x0, 5.0, saveat=2, tol=tol, solver="tsit5").final - exact).max()
+        assert error < 0.3 * tol
+
+
 def test_agreement_with_an_independent_integrator():
     x0 = draw("uniform", 20, 3, 4)
     run = evolve(SA(4.0), x0, 6.0, saveat=2, tol=1e-10)

@@ -89,22 +89,35 @@ def test_the_certificate_is_honest_about_a_measure_that_is_not_optimal():
     assert not moved.second_order or moved.stationarity > 1e-3
 
 
+def scans_are_above_bounds(space, function, third, nodes):
+    """On the circle, cell by cell."""
+    cells = space.cells(nodes)
+    for bound, centre, radius in zip(
+        _cell_bounds(space, function, third, cells), cells.centres, cells.radii, strict=True
+    ):
+        t = np.arctan2(centre[1], centre[0]) + radius * np.linspace(-1, 1, 201)
+        assert bound <= function(np.stack([np.cos(t), np.sin(t)], axis=1)).value.min() + 1e-12
+
+
 def test_every_cell_is_bounded_where_only_the_third_derivative_falls():
     """f = 2 sin t - sin 2t is flat to second order at t = 0 and falls to its left like t^3; its third is at most 10."""
     space = SphereSpace(Problem(1.0, [], np.zeros((0, 2))))
     for nodes in (8, 16, 32):
-        cells = space.cells(nodes)
-        middles, steps = np.arctan2(cells.centres[:, 1], cells.centres[:, 0]), np.linspace(-1, 1, 201)
+        middle = space.cells(nodes).centres[0]
 
-        def wave(points, zero=middles[0]):
+        def wave(points, zero=np.arctan2(middle[1], middle[0])):
             t = np.arctan2(points[:, 1], points[:, 0]) - zero
             slope, bend = 2 * np.cos(t) - 2 * np.cos(2 * t), -2 * np.sin(t) + 4 * np.sin(2 * t)
             return Jet(2 * np.sin(t) - np.sin(2 * t), slope[:, None], bend[:, None, None])
 
-        bounds = _cell_bounds(space, wave, 10.0, cells)
-        for bound, middle, radius in zip(bounds, middles, cells.radii, strict=True):
-            t = middle + radius * steps
-            assert bound <= wave(np.stack([np.cos(t), np.sin(t)], axis=1)).value.min() + 1e-12
+        scans_are_above_bounds(space, wave, 10.0, nodes)
+
+
+def test_every_cell_is_bounded_across_the_kink_of_relu():
+    """A neuron that pulls down: flat on one side of its kink, falling on the other."""
+    space = SphereSpace(Problem(1.0, [-1.0], [[1.0, 0.0]], [0.1]))
+    for nodes in (7, 16, 33):
+        scans_are_above_bounds(space, space.half_potential, space.third_derivative_bound, nodes)
 
 
 def test_lower_bounds_are_below_scans_and_close():

@@ -93,6 +93,9 @@ def test_third_derivatives_are_within_their_bound():
         assert np.abs(np.gradient(bend, theta)).max() <= third_derivative_bound(problem)
         jet = first_variation(space, Atoms(circle[:1], np.ones(1)), circle)
         assert np.abs(np.gradient(jet.hessian[:, 0, 0], theta)).max() <= space.third_derivative_bound
+    for name in ("linear", "relu"):  # (A cos t)^2 / 2 has the third derivative 2 A^2 sin 2t
+        alone = third_derivative_bound(Problem(6.0, [-0.7], [[1.5, 0.0]], activation=name))
+        assert 2 * 0.7 * 1.5**2 <= alone < 3 * 0.7 * 1.5**2
     relu = Problem(6.0, [2.0], [[1.5, 0.0]])
     jumps = kink_jumps(relu, np.array([[0.1], [0.3]]), np.array([0.1, 0.1]))
     np.testing.assert_allclose(jumps, [2 * 1.5**2, 0.0])

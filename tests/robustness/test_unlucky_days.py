@@ -1,7 +1,6 @@
 """Full disks, folders that refuse, no home, clocks that jump, Ctrl-C and kill -9: nothing is lost, nothing is half."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -38,8 +37,10 @@ def assert_one_sentence(done):
     assert done.stderr.count("\n") == 1, done.stderr
 
 
-def small_files(most):
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+def with_small_files(most):
+    """The command line where no file may be longer than so many bytes, as on a disk that fills up."""
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))"
+    return [sys.executable, "-c", f"{limit}; from sphereflow.cli import main; main()"]
 
 
 WRITING = {
@@ -53,14 +54,14 @@ MARKS: tuple[tuple, ...] = ((), (pytest.mark.slow,), (pytest.mark.slow,), ())
 
 @pytest.mark.parametrize("line", [pytest.param(line, marks=marks) for line, marks in zip(WRITING, MARKS, strict=True)])
 def test_a_full_disk_leaves_one_sentence_and_nothing_else(tmp_path, line):
-    done = run(line, tmp_path, env=os.environ | {"SPHEREFLOW_CACHE": "off"}, preexec_fn=small_files(WRITING[line]))
+    done = run(line, tmp_path, with_small_files(WRITING[line]), env=os.environ | {"SPHEREFLOW_CACHE": "off"})
     assert_one_sentence(done)
     assert os.listdir(tmp_path) == []
 
 
 def test_a_long_run_on_a_disk_that_fills_up_goes_on_when_there_is_room(tmp_path):
     line = "simulate --n 600 --t1 0.1 --saves 4 --out run.zarr"
-    done = run(line, tmp_path, env=os.environ | {"SPHEREFLOW_CACHE": "off"}, preexec_fn=small_files(5_000))
+    done = run(line, tmp_path, with_small_files(5_000), env=os.environ | {"SPHEREFLOW_CACHE": "off"})
     assert_one_sentence(done)
     assert not (tmp_path / "run.zarr").exists()
     assert run(line, tmp_path).returncode == 0

@@ -56,7 +56,7 @@ def sweep(
     kernel: str = "lse",
     sharpness: float = 1.0,
     *,
-    loads: tuple[float, ...] = LOADS,
+    loads: tuple[float, ...] | None = None,
     temperatures: tuple[float, ...] = TEMPERATURES,
     patterns: int = 300,
     trials: int = 8,
@@ -67,13 +67,18 @@ def sweep(
 ) -> Sweep:
     """Chains started at the retrieval overlap with the target; the first half of the steps is discarded.
 
-    `keep` is a file for the rows; a sweep with the same parameters continues from it.
+    By default all `LOADS` that so few patterns can have in at least five dimensions. `keep` is a file for the rows; a
+    sweep with the same parameters continues from it.
     """
     sharpness = check_plane(kernel, sharpness)
     patterns = whole_number("patterns", patterns, least=2)
     trials, steps = whole_number("trials", trials, least=2), whole_number("steps", steps, least=10)
+    largest = float(np.log(patterns) / 5)
+    loads = tuple(a for a in LOADS if a <= largest) if loads is None else loads
+    if not loads:
+        raise SphereflowError(f"patterns must be more than {patterns}: the smallest load of the plane needs more.")
     for a in loads:
-        real_number("each of loads", a, above=0, most=float(np.log(patterns) / 5))
+        real_number("each of loads", a, above=0, most=largest)
     for t in temperatures:
         real_number("each of temperatures", t, above=0)
     sizes = [max(5, round(float(np.log(patterns)) / a)) for a in loads]

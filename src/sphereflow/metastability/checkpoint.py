@@ -18,6 +18,7 @@ import numpy as np
 from sphereflow.errors import SphereflowError, writable_target
 from sphereflow.metastability.atoms import Atoms
 from sphereflow.metastability.history import CURVE, Merge, Outcome, dumps, loads, merge_from_plain
+from sphereflow.reading import brief
 from sphereflow.saving import write_bytes
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Checkpoint:
             main = _moment_from_plain(plain["main"])
             return cls(path, fingerprint, main, companion, merges, curve, float(plain["seconds"]), time.monotonic())
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise SphereflowError(f"cannot read {path}: the file is damaged ({error}).") from None
+            raise SphereflowError(f"cannot read {path}: the file is damaged ({brief(error)}).") from None
 
 
 def _fingerprint(rules: Rules, start: Atoms) -> str:
@@ -115,7 +116,7 @@ def _moment_to_plain(moment: Moment) -> dict[str, Any]:
     return plain | {f.name: getattr(moment.atoms, f.name) for f in dataclasses.fields(moment.atoms)}
 
 
-def _moment_from_plain(plain: dict[str, Any]) -> Moment:
+def _moment_from_plain(plain: Any) -> Moment:
     from sphereflow.metastability.coarsen import Moment
 
     atoms = Atoms(

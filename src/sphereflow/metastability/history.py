@@ -21,7 +21,7 @@ import numpy as np
 import xarray as xr
 
 from sphereflow.errors import SphereflowError, whole_number, writable_target
-from sphereflow.reading import file_bytes, plain_data
+from sphereflow.reading import brief, file_bytes, plain_data
 from sphereflow.saving import write_bytes
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def from_plain(plain: dict[str, Any], path: str | Path) -> MergeHistory:
         _check_tree(history)
         return history
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise SphereflowError(f"cannot read {path}: the file is damaged ({error}).") from None
+        raise SphereflowError(f"cannot read {path}: the file is damaged ({brief(error)}).") from None
 
 
 def _seed(value: Any) -> int | None:

@@ -59,7 +59,8 @@ def mean_noise_leading(run: Run) -> Measurement:
     measured = [log_mean_noise(n, 0.3, 1.0) - log_mean_noise_leading(n, 0.3, 1.0) for n in sizes]
     return agreement(
         [-9.2e-4, -1.3e-4, -6e-6], measured, absolute=[5.1e-6, 5.1e-6, 5.1e-7],
-        because="half a unit of the last digit of the reference differences", labels=tuple(f"N={n}" for n in sizes), parameters={"beta": 1},
+        because="half a unit of the last digit of the reference differences",
+        labels=tuple(f"N={n}" for n in sizes), parameters={"beta": 1},
     )  # fmt: skip
 
 

@@ -78,7 +78,8 @@ def last_merger_direct(run: Run) -> Measurement:
     predicted = [integrate(START, 9.0, kind, 1e-3 / 3).mergers[-1][0] for kind in EVENTS]
     measured = [math.exp(merge(kind, 9.0).log_times[-1]) for kind in EVENTS]
     return agreement(
-        predicted, measured, relative=1e-6, because="solver tolerance 1e-10 on positions, times beta = 9 in the exponent, over many steps",
+        predicted, measured, relative=1e-6,
+        because="solver tolerance 1e-10 on positions, times beta = 9 in the exponent, over many steps",
         labels=tuple(EVENTS), parameters={"n": 5, "beta": 9},
     )  # fmt: skip
 

@@ -84,7 +84,9 @@ def growth_rates(run: Run) -> Measurement:
 )
 def fastest_mode(run: Run) -> Measurement:
     known = {5.0: 3, 10.0: 4, 25.0: 7, 50.0: 10, 100.0: 14, 400.0: 28}
-    cases: list[tuple[Model, float]] = [("sa", beta) for beta in known] + [("usa", beta) for beta in known if beta <= 50]
+    cases: list[tuple[Model, float]] = [("sa", beta) for beta in known] + [
+        ("usa", beta) for beta in known if beta <= 50
+    ]
     measured = []
     for model, beta in cases:
         waves = np.arange(1, int(2 * np.sqrt(2 * beta)) + 2)
