@@ -71,6 +71,17 @@ def test_long_gates_settle_on_their_rim_or_at_omega():
     np.testing.assert_allclose(aimed[inside], np.broadcast_to(omega, aimed[inside].shape), atol=1e-12)
 
 
+def test_a_rim_behind_the_pole_stops_what_comes_from_there():
+    """On the circle the gate is cos(t + 3 pi/4) + 1/sqrt 2: open beyond the right angle, and again at omega only."""
+    a, omega, beta = np.array([-1.0, -1.0]) / np.sqrt(2), np.array([1.0, 0.0]), np.sqrt(0.5)
+    t = np.array([1.7, 2.0, 2.6])
+    x = np.stack([np.cos(t), np.sin(t)], axis=1)
+    np.testing.assert_allclose(gate(x, a, beta, omega, 60.0), np.tile([0.0, 1.0], (3, 1)), atol=1e-12)
+    assert np.isinf(gate_times(x, a, beta, omega, 0.5)).all()
+    short = gate(x, a, beta, omega, 0.7)
+    np.testing.assert_allclose(short, solved(x, lambda z: np.maximum(z @ a + beta, 0), omega, 0.7), atol=1e-11)
+
+
 def test_travel_times_against_quadrature():
     a, omega, *x = directions(2, 5, 40)
     x = np.array(x)
