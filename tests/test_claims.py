@@ -25,6 +25,11 @@ def test_holds_exactly_when_the_deviation_is_within_the_tolerance(predicted, tol
     assert verdict(predicted, measured, tolerance) == expected
 
 
+@pytest.mark.parametrize(("measured", "expected"), [(1.5, "holds"), (0.5, "holds"), (1.5 + 1e-9, "fails")])
+def test_the_tolerance_itself_is_within_the_tolerance(measured, expected):
+    assert verdict(1.0, measured, 0.5) == expected
+
+
 @pytest.mark.parametrize("measured", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_never_holds(measured):
     assert verdict(1.0, measured, 1e300) == "fails"

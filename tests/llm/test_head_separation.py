@@ -95,6 +95,13 @@ def test_without_the_sink_weights_sum_to_one():
     assert kept.shape == (1, 2, 2)
 
 
+def test_a_token_as_near_as_a_selected_one_has_intruded():
+    """Two equal contributions of which one is selected: at distance zero from the sum, both."""
+    found = separation(np.array([0.4, 0.4, 0.2]), np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), (1,))
+    assert (found.precision[0], found.recall[0], found.inversions[0]) == (0.5, 0.0, 1.0)
+    assert found.margin[0] == 0
+
+
 def test_tiny_weights_are_not_tied_by_rounding():
     # Distances to the sum differ by less than rounding; their order is still that of the weights.
     weights = 10.0 ** -np.arange(0, 20, 1.0)

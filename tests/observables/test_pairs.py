@@ -57,3 +57,16 @@ def test_wasserstein_against_known_answers_and_pot():
     weighted = np.sqrt(weights @ np.sum((x - point) ** 2, axis=1))
     assert ob.wasserstein(x, point, metric="euclidean", x_weights=weights) == pytest.approx(weighted, rel=1e-9)
     assert ob.wasserstein(x, x[::-1]) == pytest.approx(0, abs=1e-7)
+
+
+def test_discrepancies_of_four_points():
+    """Unbiased means over distinct pairs, written out."""
+    x, y, width = np.array([[0.0], [2.0]]), np.array([[1.0], [4.0]]), 1.5
+
+    def kernel(distance):
+        return np.exp(-(distance**2) / (2 * width**2))
+
+    across = np.abs(x - y.T)
+    assert ob.mmd(x, y, width) == pytest.approx(kernel(2.0) + kernel(3.0) - 2 * kernel(across).mean(), rel=1e-12)
+    assert ob.energy_distance(x, y) == pytest.approx(2 * across.mean() - 2 - 3, rel=1e-12)
+    assert ob.energy_distance(x, y, unbiased=False) == pytest.approx(2 * across.mean() - 1 - 1.5, rel=1e-12)

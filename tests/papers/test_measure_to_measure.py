@@ -61,6 +61,7 @@ def disentangling_direction(route):
 
 
 def test_half_turned_signs_are_caught(monkeypatch):
+    scenes.dirac(3, 3, 50, 0)  # built while the signs are right, as the claim itself would find it
     monkeypatch.setattr(Gate, "inverse", lambda self: self)
     assert flows.time_reversal(Run()).verdict == "fails"
 

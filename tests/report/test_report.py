@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sample_papers import sample_circles, sample_trouble
 
-from sphereflow.claims import Claim, Measurement, Paper, Run
+from sphereflow.claims import Claim, Figure, Measurement, Paper, Run
 from sphereflow.errors import SphereflowError
 from sphereflow.report import ClaimResult, reproduce
 from sphereflow.report.crew import run_in_processes
@@ -34,6 +34,16 @@ def test_a_claim_that_raises_fails_with_a_sentence(report):
     assert errors["refuses"] == "n must be a whole number of at least 1, got -3."
     assert "NoneType where a Measurement was due" in errors["forgets"]
     assert "the pencil broke" in report.papers[1].pictures[0].error
+
+
+def test_a_figure_that_cannot_be_drawn_is_enough_to_be_not_ok():
+    claim = Claim("one", "", "", lambda run: Measurement(1, 1, 0, ""))
+    fine = Paper("fine", "P", ("A",), 2000, "", "", claims=[claim])
+    torn = Paper("torn", "P", ("A",), 2000, "", "", claims=[claim], figures=[Figure("f", "", lambda run: 1 / 0)])
+    assert reproduce(fine, progress=False).ok
+    report = reproduce([fine, torn], progress=False)
+    assert [paper.ok for paper in report.papers] == [True, False]
+    assert not report.ok
 
 
 def test_pictures_are_svg_or_png_by_size(report):

@@ -97,6 +97,19 @@ def test_refinement_finds_a_circle_with_few_cells(tmp_path):
     assert len(calls) == found.cells_done  # nothing was left to do
 
 
+def test_a_level_that_is_met_at_a_corner_is_refined_on_both_sides():
+    computed = []
+
+    def value(x):
+        computed.append(x)
+        return x - 8.0
+
+    rule = {"axes": ["x"], "variable": "value", "level": 0.0, "stride": 8}
+    sweep(value, {"x": np.arange(25.0)}, refine=rule)
+    assert {7.0, 9.0} < set(computed)
+    assert len(computed) < 25
+
+
 def test_error_bars_of_a_boundary_cover_it():
     """A step at 0.5 in noise of known size: the crossing of the mean is within three of its own errors."""
 

@@ -50,6 +50,7 @@ class Profile:
 
 
 def fit_norms(values: Float[np.ndarray, "L d"]) -> Norms:
+    """Norms of the values beside that of the sink, the first one."""
     norms = np.linalg.norm(values, axis=-1)
     rest = norms[1:]
     median = float(np.median(rest))

@@ -145,6 +145,7 @@ def equiangular(heads: Heads) -> np.ndarray:
 
 
 def all_versions() -> dict[str, str]:
+    """Versions of everything a measurement depends on."""
     more = {name: version(name) for name in ("torch", "transformers")}
     return versions() | {name: number for name, number in more.items() if number}
 

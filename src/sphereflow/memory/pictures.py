@@ -62,6 +62,7 @@ def regions(axes: Axes, diagram: PhaseDiagram) -> list[Artist]:
 
 
 def escape_map(axes: Axes, diagram: PhaseDiagram, n: int) -> None:
+    """Decades of the escape time at size n, over the plane."""
     decades = np.clip(diagram.log_escape[n] / np.log(10), 0, 20)
     mesh = axes.pcolormesh(diagram.loads, diagram.temperatures, decades, cmap="viridis", vmin=0, vmax=20,
                            shading="nearest", rasterized=True)  # fmt: skip
@@ -77,6 +78,7 @@ def escape_map(axes: Axes, diagram: PhaseDiagram, n: int) -> None:
 
 
 def monte_carlo(axes: Axes, diagram: PhaseDiagram, sweep: Sweep) -> None:
+    """Sampled overlaps as dots over the plane."""
     mesh = axes.scatter(
         np.repeat(sweep.loads[None], len(sweep.temperatures), axis=0),
         np.repeat(sweep.temperatures[:, None], len(sweep.loads), axis=1),

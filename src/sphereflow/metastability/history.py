@@ -238,6 +238,7 @@ def as_plain(history: MergeHistory) -> dict[str, Any]:
 
 
 def from_plain(plain: dict[str, Any], path: str | Path) -> MergeHistory:
+    """The history that plain data tell, or one sentence about the damage."""
     try:
         merges = tuple(merge_from_plain(m) for m in plain["merges"])
         arrays = {name: np.asarray(plain[name], dtype=float) for name in ("masses", "final")}
@@ -268,6 +269,7 @@ def _check_tree(history: MergeHistory) -> None:
 
 
 def merge_from_plain(plain: dict[str, Any]) -> Merge:
+    """One merger; KeyError, TypeError or ValueError if a field is missing or of the wrong kind."""
     position = tuple(float(x) for x in plain["position"])
     rest = {name: _typed(Merge, name, value) for name, value in plain.items() if name != "position"}
     return Merge(**rest, position=position)

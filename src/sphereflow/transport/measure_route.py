@@ -65,6 +65,7 @@ class Route:
 
 
 def unit(v: np.ndarray) -> np.ndarray:
+    """x/|x|."""
     return v / np.linalg.norm(v, axis=-1, keepdims=True)
 
 

@@ -33,6 +33,7 @@ def singles(route: Route, i: int) -> list[Group]:
 
 
 def radius(route: Route, group: Group) -> float:
+    """The largest angle between a group and its centre."""
     return float(angles(route.clouds[group.measure][group.members], centre(route, group)).max())
 
 

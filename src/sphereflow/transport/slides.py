@@ -68,6 +68,7 @@ class Cycle(NamedTuple):
 
 
 def backwards(slides: Sequence[Slide]) -> list[Slide]:
+    """The slides undone, the last one first."""
     return [slide.back() for slide in reversed(slides)]
 
 

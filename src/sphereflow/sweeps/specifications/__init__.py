@@ -1,0 +1,1 @@
+"""Shipped sweeps, one TOML file each."""
