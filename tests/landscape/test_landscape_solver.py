@@ -105,7 +105,9 @@ def test_every_cell_is_bounded_where_only_the_third_derivative_falls():
     for nodes in (8, 16, 32):
         middle = space.cells(nodes).centres[0]
 
-        def wave(points, zero=np.arctan2(middle[1], middle[0])):
+        origin = np.arctan2(middle[1], middle[0])
+
+        def wave(points, zero=origin):
             t = np.arctan2(points[:, 1], points[:, 0]) - zero
             slope, bend = 2 * np.cos(t) - 2 * np.cos(2 * t), -2 * np.sin(t) + 4 * np.sin(2 * t)
             return Jet(2 * np.sin(t) - np.sin(2 * t), slope[:, None], bend[:, None, None])
