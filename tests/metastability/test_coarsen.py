@@ -126,7 +126,7 @@ def test_histories_come_back_from_disk_exactly(history, tmp_path):
     (tmp_path / "cut.json").write_text('{"format": "sphere')
     with pytest.raises(SphereflowError, match="cut off"):
         load_history(tmp_path / "cut.json")
-    with pytest.raises(SphereflowError, match="No such file"):
+    with pytest.raises(SphereflowError, match="there is no file"):
         load_history(tmp_path / "missing.json")
 
 

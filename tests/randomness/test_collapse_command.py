@@ -68,7 +68,7 @@ def test_command_line():
 def test_text_fits_the_terminal(capsys):
     from sphereflow.cli.collapse import command
 
-    command(64, 32, 600, 1, 0.1, 1.0, 1.0, 1.0, 0, 0, False)
+    command(64, 32, 600, 1, 0.1, 1.0, 1.0, 1.0, 0, 0)
     text = capsys.readouterr().out
     assert "strongest brake" in text
     assert max(len(line) for line in text.splitlines()) <= 80

@@ -80,7 +80,7 @@ def test_no_slope_no_recency(here):
         (("--t", -1), "t must be"),
         (("--vocab", 0), "vocab must be"),
         (("--tokens", 2), "--tokens must be"),
-        (("--heads", "missing.csv"), "cannot read the heads"),
+        (("--heads", "missing.csv"), "there is no file missing.csv"),
         (("--heads", "bad.csv"), "three numbers"),
         (("--heads", "empty.json"), "no heads"),
         (("--heads", "good.csv", "--tokens", 64), "one head"),

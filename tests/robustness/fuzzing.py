@@ -19,7 +19,9 @@ SAMPLES = HERE.parent / "sample_papers"
 MEMORY_GIGABYTES = 6.0
 
 # What a command that was stopped may leave for the next one to continue from.
-RESUMABLE = re.compile(r"\.partial(/|$)|\.checkpoint$|\.zarr(/|$)|\.journal$|monte-carlo\.json$|model\.npz$|\.npz$")
+RESUMABLE = re.compile(
+    r"\.partial(/|$)|\.checkpoint$|\.zarr(/|$)|\.journal$|monte-carlo\.json$|(^|/)phases/|model\.npz$|\.npz$"
+)
 # Temporary names, and probes for the right to write.
 HALF_WRITTEN = re.compile(r"(^|/)\.[^/]*$|\.new(/|$)|\.probe$|\.tmp$")
 

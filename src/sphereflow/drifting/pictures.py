@@ -66,7 +66,10 @@ def quality(points: list[Point]) -> Figure:
                 floor = [getattr(p, measure) for p in points if p.method == "affine"]
                 if floor and np.mean(floor) > 0:
                     axes.axhline(np.mean(floor), color="0.5", ls="--", lw=0.9, label=NAMES["affine"])
-                axes.set(xscale="log", yscale="log", xlabel=label)
+                axes.set_xlabel(label)
+                if not axes.dataLim.minpos.max() < np.inf:  # nothing above zero was drawn
+                    continue
+                axes.set(xscale="log", yscale="log")
                 low, high = axes.get_xlim()
                 if high < 20 * low:  # a decade or less would be labelled at every digit
                     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))

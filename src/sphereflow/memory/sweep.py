@@ -120,14 +120,16 @@ def _kept(keep: str | Path | None, fingerprint: str, shape: tuple[int, int]) -> 
         return []
     try:
         record = plain_data(file_bytes(keep))
-        known, rows = record["fingerprint"], record["rows"]
+        if str(record["fingerprint"]) != fingerprint:
+            raise SphereflowError(f"{keep} belongs to a sweep with other parameters; remove it or choose another name.")
+        rows = record["rows"]
         table = np.array(rows, dtype=float).reshape(len(rows), 2, shape[1])
         if not isinstance(rows, list) or len(rows) > shape[0] or not np.isfinite(table).all():
             raise ValueError("these are not rows of this sweep")
+    except SphereflowError:
+        raise
     except (ValueError, KeyError, TypeError, OverflowError):
         raise SphereflowError(
             f"cannot read {keep}: it is not a sweep of this kind; remove it or choose another."
         ) from None
-    if known != fingerprint:
-        raise SphereflowError(f"{keep} belongs to a sweep with other parameters; remove it or choose another name.")
     return rows
