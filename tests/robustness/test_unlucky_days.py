@@ -49,7 +49,7 @@ WRITING = {
     "staircase --n 4 --beta 50 --out history.json": 200,
     "landscape --beta 2 --out found": 4_000,
 }
-MARKS: tuple[tuple, ...] = ((), (pytest.mark.slow,), (pytest.mark.slow,), ())
+MARKS: tuple[tuple, ...] = ((pytest.mark.slow,), (pytest.mark.slow,), (pytest.mark.slow,), ())
 
 
 @pytest.mark.parametrize("line", [pytest.param(line, marks=marks) for line, marks in zip(WRITING, MARKS, strict=True)])
@@ -59,6 +59,7 @@ def test_a_full_disk_leaves_one_sentence_and_nothing_else(tmp_path, line):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_long_run_on_a_disk_that_fills_up_goes_on_when_there_is_room(tmp_path):
     line = "simulate --n 600 --t1 0.1 --saves 4 --out run.zarr"
     done = run(line, tmp_path, with_small_files(5_000), env=os.environ | {"SPHEREFLOW_CACHE": "off"})
