@@ -324,13 +324,30 @@ class Visitor:
         page.goto(address)
         self.until("")
 
-    def until(self, text):
+    def click_chart(self, point, text):
+        """Click on a point of the chart until the answer holds this text: one that is still laid out hears nothing."""
+        from playwright.sync_api import TimeoutError as Late
+
+        for patience in (3_000, 5_000, 30_000):
+            place = self.page.evaluate(
+                """point => { const box = document.querySelector('.tab-chart');
+                     return getElement(Number(box.id.slice(1))).chart.convertToPixel({gridIndex: 0}, point); }""",
+                point,
+            )
+            self.page.click(".tab-chart", position={"x": place[0], "y": place[1]})
+            try:
+                return self.until(text, patience)
+            except Late:
+                if patience == 30_000:
+                    raise
+
+    def until(self, text, patience=30_000):
         """Wait for an answer that holds this text, and for the end of the computation."""
         self.page.wait_for_function(
             """text => [...document.querySelectorAll('.tab-answer')].some(a => a.innerText.trim()
                  && a.innerText.replaceAll('\\u00a0', ' ').includes(text))
                && getComputedStyle(document.querySelector('.tab-spinner')).display === 'none'""",
-            arg=text, timeout=30_000,
+            arg=text, timeout=patience,
         )  # fmt: skip
 
     def type(self, label, text):
@@ -401,13 +418,7 @@ def test_retrieval_tab(visit):
 @browser_needed
 def test_memory_tab(visit):
     visitor = visit("memory")
-    place = visitor.page.evaluate(
-        """() => { const box = document.querySelector('.tab-chart');
-             const chart = getElement(Number(box.id.slice(1))).chart;
-             return chart.convertToPixel({gridIndex: 0}, [0.45, 0.3]); }"""
-    )
-    visitor.page.click(".tab-chart", position={"x": place[0], "y": place[1]})
-    visitor.until("retrieval is metastable")
+    visitor.click_chart([0.45, 0.3], "retrieval is metastable")
     found = memory.place("lse", 1.0, 0.45, 0.3)
     assert found.name == "retrieval metastable"
     assert found.overlap == pytest.approx(float(visitor.read(".tab-facts div:nth-child(2) dd")), abs=5e-3)
@@ -423,12 +434,7 @@ def test_heads_tab(visit, result):
     visitor = visit("heads")
     assert "My-model, 2 documents of 64 tokens: 3 layers of 4 heads" in visitor.read(".tab-answer")
     assert visitor.page.locator(".tab-chart svg path").count() >= 12
-    place = visitor.page.evaluate(
-        """() => { const box = document.querySelector('.tab-chart');
-             return getElement(Number(box.id.slice(1))).chart.convertToPixel({gridIndex: 0}, [1, 2]); }"""
-    )
-    visitor.page.click(".tab-chart", position={"x": place[0], "y": place[1]})
-    visitor.until("Layer 3, head 2: a retriever head.")
+    visitor.click_chart([1, 2], "Layer 3, head 2: a retriever head.")
     before = visitor.picture()
     visitor.choose(1, "weight on the first token")
     visitor.page.wait_for_function(
