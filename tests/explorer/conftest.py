@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from measured_model import measurement
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _ARGUMENTS = ["--no-sandbox"]
@@ -49,6 +50,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert running.stop() == 0
     assert "Traceback" not in running.log.read_text()
     assert "FATAL" not in running.log.read_text()
+
+
+@pytest.fixture(scope="session")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a measurement of heads."""
+    folder = tmp_path_factory.mktemp("measurement")
+    (folder / "measurement.nc").write_bytes(bytes(measurement().to_netcdf(engine="scipy")))
+    return folder
 
 
 @pytest.fixture(scope="session")

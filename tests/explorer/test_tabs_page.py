@@ -1,0 +1,179 @@
+"""The tabs in a real browser: each says what the library says, keeps its limits, and has nothing to complain about."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from sphereflow.explorer.tabs import landscape, memory, retrieval
+
+_SERVER = """
+import importlib.util, sys
+known = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "torch" else known(name, *more)
+from nicegui import ui
+from sphereflow.explorer.tabs import heads, landscape, memory, retrieval
+heads.measured(sys.argv[2])
+for tab in (heads, landscape, memory, retrieval):
+    ui.page("/" + tab.__name__.rpartition(".")[2])(tab.build)
+ui.run(host="127.0.0.1", port=int(sys.argv[1]), show=False, reload=False)
+"""
+
+
+@pytest.fixture(scope="module")
+def tabs(result):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    surroundings = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
+    with subprocess.Popen(
+        [sys.executable, "-c", _SERVER, str(port), str(result)], env=surroundings, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    ) as process:  # fmt: skip
+        try:
+            address = f"http://127.0.0.1:{port}"
+            for _ in range(300):
+                assert process.poll() is None, process.stdout.read()
+                try:
+                    urllib.request.urlopen(f"{address}/memory", timeout=5).close()
+                    break
+                except urllib.error.URLError:
+                    time.sleep(0.1)
+            yield address
+        finally:
+            process.terminate()
+            process.communicate()
+
+
+class Visitor:
+    """Someone with a tab open, who also reads the console."""
+
+    def __init__(self, page, address):
+        self.page, self.complaints = page, []
+        page.on("console", lambda m: self.complaints.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda e: self.complaints.append(str(e)))
+        page.goto(address)
+        self.until("")
+
+    def click_chart(self, point, text):
+        """Click on a point of the chart until the answer holds this text: one that is still laid out hears nothing."""
+        from playwright.sync_api import TimeoutError as Late
+
+        for patience in (3_000, 5_000, 30_000):
+            place = self.page.evaluate(
+                """point => { const box = document.querySelector('.tab-chart');
+                     return getElement(Number(box.id.slice(1))).chart.convertToPixel({gridIndex: 0}, point); }""",
+                point,
+            )
+            self.page.click(".tab-chart", position={"x": place[0], "y": place[1]})
+            try:
+                return self.until(text, patience)
+            except Late:
+                if patience == 30_000:
+                    raise
+
+    def until(self, text, patience=30_000):
+        """Wait for an answer that holds this text, and for the end of the computation."""
+        self.page.wait_for_function(
+            """text => [...document.querySelectorAll('.tab-answer')].some(a => a.innerText.trim()
+                 && a.innerText.replaceAll('\\u00a0', ' ').includes(text))
+               && getComputedStyle(document.querySelector('.tab-spinner')).display === 'none'""",
+            arg=text, timeout=patience,
+        )  # fmt: skip
+
+    def type(self, label, text):
+        self.page.fill(f'input[aria-label="{label}"]', text)
+        self.page.keyboard.press("Enter")
+
+    def choose(self, number, text):
+        self.page.locator(".tab-select").nth(number).click()
+        self.page.locator(".q-menu").get_by_text(text, exact=True).click()
+
+    def read(self, selector):
+        return self.page.inner_text(selector).replace("\u00a0", " ").replace("\u2212", "-")
+
+    def picture(self, number=0):
+        return self.page.locator(".tab-chart svg").nth(number).inner_html()
+
+
+@pytest.fixture
+def visit(browser, tabs):
+    pages = []
+
+    def go(tab, **size):
+        context = browser.new_context(viewport=size or {"width": 1200, "height": 900})
+        pages.append((Visitor(context.new_page(), f"{tabs}/{tab}"), context))
+        return pages[-1][0]
+
+    yield go
+    for visitor, context in pages:
+        context.close()
+        assert visitor.complaints == []
+
+
+def test_landscape_tab(visit):
+    visitor = visit("landscape")
+    before = visitor.picture()
+    visitor.type("Inverse temperature β", "20")
+    found = landscape.solution(20.0, 3, "relu", landscape.STRENGTH.default, int(landscape.SEED.default))
+    visitor.until(landscape.in_words(found).partition(" Proved")[0])
+    assert f"{found.energy:.10g}" in visitor.read(".tab-facts")
+    assert visitor.picture() != before
+    visitor.type("Neurons J", "1000")
+    found = landscape.solution(20.0, 24, "relu", landscape.STRENGTH.default, int(landscape.SEED.default))
+    visitor.until(landscape.in_words(found).partition(" Proved")[0])
+    assert visitor.read(".tab-warning:visible") == "Neurons J takes numbers from 0 to 24; 24 is used."
+    visitor.choose(0, "tanh")
+    found = landscape.solution(20.0, 24, "tanh", landscape.STRENGTH.default, int(landscape.SEED.default))
+    visitor.until(landscape.in_words(found).partition(" Proved")[0])
+
+
+def test_retrieval_tab(visit):
+    visitor = visit("retrieval", width=390, height=844)
+    assert visitor.page.evaluate("document.documentElement.scrollWidth") == 390
+    before = visitor.picture()
+    visitor.type("Depth t", "0.3")
+    worst = retrieval.curve(1.0, 1.0, 0.3, 8).worst
+    visitor.until(f"retrieval is worst {100 * worst[0]:.1f} % of the way")
+    assert f"{worst[0]:.6g}" in visitor.read(".tab-facts")
+    assert visitor.picture() != before
+    visitor.type("Depth t", "deep")
+    visitor.until(f"retrieval is worst {100 * retrieval.curve(1.0, 1.0, 1.0, 8).worst[0]:.1f} %")
+    assert "must be a number; 1 is used" in visitor.read(".tab-warning:visible")
+    visitor.page.locator(".tab-slider").nth(1).click(position={"x": 0, "y": 15})
+    visitor.until("Without a positional slope")
+
+
+def test_memory_tab(visit):
+    visitor = visit("memory")
+    visitor.click_chart([0.45, 0.3], "retrieval is metastable")
+    found = memory.place("lse", 1.0, 0.45, 0.3)
+    assert found.name == "retrieval metastable"
+    assert found.overlap == pytest.approx(float(visitor.read(".tab-facts div:nth-child(2) dd")), abs=5e-3)
+    visitor.choose(0, "compact (LSR)")
+    visitor.until("retrieval is lost")
+    visitor.type("Load α", "-1")
+    visitor.until("no neighbour is within reach")
+    assert "0.005 is used" in visitor.read(".tab-warning:visible")
+
+
+def test_heads_tab(visit, result):
+    visitor = visit("heads")
+    assert "My-model, 2 documents of 64 tokens: 3 layers of 4 heads" in visitor.read(".tab-answer")
+    assert visitor.page.locator(".tab-chart svg path").count() >= 12
+    visitor.click_chart([1, 2], "Layer 3, head 2: a retriever head.")
+    before = visitor.picture()
+    visitor.choose(1, "weight on the first token")
+    visitor.page.wait_for_function(
+        "before => document.querySelector('.tab-chart svg').innerHTML !== before", arg=before
+    )
+    visitor.choose(0, "SmolLM2-135M, stored")
+    visitor.until("30 layers of 9 heads")
+    visitor.choose(0, "tiny model, random weights")
+    visitor.until("Synthetic heads")
+    assert "pip install 'sphereflow[llm]'" in visitor.read(".tab-error")
