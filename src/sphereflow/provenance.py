@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 from importlib import metadata
 
@@ -37,6 +38,11 @@ def version(package: str) -> str | None:
 
 def versions() -> dict[str, str]:
     """Python and every core package with its version."""
+    return dict(_versions())
+
+
+@functools.cache  # reading the metadata of a dozen packages takes longer than a short run
+def _versions() -> dict[str, str]:
     found = {name: version(name) for name in PACKAGES}
     return {"python": platform.python_version()} | {name: number for name, number in found.items() if number}
 

@@ -14,12 +14,16 @@ from pathlib import Path
 import jax
 
 _CACHE_VARIABLE = "SPHEREFLOW_CACHE"
+_PROGRAM_BYTES = 300 * 2**20
+_size_after_forgetting = 0
 
 
 def configure() -> None:
-    """Set precision and the compilation cache; respects whatever the user configured for JAX itself."""
-    jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_default_matmul_precision", "highest")
+    """Set precision and the compilation cache, each unless the user has set it."""
+    if "JAX_ENABLE_X64" not in os.environ:
+        jax.config.update("jax_enable_x64", True)
+    if getattr(jax.config, "jax_default_matmul_precision", None) is None:
+        jax.config.update("jax_default_matmul_precision", "highest")
     chosen = getattr(jax.config, "jax_compilation_cache_dir", None)
     if chosen is None and (folder := cache_folder()) is not None:
         jax.config.update("jax_compilation_cache_dir", str(folder / "xla"))
@@ -42,6 +46,27 @@ def cache_folder() -> Path | None:
     except RuntimeError:  # no home directory to be found
         return None
     return root / "sphereflow"
+
+
+def forget_programs() -> None:
+    """Make room if this process has grown by many compiled programs, each of which takes some 20 MB.
+
+    A program that is needed again is read from the cache on disk or compiled anew. Results do not change.
+    """
+    global _size_after_forgetting
+    size = process_size()
+    if size - _size_after_forgetting > _PROGRAM_BYTES:
+        jax.clear_caches()
+        _size_after_forgetting = process_size()
+
+
+def process_size() -> int:
+    """Bytes of memory that this process occupies; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm") as fields:
+            return int(fields.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def cores() -> list[int]:

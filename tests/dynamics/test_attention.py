@@ -167,7 +167,7 @@ def test_models_without_energy_say_so(model):
     [
         (lambda: Attention(1.0, "soft"), "normalise must be one of softmax, mean"),
         (lambda: Attention(1.0, kernel_scale="huge"), "kernel_scale must be one of peak, raw"),
-        (lambda: Attention(1.0, value=np.ones(3)), "must be matrices"),
+        (lambda: Attention(1.0, value=np.ones(3)), "value must be numbers of shape"),
     ],
 )
 def test_bad_models_get_one_sentence(call, sentence):

@@ -80,4 +80,4 @@ def test_unknown_scheme():
 
 
 def test_mix_announces_its_jump():
-    assert LayerNormAttention(1.0, "mix", tau=2.0).jump_times == jnp.array([2.0])
+    assert LayerNormAttention(1.0, "mix", tau=2.0).traits.jump_times == jnp.array([2.0])

@@ -95,7 +95,7 @@ def test_a_piece_holds_from_its_time_on_and_every_jump_is_announced():
     model = PiecewiseConstant([0.7, 1.1], pieces)
     at = [float(model.piece(t).beta) for t in (0.0, 0.7, 1.0, 1.1, 5.0)]
     assert at == [1.0, 2.0, 2.0, 3.0, 3.0]
-    np.testing.assert_array_equal(model.jump_times, [0.7, 1.1])
+    np.testing.assert_array_equal(model.traits.jump_times, [0.7, 1.1])
 
 
 @pytest.mark.parametrize(

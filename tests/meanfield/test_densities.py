@@ -11,7 +11,7 @@ from sphereflow import meanfield
 from sphereflow.dynamics import SA, USA, Perceptron
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution.solver import Stepping, solve
-from sphereflow.meanfield.circle_density import OnCircle, circle_model, with_masses
+from sphereflow.meanfield.circle_density import OnCircle, circle_model
 from sphereflow.meanfield.density_flow import fourier_modes
 from sphereflow.meanfield.eulerian import EulerianCircle
 from sphereflow.meanfield.initial import starting_law
@@ -53,7 +53,7 @@ def rows():
         for n in (16, 32, 64, 128):
             grid = Midpoints(law, share, n)
             masses = np.pad(grid.weights, (0, room - n))
-            model = OnCircle(with_masses(SA(10.0), masses))
+            model = OnCircle(SA(10.0).with_masses(masses))
             start = jnp.asarray(np.pad(grid.start, (0, room - n), mode="edge"))[:, None]
             stepping = Stepping(jnp.asarray(1e-12), None, "tsit5", 100_000)
             frames = solve(model, start, jnp.linspace(0, 1, 9), stepping)
@@ -125,7 +125,7 @@ def test_the_density_on_a_fixed_grid_agrees():
     euler.plot().canvas.draw()
     block = Perceptron([0.4, -0.3], [[1.0, 0.2], [0.3, 1.0]], activation="tanh")
     theta, rho = euler.theta, euler.values[-1]
-    as_tokens = OnCircle(with_masses(USA(10.0) + block, rho / 120))
+    as_tokens = OnCircle((USA(10.0) + block).with_masses(rho / 120))
     drift = field(OnCircle(block), jnp.asarray(theta)[:, None])[:, 0]
     on_grid = EulerianCircle(jnp.asarray(10.0), drift, "mean").velocity(jnp.asarray(rho))
     np.testing.assert_allclose(field(as_tokens, jnp.asarray(theta)[:, None])[:, 0], on_grid, atol=1e-12)

@@ -5,8 +5,8 @@ from sphereflow.dynamics.attention import SA as SA
 from sphereflow.dynamics.attention import USA as USA
 from sphereflow.dynamics.attention import Attention as Attention
 from sphereflow.dynamics.base import Dynamics as Dynamics
-from sphereflow.dynamics.base import Reversed as Reversed
-from sphereflow.dynamics.base import Sum as Sum
+from sphereflow.dynamics.combinations import Scaled as Scaled
+from sphereflow.dynamics.combinations import Sum as Sum
 from sphereflow.dynamics.euclidean import EuclideanAttention as EuclideanAttention
 from sphereflow.dynamics.euclidean import RescaledAttention as RescaledAttention
 from sphereflow.dynamics.euclidean import RescaledFeedForward as RescaledFeedForward
@@ -14,3 +14,4 @@ from sphereflow.dynamics.layernorm import SCHEMES as SCHEMES
 from sphereflow.dynamics.layernorm import LayerNormAttention as LayerNormAttention
 from sphereflow.dynamics.perceptron import Perceptron as Perceptron
 from sphereflow.dynamics.piecewise import PiecewiseConstant as PiecewiseConstant
+from sphereflow.dynamics.traits import Traits as Traits

@@ -13,6 +13,7 @@ the difference.
 from __future__ import annotations
 
 import dataclasses
+from typing import TypedDict, Unpack
 
 import equinox as eqx
 import jax
@@ -20,9 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sphereflow.dynamics.base import Dynamics, mean_square_speed
+from sphereflow import parameters
+from sphereflow.dynamics.base import Dynamics, in_precision, mean_square_speed
+from sphereflow.dynamics.traits import Traits, of_masses
 from sphereflow.errors import SphereflowError, one_of
-from sphereflow.interaction import Causal, Choice, Mask, attend, choose
+from sphereflow.interaction import Causal, Choice, Mask, Product, attend, choose
 from sphereflow.kernels import KERNEL_SCALES, log_scale
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import project
@@ -68,22 +71,55 @@ class Attention(Dynamics):
     ):
         one_of("normalise", normalise, ("softmax", "mean"))
         one_of("kernel_scale", kernel_scale, KERNEL_SCALES)
-        self.beta = jnp.asarray(beta, dtype=float)
-        self.query, self.key, self.value = (_as_heads(m) for m in (query, key, value))
+        if mask is not None and not isinstance(mask, Mask):
+            raise SphereflowError(f"mask must be a mask such as Causal(), got {type(mask).__name__}.")
+        self.beta = parameters.number("beta", beta, least=0)
+        self.query, self.key = (_as_heads(name, m, "k d") for name, m in (("query", query), ("key", key)))
+        self.value = _as_heads("value", value, "d d")
         self.mask = mask
-        self.weights = None if weights is None else jnp.asarray(weights, dtype=float)
+        self.weights = parameters.masses(weights)
         self.normalise = normalise
         self.kernel_scale = kernel_scale
         self.engine = engine
+        self._check_matrices()
+
+    def _check_matrices(self) -> None:
+        """Heads, the dimension of tokens, and that of queries and keys must agree among the matrices."""
+        named = {"query": self.query, "key": self.key, "value": self.value}
+        shapes = {name: m.shape for name, m in named.items() if m is not None}
+        told = " and ".join(f"{name} {shape}" for name, shape in shapes.items())
+        if len({shape[0] for shape in shapes.values()}) > 1:
+            raise SphereflowError(f"query, key and value must have the same number of heads, got {told}.")
+        if len({shape[2] for shape in shapes.values()}) > 1:
+            raise SphereflowError(f"query, key and value must act on tokens of one dimension, got {told}.")
+        d = next((shape[2] for shape in shapes.values()), 0)
+        if shapes.get("query", (1, d, d))[1] != shapes.get("key", (1, d, d))[1]:
+            raise SphereflowError(f"queries and keys must have the same dimension, got {told}.")
+
+    def check(self, n: int, d: int) -> None:
+        for name, m in (("query", self.query), ("key", self.key), ("value", self.value)):
+            if m is not None and m.shape[-1] != d:
+                raise SphereflowError(f"{name} acts on tokens of dimension {m.shape[-1]}, but these have d={d}.")
+        if self.weights is not None and self.weights.shape[-1] != n:
+            raise SphereflowError(f"weights must be one mass per token: {self.weights.shape[-1]} for n={n} tokens.")
+
+    @property
+    def traits(self) -> Traits:
+        gradient = self.normalise == "mean" and self._has_energy()
+        return of_masses(self.weights).but(gradient=self._direction() if gradient else None)
+
+    def with_masses(self, masses: Float[Array, "n"]) -> Attention:
+        return dataclasses.replace(self, weights=jnp.asarray(masses, dtype=float))
 
     def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Attention:
-        if self.query is not None or self.key is not None or isinstance(self.beta, jax.core.Tracer):
+        if self.query is not None or self.key is not None or not parameters.known(self.beta):
             return self
         # The error of the field acts at all times: it is kept well below the tolerance of the solver.
         accuracy = max(tol * 1e-2, 1e-13)
         equal = self.weights is None
         request = {"mask": self.mask, "tol": accuracy, "dtype": dtype, "self_attention": equal, "method": method}
-        choice = choose(n, n, d, float(self.beta), **request)  # type: ignore[arg-type]
+        sharpest = float(jnp.max(self.beta))  # of all pieces, where this attention is a stack of them
+        choice = choose(n, n, d, sharpest, **request)  # type: ignore[arg-type]
         if choice.expansion is None:
             return self
         # What the choice says of itself depends on beta; kept out, programs are compiled per expansion, not per beta.
@@ -101,20 +137,18 @@ class Attention(Dynamics):
     def heads(self) -> int:
         return max((m.shape[0] for m in (self.query, self.key, self.value) if m is not None), default=1)
 
-    @property
-    def token_weights(self) -> Float[Array, "n"] | None:
-        return self.weights
-
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         return project(x, self.pull(x))
 
     def pull(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """The attention output before projection, summed over heads."""
+        self.check(*x.shape)
+        model = in_precision(self, x)
         if self.heads == 1:
-            q, k, v = (None if m is None else m[0] for m in (self.query, self.key, self.value))
-            return self._one_head(x, q, k, v)
-        per_head = jax.vmap(self._one_head, in_axes=(None, *(None if m is None else 0 for m in self._matrices)))
-        return jnp.sum(per_head(x, *self._matrices), axis=0)
+            q, k, v = (None if m is None else m[0] for m in model._matrices)
+            return model._one_head(x, q, k, v)
+        per_head = jax.vmap(model._one_head, in_axes=(None, *(None if m is None else 0 for m in self._matrices)))
+        return jnp.sum(per_head(x, *model._matrices), axis=0)
 
     @property
     def _matrices(self) -> tuple[Array | None, Array | None, Array | None]:
@@ -141,10 +175,6 @@ class Attention(Dynamics):
 
     # --- energy -------------------------------------------------------------------------------------------------
 
-    @property
-    def is_gradient_flow(self) -> bool:
-        return self.normalise == "mean" and self._gradient_sign() == 1
-
     def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
         r"""$E = \frac{1}{2\beta}\sum_{ij} w_i w_j e^{\beta(\langle x_i, B x_j\rangle-1)}$, $B=Q^\top K$.
 
@@ -152,11 +182,12 @@ class Attention(Dynamics):
         beta = 0 it is the limit of $E - 1/(2\beta)$, that is $\frac12\sum_{ij}w_iw_j\langle x_i,Bx_j\rangle$.
         """
         self._require_energy()
-        masses = self._masses(x, weights)
-        q, k = self._single_query_key(x)
-        scaled = jnp.exp(self._log_partition(x, masses) + log_scale(self.beta, self.kernel_scale))
+        model = in_precision(self, x)
+        masses = model._masses(x, weights)
+        q, k = model._single_query_key(x)
+        scaled = jnp.exp(model._log_partition(x, masses) + log_scale(model.beta, self.kernel_scale))
         at_zero = jnp.dot(masses @ q, masses @ k) / 2
-        return jnp.where(self.beta == 0, at_zero, masses @ scaled / (2 * jnp.where(self.beta == 0, 1.0, self.beta)))
+        return jnp.where(model.beta == 0, at_zero, masses @ scaled / (2 * jnp.where(model.beta == 0, 1.0, model.beta)))
 
     def energy_rate(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
         r"""$\dot E = \pm\sum_i w_i |\dot x_i|^2$ (USA), $\dot E = \pm\sum_i w_i Z_i|\dot x_i|^2$ (SA).
@@ -164,19 +195,12 @@ class Attention(Dynamics):
         $Z_i=\sum_j w_j e^{\beta\langle x_i,Bx_j\rangle}$ in the convention of the energy; minus for V = -B.
         """
         self._require_energy()
-        velocity = self.field(jnp.zeros(()), x)
-        masses = self._masses(x, None)
+        model = in_precision(self, x)
+        velocity = model.field(jnp.zeros((), x.dtype), x)
+        masses = model._masses(x, None)
         if self.normalise == "softmax":
-            masses = masses * jnp.exp(self._log_partition(x, masses) + log_scale(self.beta, self.kernel_scale))
-        return self._direction(x) * mean_square_speed(velocity, masses)
-
-    def _direction(self, x: Array) -> Array:
-        """+1 or -1: whether V = B or V = -B, in a form that can be traced."""
-        if all(m is None for m in self._matrices):
-            return jnp.ones(())
-        d = x.shape[1]
-        q, k, v = (jnp.eye(d) if m is None else m[0] for m in self._matrices)
-        return jnp.sign(jnp.vdot(v, q.T @ k))
+            masses = masses * jnp.exp(model._log_partition(x, masses) + log_scale(model.beta, self.kernel_scale))
+        return model._direction() * mean_square_speed(velocity, masses)
 
     def _log_partition(self, x: Array, masses: Array) -> Array:
         r"""$\log\sum_j w_j e^{\beta(\langle x_i,Bx_j\rangle-1)}$."""
@@ -186,58 +210,83 @@ class Attention(Dynamics):
 
     def _masses(self, x: Array, weights: Array | None) -> Array:
         chosen = self.weights if weights is None else weights
-        return jnp.full(x.shape[0], 1 / x.shape[0], x.dtype) if chosen is None else chosen
+        return jnp.full(x.shape[0], 1 / x.shape[0], x.dtype) if chosen is None else jnp.asarray(chosen, x.dtype)
 
     def _single_query_key(self, x: Array) -> tuple[Array, Array]:
         return (x if self.query is None else x @ self.query[0].T, x if self.key is None else x @ self.key[0].T)
 
-    def _gradient_sign(self) -> int:
-        """+1 if V = Q^T K is symmetric (ascent), -1 if V = -Q^T K (descent), 0 if there is no energy.
+    def _form_and_value(self) -> tuple[Array, Array] | None:
+        """B = Q^T K and V of the single head, None if all matrices are the identity."""
+        given = [m[0] for m in self._matrices if m is not None]
+        if not given:
+            return None
+        identity = jnp.eye(given[0].shape[-1], dtype=given[0].dtype)
+        q, k, v = (identity if m is None else m[0] for m in self._matrices)
+        return q.T @ k, v
+
+    def _direction(self) -> Float[Array, ""]:
+        """+1 or -1: whether V = B or V = -B, in a form that can be traced."""
+        pair = self._form_and_value()
+        return jnp.ones(()) if pair is None else jnp.sign(jnp.vdot(pair[1], pair[0]))
+
+    def _has_energy(self) -> bool:
+        """One head, no mask, and V = Q^T K (ascent) or V = -Q^T K (descent), symmetric.
 
         Matrices that are being traced cannot be looked at: they are taken to have been checked before.
         """
         if self.mask is not None or self.heads != 1:
-            return 0
-        if any(isinstance(m, jax.core.Tracer) for m in self._matrices):
-            return 1
-        given = [np.asarray(m[0]) for m in self._matrices if m is not None]
-        if not given:
-            return 1
-        identity = np.eye(given[0].shape[-1])
-        q, k, v = (identity if m is None else np.asarray(m[0]) for m in self._matrices)
-        form = q.T @ k
+            return False
+        if any(not parameters.known(m) for m in self._matrices):
+            return True
+        pair = self._form_and_value()
+        if pair is None:
+            return True
+        form, value = (np.asarray(m) for m in pair)
         slack = 1e-12 * max(1.0, float(np.abs(form).max()))
-        if not np.allclose(form, form.T, rtol=0, atol=slack):
-            return 0
-        return 1 if np.allclose(v, form, rtol=0, atol=slack) else -int(np.allclose(v, -form, rtol=0, atol=slack))
+        return any(np.allclose(form, other, rtol=0, atol=slack) for other in (value, -value)) and np.allclose(
+            form, form.T, rtol=0, atol=slack
+        )
 
     def _require_energy(self) -> None:
-        if self._gradient_sign() == 0:
+        if not self._has_energy():
             raise SphereflowError(
                 "this attention has no energy: one head, no mask, and V = Q^T K or V = -Q^T K symmetric are needed."
             )
 
 
-def SA(beta: ArrayLike, *, causal: bool = False, **options: object) -> Attention:
-    """Softmax-normalised self-attention; options as for `Attention`."""
-    return _named("softmax", beta, causal, options)
+class Options(TypedDict, total=False):
+    """What `SA` and `USA` take besides beta and causal, as `Attention` does."""
+
+    query: ArrayLike | None
+    key: ArrayLike | None
+    value: ArrayLike | None
+    mask: Mask | None
+    weights: ArrayLike | None
+    kernel_scale: str
+    engine: Choice | None
 
 
-def USA(beta: ArrayLike, *, causal: bool = False, **options: object) -> Attention:
-    """Unnormalised self-attention; options as for `Attention`."""
-    return _named("mean", beta, causal, options)
+def SA(beta: ArrayLike, *, causal: bool = False, **options: Unpack[Options]) -> Attention:
+    """Softmax-normalised self-attention; options as for `Attention`, `causal` together with a mask means both."""
+    return Attention(beta, "softmax", **_masked(causal, options))
 
 
-def _named(normalise: str, beta: ArrayLike, causal: bool, options: dict) -> Attention:
-    if causal:
-        options = {"mask": Causal(), **options}
-    return Attention(beta, normalise, **options)
+def USA(beta: ArrayLike, *, causal: bool = False, **options: Unpack[Options]) -> Attention:
+    """Unnormalised self-attention; options as for `Attention`, `causal` together with a mask means both."""
+    return Attention(beta, "mean", **_masked(causal, options))
 
 
-def _as_heads(matrix: ArrayLike | None) -> Float[Array, "h r c"] | None:
+def _masked(causal: bool, options: Options) -> Options:
+    mask = options.get("mask")
+    if not isinstance(causal, (bool, np.bool_)):
+        raise SphereflowError(f"causal must be True or False, got {causal!r}.")
+    if not causal or (mask is not None and mask.causal):
+        return options
+    return {**options, "mask": Causal() if mask is None else Product((Causal(), mask))}
+
+
+def _as_heads(name: str, matrix: ArrayLike | None, shape: str) -> Float[Array, "h r c"] | None:
     if matrix is None:
         return None
-    array = jnp.asarray(matrix, dtype=float)
-    if array.ndim not in (2, 3):
-        raise SphereflowError(f"query, key and value must be matrices, one or a stack; got shape {array.shape}.")
+    array = parameters.array(name, matrix, shape, f"h {shape}")
     return array if array.ndim == 3 else array[None]

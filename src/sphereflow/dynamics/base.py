@@ -7,159 +7,124 @@ which extends it to R^d without changing the flow on the sphere.
 from __future__ import annotations
 
 import abc
-from typing import ClassVar, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from sphereflow.dynamics.traits import Traits, join
 from sphereflow.errors import SphereflowError
+from sphereflow.shapes import ArrayLike
 
-Space = Literal["sphere", "euclidean"]
+if TYPE_CHECKING:
+    from sphereflow.dynamics.combinations import Scaled, Sum
+
+Tree = TypeVar("Tree")
+Model = TypeVar("Model", bound="Dynamics")
 
 
 class Dynamics(eqx.Module):
-    """A vector field f(t, x) on tokens x of shape (n, d)."""
+    """A vector field f(t, x) on tokens x of shape (n, d).
 
-    space: ClassVar[Space] = "sphere"
-    max_step: ClassVar[float | None] = None
+    A dynamics of one's own defines `field`, and `energy` if it has one. If it is not on the sphere, jumps in time or
+    has masses, it says so in `traits`. Dynamics can be added, negated, multiplied by numbers and scheduled.
+    """
 
     @abc.abstractmethod
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """Velocity of every token at time t."""
 
+    @property
+    def traits(self) -> Traits:
+        """What wrappers and solvers must know: by default what the parts say together."""
+        inside = parts(self)
+        return join([part.traits for part in inside]) if inside else Traits()
+
     def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
-        """The energy that increases along the flow, where one is known; `weights` are masses other than the model's."""
+        """The energy of the tokens, where one is known; `weights` are masses other than the model's."""
         raise SphereflowError(f"no energy is known for {type(self).__name__}.")
 
     def energy_rate(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
         """dE/dt by the dissipation identity, a sum of squared speeds, not by differentiating the energy."""
         raise SphereflowError(f"no dissipation identity is known for {type(self).__name__}.")
 
+    def check(self, n: int, d: int) -> None:
+        """Say in one sentence why n tokens in dimension d do not go with the parameters, if they do not."""
+        for part in parts(self):
+            part.check(n, d)
+
     def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Dynamics:
         """The same field with the engine for n tokens in dimension d chosen, which compiled code cannot do itself."""
-        return self
+        return with_parts(self, lambda part: part.tuned(n, d, tol, dtype, method))
+
+    def with_masses(self, masses: Float[Array, "n"]) -> Dynamics:
+        """The same dynamics for tokens with these masses."""
+        if self.traits.masses != "any" and not parts(self):
+            raise SphereflowError(
+                f"{type(self).__name__} does not say how masses enter: define with_masses, or, if no token feels "
+                'another, traits with masses="any".'
+            )
+        return with_parts(self, lambda part: part.with_masses(masses))
 
     @property
     def engine_name(self) -> str:
         """How sums over tokens are done."""
-        return "direct"
+        return next((part.engine_name for part in parts(self) if part.engine_name != "direct"), "direct")
 
     @property
     def engine_error(self) -> float:
         """A bound of the relative error of these sums, zero (rounding) for direct ones."""
-        return 0.0
+        return max((part.engine_error for part in parts(self)), default=0.0)
 
-    @property
-    def token_weights(self) -> Float[Array, "n"] | None:
-        """Masses of the tokens, None for equal masses."""
-        return None
+    def __add__(self, other: Dynamics) -> Sum:
+        from sphereflow.dynamics.combinations import Sum
 
-    @property
-    def is_gradient_flow(self) -> bool:
-        """Whether each velocity is the gradient of the first variation of the energy, with no extra factor."""
-        return False
+        return Sum((self, other)) if isinstance(other, Dynamics) else NotImplemented
 
-    @property
-    def jump_times(self) -> Float[Array, "k"] | None:
-        """Times at which the field is discontinuous."""
-        return None
+    def __mul__(self, factor: ArrayLike) -> Scaled:
+        from sphereflow.dynamics.combinations import Scaled
 
-    def __add__(self, other: Dynamics) -> Dynamics:
-        return Sum((self, other))
+        return NotImplemented if isinstance(factor, Dynamics) else Scaled(factor, self)
 
-    def __neg__(self) -> Dynamics:
-        return Reversed(self)
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Scaled:
+        return self * -1.0
+
+    def __sub__(self, other: Dynamics) -> Sum:
+        return self + -other if isinstance(other, Dynamics) else NotImplemented
 
 
-class Sum(Dynamics):
-    """f = f_1 + ... + f_k on the same tokens: for example attention and a perceptron."""
-
-    terms: tuple[Dynamics, ...]
-
-    def __check_init__(self) -> None:
-        if len({term.space for term in self.terms}) != 1:
-            raise SphereflowError("only dynamics on the same space can be added: all on the sphere, or none.")
-
-    def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        return sum((term.field(t, x) for term in self.terms[1:]), self.terms[0].field(t, x))
-
-    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Dynamics:
-        return Sum(tuple(term.tuned(n, d, tol, dtype, method) for term in self.terms))
-
-    @property
-    def engine_name(self) -> str:
-        return next((term.engine_name for term in self.terms if term.engine_name != "direct"), "direct")
-
-    @property
-    def engine_error(self) -> float:
-        return max(term.engine_error for term in self.terms)
-
-    @property
-    def token_weights(self) -> Float[Array, "n"] | None:
-        return next((term.token_weights for term in self.terms if term.token_weights is not None), None)
-
-    @property
-    def is_gradient_flow(self) -> bool:
-        return all(term.is_gradient_flow for term in self.terms)
-
-    @property
-    def jump_times(self) -> Float[Array, "k"] | None:
-        known = [term.jump_times for term in self.terms if term.jump_times is not None]
-        return jnp.unique(jnp.concatenate(known)) if known else None
-
-    def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
-        r"""$E = \sum_k E_k$, for gradient flows."""
-        self._require_gradient_flow()
-        masses = self.token_weights if weights is None else weights
-        energies = [term.energy(x, masses) for term in self.terms]
-        return sum(energies[1:], energies[0])
-
-    def energy_rate(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
-        r"""$\dot E = \sum_i w_i |\dot x_i|^2$."""
-        self._require_gradient_flow()
-        return mean_square_speed(self.field(jnp.zeros(()), x), self.token_weights)
-
-    def _require_gradient_flow(self) -> None:
-        if not self.is_gradient_flow:
-            raise SphereflowError(
-                "this sum has no energy: softmax-normalised attention plus another term is not a gradient flow; "
-                "use unnormalised attention (usa)."
-            )
+def parts(model: Dynamics) -> tuple[Dynamics, ...]:
+    """The dynamics that this one is made of."""
+    leaves = jax.tree.leaves(model, is_leaf=_part_of(model))
+    return tuple(leaf for leaf in leaves if isinstance(leaf, Dynamics))
 
 
-class Reversed(Dynamics):
-    """f = -f_1: descent instead of ascent."""
+def with_parts(model: Model, change: Callable[[Dynamics], Dynamics]) -> Model:
+    """The same dynamics with `change` applied to its parts."""
+    is_part = _part_of(model)
+    return jax.tree.map(lambda leaf: change(leaf) if is_part(leaf) else leaf, model, is_leaf=is_part)
 
-    forward: Dynamics
 
-    def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        return -self.forward.field(t, x)
+def _part_of(model: Dynamics) -> Callable[[object], bool]:
+    return lambda node: isinstance(node, Dynamics) and node is not model
 
-    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Dynamics:
-        return Reversed(self.forward.tuned(n, d, tol, dtype, method))
 
-    @property
-    def engine_name(self) -> str:
-        return self.forward.engine_name
+def in_precision(model: Tree, x: Float[Array, "..."]) -> Tree:
+    """The model with its numbers in the precision of the tokens: float32 tokens stay float32."""
+    complex_kind = jnp.result_type(x.dtype, jnp.complex64)
 
-    @property
-    def engine_error(self) -> float:
-        return self.forward.engine_error
+    def cast(leaf: Any) -> Any:
+        if not eqx.is_inexact_array(leaf):
+            return leaf
+        kind = complex_kind if jnp.iscomplexobj(leaf) else x.dtype
+        return leaf if leaf.dtype == kind else leaf.astype(kind)
 
-    @property
-    def token_weights(self) -> Float[Array, "n"] | None:
-        return self.forward.token_weights
-
-    @property
-    def jump_times(self) -> Float[Array, "k"] | None:
-        return self.forward.jump_times
-
-    def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
-        return self.forward.energy(x, weights)
-
-    def energy_rate(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
-        return -self.forward.energy_rate(x)
+    return jax.tree.map(cast, model)
 
 
 def mean_square_speed(velocity: Float[Array, "n d"], weights: Float[Array, "n"] | None) -> Float[Array, ""]:

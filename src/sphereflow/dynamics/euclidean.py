@@ -13,7 +13,8 @@ expand in z; taking for G the part of V with eigenvalues of positive real part l
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+import dataclasses
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -22,13 +23,16 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float, Inexact
 
+from sphereflow import parameters
 from sphereflow.dynamics.activations import ACTIVATIONS, activation
-from sphereflow.dynamics.base import Dynamics, Space
+from sphereflow.dynamics.base import Dynamics, in_precision
+from sphereflow.dynamics.traits import Traits, of_masses
 from sphereflow.errors import SphereflowError, one_of
 from sphereflow.interaction import attend
 from sphereflow.shapes import ArrayLike
 
 Directions = Literal["all", "growing"]
+_FAST_SWITCHES = 0.05
 
 
 class EuclideanAttention(Dynamics):
@@ -38,7 +42,6 @@ class EuclideanAttention(Dynamics):
     masses of the tokens, None is 1/n each. A token of mass zero sees the others and is not seen.
     """
 
-    space: ClassVar[Space] = "euclidean"
     query: Float[Array, "k d"] | None
     key: Float[Array, "k d"] | None
     value: Float[Array, "d d"] | None
@@ -52,22 +55,40 @@ class EuclideanAttention(Dynamics):
         key: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ):
-        self.query, self.key, self.value = (_matrix(*named) for named in zip(_NAMES, (query, key, value), strict=True))
-        self.weights = None if weights is None else jnp.asarray(weights, dtype=float)
+        self.query, self.key = _matrix("query", query, "k d"), _matrix("key", key, "k d")
+        self.value = _matrix("value", value, "d d")
+        self.weights = parameters.masses(weights)
+        q, k = (None if m is None else m.shape[0] for m in (self.query, self.key))
+        d = next((m.shape[1] for m in (self.query, self.key, self.value) if m is not None), 0)
+        self.check(0 if self.weights is None else self.weights.shape[0], d)
+        if (q or d) != (k or d):
+            raise SphereflowError(f"queries and keys must have the same dimension, got {q or d} and {k or d}.")
+
+    @property
+    def traits(self) -> Traits:
+        return of_masses(self.weights).but(space="euclidean")
+
+    def check(self, n: int, d: int) -> None:
+        for name, m in (("query", self.query), ("key", self.key), ("value", self.value)):
+            if m is not None and m.shape[-1] != d:
+                raise SphereflowError(f"{name} acts on tokens of dimension {m.shape[-1]}, but the others have d={d}.")
+        if self.weights is not None and self.weights.shape[-1] != n:
+            raise SphereflowError(f"weights must be one mass per token: {self.weights.shape[-1]} for n={n} tokens.")
+
+    def with_masses(self, masses: Float[Array, "n"]) -> EuclideanAttention:
+        return dataclasses.replace(self, weights=jnp.asarray(masses, dtype=float))
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        average = self._average(x, x)
-        return average if self.value is None else average @ self.value.T
+        model = in_precision(self, x)
+        average = model._average(x, x)
+        return average if model.value is None else average @ model.value.T
 
     def attention_matrix(self, t: Float[Array, ""] | float, x: Float[Array, "n d"]) -> Float[Array, "n n"]:
         """P_ij at time t for tokens x, as a dense matrix."""
-        return self._average(x, jnp.eye(x.shape[0], dtype=x.dtype))
-
-    @property
-    def token_weights(self) -> Float[Array, "n"] | None:
-        return self.weights
+        return in_precision(self, x)._average(x, jnp.eye(x.shape[0], dtype=x.dtype))
 
     def _average(self, x: Array, values: Array) -> Array:
+        self.check(*x.shape)
         q = x if self.query is None else x @ self.query.T
         k = x if self.key is None else x @ self.key.T
         return attend(q, k, values, 1.0, weights=self.weights).average
@@ -79,9 +100,6 @@ class RescaledAttention(Dynamics):
     `directions="all"` takes G = V (the papers' z); `directions="growing"` takes the part of V that expands.
     """
 
-    # Attention weights switch within times e^{-2t}, which an error estimate can step over unseen.
-    max_step: ClassVar[float | None] = 0.05
-    space: ClassVar[Space] = "euclidean"
     original: EuclideanAttention
     generator: Float[Array, "d d"]
     _eigen: tuple[Inexact[Array, "d"], Inexact[Array, "d d"], Inexact[Array, "d d"]] | None
@@ -97,8 +115,14 @@ class RescaledAttention(Dynamics):
         self._eigen = _well_conditioned_eigen(generator)
 
     @property
-    def token_weights(self) -> Float[Array, "n"] | None:
-        return self.original.weights
+    def traits(self) -> Traits:
+        # Attention weights switch within times e^{-2t}, which an error estimate can step over unseen.
+        return self.original.traits.but(max_step=_FAST_SWITCHES)
+
+    def check(self, n: int, d: int) -> None:
+        super().check(n, d)
+        if self.generator.shape[-1] != d:
+            raise SphereflowError(f"these rescaled variables are made for d={self.generator.shape[-1]}, got d={d}.")
 
     def propagator(self, t: Float[Array, ""] | float) -> Float[Array, "d d"]:
         """e^{tG}."""
@@ -116,9 +140,12 @@ class RescaledAttention(Dynamics):
         return x @ self.propagator(-t).T
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        average = self.original._average(self.x(t, x), x)
-        pulled = average if self.original.value is None else average @ self.original.value.T
-        return pulled - x @ self.generator.T
+        self.check(*x.shape)
+        model = in_precision(self, x)
+        # The propagator is taken in the precision of the time, the tokens stay in theirs.
+        average = model.original._average(self.x(t, x).astype(x.dtype), x)
+        pulled = average if model.original.value is None else average @ model.original.value.T
+        return pulled - x @ model.generator.T
 
     def attention_matrix(self, t: Float[Array, ""] | float, y: Float[Array, "n d"]) -> Float[Array, "n n"]:
         """P_ij at time t for rescaled tokens y."""
@@ -132,8 +159,6 @@ class RescaledFeedForward(Dynamics):
       P_{ij} \propto w_j\, e^{\langle Qe^{tV}z_i, Ke^{tV}z_j\rangle}.$$
     """
 
-    max_step: ClassVar[float | None] = RescaledAttention.max_step
-    space: ClassVar[Space] = "euclidean"
     rescaled: RescaledAttention
     output: Float[Array, "d d"] | None
     activation: str = eqx.field(static=True)
@@ -143,28 +168,17 @@ class RescaledFeedForward(Dynamics):
     ):
         self.activation = one_of("activation", activation, ACTIVATIONS)
         self.rescaled = RescaledAttention(original, d)
-        self.output = _matrix("output", output)
-
-    @property
-    def token_weights(self) -> Float[Array, "n"] | None:
-        return self.rescaled.token_weights
+        self.output = _matrix("output", output, "d d")
+        if self.output is not None and self.output.shape[0] != d:
+            raise SphereflowError(f"output must have shape ({d}, {d}), got {self.output.shape}.")
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         hidden = activation(self.activation, self.rescaled.field(t, x))
-        return hidden if self.output is None else hidden @ self.output.T
+        return hidden if self.output is None else hidden @ in_precision(self.output, x).T
 
 
-_NAMES = ("query", "key", "value")
-
-
-def _matrix(name: str, given: ArrayLike | None) -> Float[Array, "k d"] | None:
-    if given is None:
-        return None
-    matrix = jnp.asarray(given, dtype=float)
-    if matrix.ndim != 2 or (name in ("value", "output") and matrix.shape[0] != matrix.shape[1]):
-        kind = "square matrix" if name in ("value", "output") else "matrix"
-        raise SphereflowError(f"{name} must be a {kind}, got an array of shape {matrix.shape}.")
-    return matrix
+def _matrix(name: str, given: ArrayLike | None, shape: str) -> Float[Array, "k d"] | None:
+    return None if given is None else parameters.array(name, given, shape)
 
 
 def _growing_part(value: np.ndarray) -> np.ndarray:

@@ -18,14 +18,16 @@ $$\dot\theta_j = \frac{1}{s_j} P_{\theta_j} A_j, \qquad \dot x_j = \dot r_j\,\th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Unpack
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sphereflow.dynamics.attention import Attention
-from sphereflow.dynamics.base import Dynamics, Space
+from sphereflow import parameters
+from sphereflow.dynamics.attention import Attention, Options
+from sphereflow.dynamics.base import Dynamics, in_precision
+from sphereflow.dynamics.traits import Traits
 from sphereflow.errors import one_of
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import project
@@ -36,7 +38,6 @@ SCHEMES = ("post", "pre", "mix", "peri", "ngpt", "sqrt", "ln-scaling")
 class LayerNormAttention(Dynamics):
     """Softmax attention under a normalisation scheme; the state is x = r theta in R^d."""
 
-    space: ClassVar[Space] = "euclidean"
     attention: Attention
     scheme: str = eqx.field(static=True)
     tau: Float[Array, ""]
@@ -49,24 +50,27 @@ class LayerNormAttention(Dynamics):
         *,
         tau: ArrayLike = 1.0,
         alpha: ArrayLike | Callable[[Array], Array] = 1.0,
-        **matrices: object,
+        **matrices: Unpack[Options],
     ):
         """`tau` is the switching time of "mix", `alpha` the step of "ngpt" (a number or a function of time)."""
         self.scheme = one_of("scheme", scheme, SCHEMES)
-        self.attention = Attention(beta, "softmax", **matrices)  # type: ignore[arg-type]
-        self.tau = jnp.asarray(tau, dtype=float)
-        self.alpha = alpha if callable(alpha) else jnp.asarray(alpha, dtype=float)
+        self.attention = Attention(beta, "softmax", **matrices)
+        self.tau = parameters.number("tau", tau)
+        self.alpha = alpha if callable(alpha) else parameters.number("alpha", alpha)
 
     @property
-    def jump_times(self) -> Float[Array, "k"] | None:
-        return self.tau[None] if self.scheme == "mix" else None
+    def traits(self) -> Traits:
+        jumps = self.tau[None] if self.scheme == "mix" else None
+        return self.attention.traits.but(space="euclidean", jump_times=jumps, gradient=None)
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         radius = jnp.linalg.norm(x, axis=-1, keepdims=True)
         theta = x / radius
         pull = self.attention.pull(theta)
         radial = jnp.sum(theta * pull, axis=-1, keepdims=True)
-        slowness, growth = self._speed(t, radius, radial, jnp.linalg.norm(pull, axis=-1, keepdims=True))
+        slowness, growth = in_precision(self, x)._speed(
+            t, radius, radial, jnp.linalg.norm(pull, axis=-1, keepdims=True)
+        )
         return growth * theta + radius / slowness * project(theta, pull)
 
     def _speed(self, t: Array, radius: Array, radial: Array, size: Array) -> tuple[Array, Array]:

@@ -11,8 +11,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from sphereflow import parameters
 from sphereflow.dynamics.activations import ACTIVATIONS, activation, primitive
-from sphereflow.dynamics.base import Dynamics, mean_square_speed
+from sphereflow.dynamics.base import Dynamics, in_precision, mean_square_speed
+from sphereflow.dynamics.traits import Traits
 from sphereflow.errors import SphereflowError, one_of
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import project
@@ -28,28 +30,36 @@ class Perceptron(Dynamics):
 
     def __init__(self, outer: ArrayLike, inner: ArrayLike, bias: ArrayLike | None = None, activation: str = "relu"):
         self.activation = one_of("activation", activation, ACTIVATIONS)
-        self.outer = jnp.asarray(outer, dtype=float)
-        self.inner = jnp.asarray(inner, dtype=float)
-        if self.inner.ndim != 2 or self.outer.shape != self.inner.shape[:1]:
+        self.outer = parameters.array("outer", outer, "J")
+        self.inner = parameters.array("inner", inner, "J d")
+        if self.outer.shape != self.inner.shape[:1]:
             raise SphereflowError(
                 "a perceptron needs outer weights of shape (J,) and inner weights of shape (J, d), "
                 f"got {self.outer.shape} and {self.inner.shape}."
             )
-        self.bias = jnp.zeros_like(self.outer) if bias is None else jnp.asarray(bias, dtype=float)
+        self.bias = jnp.zeros_like(self.outer) if bias is None else parameters.array("bias", bias, "J")
         if self.bias.shape != self.outer.shape:
             raise SphereflowError(f"the biases must have shape {self.outer.shape}, got {self.bias.shape}.")
 
+    def check(self, n: int, d: int) -> None:
+        if self.inner.shape[-1] != d:
+            raise SphereflowError(f"these neurons act on tokens of dimension {self.inner.shape[-1]}, but d={d}.")
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(masses="any", gradient=1.0)
+
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        hidden = activation(self.activation, x @ self.inner.T + self.bias)
-        return project(x, (hidden * self.outer) @ self.inner)
+        self.check(*x.shape)
+        model = in_precision(self, x)
+        hidden = activation(self.activation, x @ model.inner.T + model.bias)
+        return project(x, (hidden * model.outer) @ model.inner)
 
     def potential(self, x: Float[Array, "n d"]) -> Float[Array, "n"]:
         r"""$v(x) = \sum_j\omega_j\varphi(\langle a_j,x\rangle+b_j)$; its spherical gradient is twice the field."""
-        return primitive(self.activation, x @ self.inner.T + self.bias) @ self.outer
-
-    @property
-    def is_gradient_flow(self) -> bool:
-        return True
+        self.check(*x.shape)
+        model = in_precision(self, x)
+        return primitive(self.activation, x @ model.inner.T + model.bias) @ model.outer
 
     def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
         r"""$E = \frac12\sum_i w_i v(x_i)$."""
@@ -58,4 +68,4 @@ class Perceptron(Dynamics):
 
     def energy_rate(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
         r"""$\dot E = \frac1n\sum_i|\dot x_i|^2$."""
-        return mean_square_speed(self.field(jnp.zeros(()), x), None)
+        return mean_square_speed(self.field(jnp.zeros((), x.dtype), x), None)

@@ -15,21 +15,32 @@ import jax.numpy as jnp
 import numpy as np
 
 from sphereflow.dynamics.attention import Attention
-from sphereflow.dynamics.base import Dynamics, Reversed, Sum
+from sphereflow.dynamics.base import Dynamics
+from sphereflow.dynamics.combinations import Scaled, Sum
 from sphereflow.dynamics.euclidean import EuclideanAttention, RescaledAttention, RescaledFeedForward
 from sphereflow.dynamics.layernorm import LayerNormAttention
 from sphereflow.dynamics.perceptron import Perceptron
 from sphereflow.dynamics.piecewise import PiecewiseConstant
 from sphereflow.errors import SphereflowError
-from sphereflow.interaction import Alibi, Causal
+from sphereflow.interaction import Alibi, Causal, Product
 
 _KNOWN: dict[str, type[eqx.Module]] = {
     kind.__name__: kind
     for kind in (
-        Alibi, Attention, Causal, EuclideanAttention, LayerNormAttention, Perceptron, PiecewiseConstant,
-        RescaledAttention, RescaledFeedForward, Reversed, Sum,
+        Alibi,
+        Attention,
+        Causal,
+        EuclideanAttention,
+        LayerNormAttention,
+        Perceptron,
+        PiecewiseConstant,
+        Product,
+        RescaledAttention,
+        RescaledFeedForward,
+        Scaled,
+        Sum,
     )
-}  # fmt: skip
+}
 
 
 def describe(model: Dynamics) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -47,7 +47,7 @@ def make_movie(run: Trajectory, path: str | Path, *, fps: int = 20, overwrite: b
     with look(), whole_file(target) as temporary:
         figure = Figure(figsize=(5, 5.2), layout="constrained")
         FigureCanvasAgg(figure)
-        crowd = run.d == 2 and run.n > _MOST_DRAWN and run.model.space == "sphere"
+        crowd = run.d == 2 and run.n > _MOST_DRAWN and run.model.traits.space == "sphere"
         view = (DensityView if crowd else TokenView)(figure, figure.add_gridspec(1, 1)[0, 0], run)
         with (
             writer.saving(figure, str(temporary), dpi=120),
@@ -66,7 +66,7 @@ class TokenView:
     def __init__(self, figure: Figure, cell: Any, run: Trajectory):
         self._run = run
         self._chosen = np.linspace(0, run.n - 1, min(run.n, _MOST_DRAWN)).astype(int)
-        self._on_sphere = run.model.space == "sphere"
+        self._on_sphere = run.model.traits.space == "sphere"
         self._basis = None if run.d <= 3 else self._main_directions()
         self._solid = run.d >= 3
         self._axes: Any = figure.add_subplot(cell, projection="3d" if self._solid else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,15 +10,18 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from sphereflow.dynamics import Dynamics
 from sphereflow.errors import SphereflowError, enough_memory, one_of, real_number, whole_number
-from sphereflow.evolution.solver import SOLVERS, Stepping, solve
+from sphereflow.evolution.settings import Settings
+from sphereflow.evolution.solver import SOLVERS, Frames, Stepping, solve, step_grid
 from sphereflow.evolution.status import Status
-from sphereflow.evolution.trajectory import Trajectory
+from sphereflow.evolution.trajectory import FIXED_STEP_TOL, Trajectory
+from sphereflow.interaction.choose import METHODS
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
+from sphereflow.runtime import forget_programs
 from sphereflow.sphere import tokens
 
 FRAMES = 101
@@ -50,11 +54,14 @@ def evolve(
 
     **Arguments:**
 
-    - `model`: a dynamics; `x0`: tokens (n, d), or (..., n, d) for independent replicas.
-    - `t1`: final time. `saveat`: number of equally spaced saved times (101 by default), or the times themselves.
+    - `model`: a dynamics; `x0`: tokens (n, d) at time t0, or (..., n, d) for independent replicas.
+    - `t1`: final time. `saveat`: number of equally spaced saved times (101 by default), or the times themselves, from
+      t0 on; the last of them is then the final time.
     - `tol`: the error aimed at, absolute and relative, for every token (default 1e-8; 1e-5 for float32 tokens).
     - `solver`: one of dopri8, tsit5, bosh3, heun, euler, or kvaerno5, kvaerno3 for stiff problems.
-    - `dt`: a fixed step instead of an adaptive one. `event`: stop where event(x) crosses zero.
+    - `dt`: a fixed step instead of adaptive ones, with no error control. Frames are saved at whole numbers of steps;
+      steps are shortened only to end at t1 and at times at which the field jumps.
+    - `event`: stop where event(x) crosses zero. `max_steps`: give up after so many.
     - `method`: how sums over tokens are done: "direct", "fourier" (circle), "harmonic" (S^2), "polynomial", or "auto",
       the fastest that keeps the tolerance. `Trajectory.engine` says which it was.
     - `out`: a zarr folder; frames go there as they come, memory stays that of one frame, a killed run can be resumed.
@@ -62,117 +69,196 @@ def evolve(
 
     **Returns:** a `Trajectory`; its `status` says how the run ended.
     """
-    start = tokens(x0, "x0", on_sphere=model.space == "sphere")
+    if not isinstance(model, Dynamics):
+        raise SphereflowError(f"model must be a dynamics such as SA(beta), got {type(model).__name__}.")
+    traits = model.traits
+    start = tokens(x0, "x0", on_sphere=traits.space == "sphere")
+    n, d = start.shape[-2:]
+    model.check(n, d)
+    dtype = str(start.dtype)
+    begin = real_number("t0", t0)
     in_memory = start.size * start.dtype.itemsize if out is None else 0
-    times = _save_times(t0, t1, saveat, in_memory)
-    single = start.dtype == jnp.float32
-    least = 1e-6 if single else 1e-13
-    tol = real_number("tol", (1e-5 if single else 1e-8) if tol is None else tol, least=least, most=0.1)
+    fixed = None if dt is None else real_number("dt", dt, above=0)
+    times = _save_times(begin, t1, saveat, in_memory)
+    if fixed is not None:
+        times = _at_whole_steps(times, begin, fixed, named=np.ndim(saveat) > 0)  # type: ignore[arg-type]
+    points = times if times[0] == begin else np.append(begin, times)
+    if not (np.diff((points - begin).astype(dtype)) > 0).all():
+        raise SphereflowError(f"saveat has times that {dtype} cannot tell apart, counted from t0={begin:g}.")
+    one_of("method", method, METHODS)
     one_of("solver", solver, tuple(SOLVERS))
-    if dt is None and solver == "euler":
-        raise SphereflowError("the euler solver has no error estimate: give it a fixed step dt.")
-    step = None if dt is None else jnp.asarray(real_number("dt", dt, above=0))
-    stepping = Stepping(jnp.asarray(tol), step, solver, whole_number("max_steps", max_steps))
+    tol = _tolerance(tol, solver, dt, dtype)
+    limit = whole_number("max_steps", max_steps)
 
     began = time.perf_counter()
-    common: dict[str, Any] = {"model": model, "tol": tol, "solver": solver, "seed": seed, "versions": versions()}
-    common["parameters"] = parameters or {}
-    fast = model.tuned(start.shape[-2], start.shape[-1], tol, str(start.dtype), method)
-    common |= {"engine": fast.engine_name, "engine_error": fast.engine_error}
-    pairs = start.shape[-2] * int(np.prod(start.shape[:-1]))
+    fast = model.tuned(n, d, tol or FIXED_STEP_TOL, dtype, method)
+    if method not in ("auto", "direct", fast.engine_name):
+        raise SphereflowError(f"method='{method}' cannot serve this model: its sums are done as '{fast.engine_name}'.")
+    settings = Settings(
+        model=model,
+        t0=begin,
+        tol=tol,
+        solver=solver,
+        dt=fixed,
+        max_steps=limit,
+        method=method,
+        engine=fast.engine_name,
+        engine_error=fast.engine_error,
+        seed=seed,
+        parameters=parameters or {},
+        versions=versions(),
+    )
+    jumps = None if traits.jump_times is None else np.asarray(traits.jump_times, dtype=float)
+    run = _Run(fast, start, points, times, settings, jumps)
+    pairs = n * int(np.prod(start.shape[:-1]))
     if out is None and (pairs <= _ONE_CALL_PAIRS or event is not None):
-        return _in_one_call(fast, start, times, stepping, event, began, common)
+        return run.in_one_call(event, began)
     if event is not None:
         raise SphereflowError("a run that is written to disk as it goes cannot stop at an event.")
-    return _frame_by_frame(fast, start, times, stepping, out, progress, began, common)
+    return run.frame_by_frame(out, progress, began)
+
+
+def _tolerance(tol: float | None, solver: str, dt: float | None, dtype: str) -> float | None:
+    """The tolerance, None for fixed steps, which have none."""
+    if dt is not None:
+        if tol is not None:
+            raise SphereflowError("give tol or dt, not both: fixed steps control no error.")
+        return None
+    if solver == "euler":
+        raise SphereflowError("the euler solver has no error estimate: give it a fixed step dt.")
+    usual, least = (1e-5, 1e-6) if dtype == "float32" else (1e-8, 1e-13)
+    return real_number("tol", usual if tol is None else tol, least=least, most=0.1)
 
 
 def _save_times(t0: float, t1: float | None, saveat: Any, frame_bytes: int) -> np.ndarray:
     """The times to save at, if that many frames, each with so many bytes in memory, fit there."""
-    if saveat is None or isinstance(saveat, (int, np.integer)):
+    if saveat is None or (isinstance(saveat, (int, np.integer)) and not isinstance(saveat, bool)):
         count = FRAMES if saveat is None else whole_number("saveat", saveat, least=2)
         enough_memory(count * (frame_bytes + _BOOKKEEPING_BYTES), f"saving {count} frames", "save fewer of them")
         if t1 is None:
             raise SphereflowError("give the final time t1, or the times to save at.")
-        first = real_number("t0", t0)
-        return np.linspace(first, real_number("t1", t1, above=first), count)
-    times = np.asarray(saveat, dtype=float)
-    if times.ndim != 1 or len(times) < 2 or not np.isfinite(times).all() or not (np.diff(times) > 0).all():
-        raise SphereflowError("saveat must be a number of frames, or at least two increasing finite times.")
+        return np.linspace(t0, real_number("t1", t1, above=t0), count)
+    try:
+        times = np.asarray(saveat, dtype=float)
+    except (TypeError, ValueError):
+        times = np.empty(0)
+    if times.ndim != 1 or len(times) < 1 or not np.isfinite(times).all() or not (np.diff(times) > 0).all():
+        raise SphereflowError("saveat must be a number of frames, or increasing finite times.")
+    if times[0] < t0 or times[-1] <= t0:
+        raise SphereflowError(f"saveat must lie after the start t0={t0:g}, got times from {times[0]:g}.")
+    if t1 is not None and real_number("t1", t1) != times[-1]:
+        raise SphereflowError(f"the last time of saveat is the final time: {times[-1]:g}, but t1={t1:g} was given.")
+    enough_memory(len(times) * (frame_bytes + _BOOKKEEPING_BYTES), f"saving {len(times)} frames", "save fewer of them")
     return times
 
 
-def _in_one_call(
-    model: Dynamics,
-    start: Array,
-    times: np.ndarray,
-    stepping: Stepping,
-    event: Callable[[Array], Array] | None,
-    began: float,
-    common: dict[str, Any],
-) -> Trajectory:
-    frames = solve(model, start, jnp.asarray(times), stepping, None, event)
-    xs = np.moveaxis(np.asarray(frames.saved), -3, 0)  # time first, then replicas
-    good = np.isfinite(xs).all(axis=tuple(range(1, xs.ndim)))
-    stopped_at = None
-    if bool(frames.hit_limit.any()):
-        status = Status.STEP_LIMIT
-    elif event is not None and bool(frames.event_met.any()):
-        status, stopped_at = Status.EVENT, np.where(frames.event_met, frames.final_time, np.inf)
-    else:
-        status = Status.REACHED_END if good.all() else Status.NOT_FINITE
-    kept = len(times) if good.all() else int(np.argmin(good))
-    if status is Status.EVENT and xs.ndim == 3:  # one system: close the trajectory with the moment of the event
-        ts = np.append(times[:kept], np.asarray(frames.final_time))
-        xs = np.concatenate([xs[:kept], np.asarray(frames.final)[None]])
-        kept = len(ts)
-    else:
-        ts = times[:kept]
-    return Trajectory(
-        ts=ts, xs=xs[:kept], status=status, steps=int(np.max(frames.steps)), stopped_at=stopped_at,
-        seconds=time.perf_counter() - began, **common,
-    )  # fmt: skip
+def _at_whole_steps(times: np.ndarray, t0: float, dt: float, named: bool) -> np.ndarray:
+    """The saved times of a run with fixed steps: those nearest to the ones wanted, or exactly those that were named."""
+    nearest = np.append(t0 + dt * np.round((times[:-1] - t0) / dt), times[-1])
+    if not named:
+        return np.unique(np.clip(nearest, t0, times[-1]))
+    if not np.allclose(nearest, times, rtol=0, atol=1e-6 * dt):
+        at = times[np.argmax(np.abs(nearest - times))]
+        raise SphereflowError(f"saveat must be whole numbers of steps dt={dt:g} from t0={t0:g}, got {at:g}.")
+    return times
 
 
-def _frame_by_frame(
-    model: Dynamics,
-    start: Array,
-    times: np.ndarray,
-    stepping: Stepping,
-    out: str | Path | None,
-    progress: bool | None,
-    began: float,
-    common: dict[str, Any],
-) -> Trajectory:
-    writer = None
-    if out is not None:
-        from sphereflow.evolution.storage import FrameWriter
+class _Run:
+    """A run that has been checked: from `points[0]`, where the tokens are `start`, over all `points`."""
 
-        writer = FrameWriter.open(out, times, start, common)
-    kept = [] if writer is not None else [np.asarray(start)]
-    done, x, steps = (1, start, 0) if writer is None else writer.resume_point(start)
-    status, first_step = Status.REACHED_END, None
-    try:
-        with progress_bar("evolving", progress, total=len(times) - 1, completed=done - 1) as bar:
-            for index in range(done, len(times)):
-                span = jnp.asarray(times[index - 1 : index + 1])
-                frames = solve(model, x, span, stepping, first_step)
-                x = frames.final
-                taken = int(np.max(frames.steps))
-                if bool(frames.hit_limit.any()) or not bool(jnp.isfinite(x).all()):
-                    status = Status.STEP_LIMIT if bool(frames.hit_limit.any()) else Status.NOT_FINITE
-                    break
-                steps += taken
-                first_step = jnp.asarray((times[index] - times[index - 1]) / max(taken, 1))
-                if writer is None:
-                    kept.append(np.asarray(x))
-                else:
-                    writer.append(np.asarray(x), steps)
-                done = index + 1
-                bar.advance()
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    seconds = time.perf_counter() - began
-    if writer is not None:
-        return writer.finish(status, steps, seconds)
-    return Trajectory(ts=times[:done], xs=np.stack(kept), status=status, steps=steps, seconds=seconds, **common)
+    def __init__(
+        self,
+        model: Dynamics,
+        start: Float[Array, "... n d"],
+        points: np.ndarray,
+        times: np.ndarray,
+        settings: Settings,
+        jumps: np.ndarray | None,
+    ):
+        self.model, self.start, self.points, self.times, self.settings = model, start, points, times, settings
+        self.jumps = jumps
+        # Where the start is no saved frame, it is kept beside them: the run could not be made again without it.
+        self.x0 = np.asarray(start) if len(points) > len(times) else None
+
+    def _solve(
+        self,
+        x: Array,
+        points: np.ndarray,
+        first_step: Array | None = None,
+        event: Callable[[Array], Array] | None = None,
+    ) -> Frames:
+        s = self.settings
+        dtype = str(self.start.dtype)
+        grid = None if s.dt is None else jnp.asarray(step_grid(points, self.jumps, s.dt, dtype))
+        stepping = Stepping(jnp.asarray(1.0 if s.tol is None else s.tol), grid, s.solver, s.max_steps)
+        forget_programs()
+        return solve(self.model, x, jnp.asarray(points), stepping, first_step, event)
+
+    def _trajectory(self, ts: np.ndarray, xs: np.ndarray, status: Status, steps: int, began: float) -> Trajectory:
+        return Trajectory(
+            ts=ts,
+            xs=xs,
+            status=status,
+            steps=steps,
+            seconds=time.perf_counter() - began,
+            x0=self.x0,
+            **vars(self.settings),
+        )
+
+    def in_one_call(self, event: Callable[[Array], Array] | None, began: float) -> Trajectory:
+        frames = self._solve(self.start, self.points, event=event)
+        xs = np.moveaxis(np.asarray(frames.saved), -3, 0)[-len(self.times) :]  # time first, then replicas
+        good = np.isfinite(xs).all(axis=tuple(range(1, xs.ndim)))
+        kept = len(self.times) if good.all() else int(np.argmin(good))
+        steps = int(np.max(frames.steps))
+        if bool(frames.hit_limit.any()):
+            return self._trajectory(self.times[:kept], xs[:kept], Status.STEP_LIMIT, steps, began)
+        if event is None or not bool(frames.event_met.any()):
+            status = Status.REACHED_END if good.all() else Status.NOT_FINITE
+            return self._trajectory(self.times[:kept], xs[:kept], status, steps, began)
+        ts, xs = self.times[:kept], xs[:kept]
+        if xs.ndim == 3:  # one system: close the trajectory with the moment of the event
+            ts = np.append(ts, np.asarray(frames.final_time))
+            xs = np.concatenate([xs, np.asarray(frames.final)[None]])
+        stopped_at = np.where(frames.event_met, frames.final_time, np.inf)
+        run = self._trajectory(ts, xs, Status.EVENT, steps, began)
+        return dataclasses.replace(run, stopped_at=stopped_at)
+
+    def frame_by_frame(self, out: str | Path | None, progress: bool | None, began: float) -> Trajectory:
+        writer = None
+        if out is not None:
+            from sphereflow.evolution.storage import FrameWriter
+
+            writer = FrameWriter.open(out, self.times, self.start, self.x0, self.settings)
+        extra = len(self.points) - len(self.times)  # 1 if the start is not a frame
+        frames: list[np.ndarray] = [] if extra or writer is not None else [np.asarray(self.start)]
+        done, x, steps, taken = (1 - extra, self.start, 0, 0) if writer is None else writer.resume_point(self.start)
+        status = Status.REACHED_END
+        try:
+            with progress_bar("evolving", progress, total=len(self.times), completed=done) as bar:
+                for index in range(done, len(self.times)):
+                    span = self.points[index + extra - 1 : index + extra + 1]
+                    # The step to begin with is the mean one of the frame before, which a resumed run knows as well.
+                    before = None if not taken else self.points[index + extra - 1] - self.points[index + extra - 2]
+                    first_step = None if before is None else jnp.asarray(before / taken)
+                    solved = self._solve(x, span, first_step)
+                    taken = int(np.max(solved.steps))
+                    if bool(solved.hit_limit.any()) or steps + taken > self.settings.max_steps:
+                        status = Status.STEP_LIMIT
+                        break
+                    if not bool(jnp.isfinite(solved.final).all()):
+                        status = Status.NOT_FINITE
+                        break
+                    x, steps = solved.final, steps + taken
+                    if writer is None:
+                        frames.append(np.asarray(x))
+                    else:
+                        writer.append(np.asarray(x), steps)
+                    done = index + 1
+                    bar.advance()
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        if writer is not None:
+            return writer.finish(status, steps, time.perf_counter() - began)
+        xs = np.stack(frames) if frames else np.empty((0, *self.start.shape), self.start.dtype)
+        return self._trajectory(self.times[: len(frames)], xs, status, steps, began)

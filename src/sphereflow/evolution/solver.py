@@ -3,7 +3,8 @@ r"""The one place where a differential equation is solved: diffrax, compiled onc
 On the sphere the field is evaluated at $y/|y|$, $\dot y = f(t, y/|y|)$ with $f$ tangent, so that |y| is conserved by
 the equation itself; any Runge-Kutta method keeps its order, and tokens are normalised only when they are saved. Steps
 are adapted to the largest error of any token (not to the average), and land exactly on the times that are saved, so
-no interpolation error is added.
+no interpolation error is added. For float32 tokens time is counted from the start, so that a late start costs no
+precision.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from typing import Any, NamedTuple
 import diffrax
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+import numpy as np
 import optimistix
 from jaxtyping import Array, Bool, Float, Int
 
-from sphereflow.dynamics import Dynamics
+from sphereflow.dynamics import Dynamics, Traits
+from sphereflow.dynamics.base import in_precision
 from sphereflow.sphere import normalise
 
 # Name: (solver, order of convergence). The last two are implicit, for stiff problems.
@@ -47,10 +51,10 @@ class Frames(NamedTuple):
 
 
 class Stepping(eqx.Module):
-    """How to step: adaptively to a tolerance, or with a fixed step."""
+    """How to step: adaptively to a tolerance, or on a grid of times (see `step_grid`)."""
 
     tol: Float[Array, ""]
-    dt: Float[Array, ""] | None
+    grid: Float[Array, "S"] | None
     solver: str = eqx.field(static=True)
     max_steps: int = eqx.field(static=True)
 
@@ -82,26 +86,28 @@ def _solve_one(
     first_step: Float[Array, ""] | None,
     event: Callable[[Array], Array] | None,
 ) -> Frames:
-    # diffrax promotes tokens to the precision of the times, so times take the precision of the tokens.
-    times, stepping, first_step = jax.tree.map(lambda a: a.astype(x0.dtype), (times, stepping, first_step))
-    on_sphere = model.space == "sphere"
+    # diffrax promotes tokens to the precision of the times, so the clock takes the precision of the tokens.
+    origin = _origin(times, x0.dtype)
+    clock, stepping, first_step = jax.tree.map(lambda a: a.astype(x0.dtype), (times - origin, stepping, first_step))
+    traits, model = model.traits, in_precision(model, x0)
+    on_sphere = traits.space == "sphere"
 
     def unit(y: Array) -> Array:
         return normalise(y) if on_sphere else y
 
     def vector_field(t: Any, y: Any, args: Any) -> Array:
-        return model.field(t, unit(y)).astype(y.dtype)
+        return model.field(origin + t, unit(y)).astype(y.dtype)
 
-    subs = [diffrax.SubSaveAt(ts=times), diffrax.SubSaveAt(t1=True)]
+    subs = [diffrax.SubSaveAt(ts=clock), diffrax.SubSaveAt(t1=True)]
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(vector_field),
         SOLVERS[stepping.solver][0],
-        times[0],
-        times[-1],
-        first_step if stepping.dt is None else stepping.dt,
+        clock[0],
+        clock[-1],
+        first_step if stepping.grid is None else None,
         x0,
         saveat=diffrax.SaveAt(subs=subs),
-        stepsize_controller=_controller(model, times, stepping),
+        stepsize_controller=_controller(traits, origin, clock, stepping),
         event=None if event is None else _diffrax_event(event, unit),
         max_steps=stepping.max_steps,
         throw=False,
@@ -109,7 +115,7 @@ def _solve_one(
     (_, saved), (final_times, finals) = zip(solution.ts, solution.ys, strict=True)
     return Frames(
         unit(saved),
-        final_times[0],
+        origin + final_times[0],
         unit(finals[0]),
         solution.stats["num_steps"],
         solution.result == diffrax.RESULTS.event_occurred,
@@ -117,12 +123,44 @@ def _solve_one(
     )
 
 
-def _controller(model: Dynamics, times: Array, stepping: Stepping) -> diffrax.AbstractStepSizeController:
-    if stepping.dt is not None:
-        return diffrax.ConstantStepSize()
+def step_grid(
+    times: Float[np.ndarray, "T"], jumps: Float[np.ndarray, "k"] | None, dt: float, dtype: str
+) -> Float[np.ndarray, "S"]:
+    """Times dt apart on the clock of the solver, from each saved time to the next, which surround every jump.
+
+    A jump of the field lies between two neighbours of it on the grid, so that no step sees much of both sides.
+    """
+    origin = _origin(times, dtype)
+    clock = (times - origin).astype(dtype)
+    sides = (
+        []
+        if jumps is None
+        else [np.nextafter(s, end) for s in (jumps - origin).astype(dtype) for end in clock[[0, -1]]]
+    )
+    stops = np.unique(np.concatenate([clock, np.clip(sides, clock[0], clock[-1])]).astype(dtype))
+    counts = np.maximum(np.ceil(np.diff(stops) / dt * (1 - 1e-9)), 1).astype(int)
+    pieces = [a + dt * np.arange(k) for a, k in zip(stops[:-1], counts, strict=True)]
+    return np.unique(np.append(np.concatenate(pieces), stops[-1]).astype(dtype))
+
+
+def _controller(traits: Traits, origin: Array, clock: Array, stepping: Stepping) -> diffrax.AbstractStepSizeController:
+    if stepping.grid is not None:
+        return diffrax.StepTo(ts=stepping.grid)
     local = stepping.tol * SAFETY
-    adaptive = diffrax.PIDController(rtol=local, atol=local, norm=optimistix.max_norm, dtmax=model.max_step)
-    return diffrax.ClipStepSizeController(adaptive, step_ts=times, jump_ts=model.jump_times)
+    adaptive = diffrax.PIDController(
+        rtol=local, atol=local, norm=optimistix.max_norm, dtmax=_as(clock, traits.max_step)
+    )
+    jumps = None if traits.jump_times is None else _as(clock, traits.jump_times - origin)
+    return diffrax.ClipStepSizeController(adaptive, step_ts=clock, jump_ts=jumps)
+
+
+def _origin(times: Any, dtype: Any) -> Any:
+    """Where the clock of the solver starts: at zero if it is as precise as the times, else at the first of them."""
+    return times[0] if times.dtype != dtype else times[0] * 0
+
+
+def _as(clock: Array, value: float | Array | None) -> Array | None:
+    return None if value is None else jnp.asarray(value, clock.dtype)
 
 
 def _diffrax_event(event: Callable[[Array], Array], unit: Callable[[Array], Array]) -> diffrax.Event:

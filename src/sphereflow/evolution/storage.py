@@ -6,7 +6,11 @@ whole. Every frame carries a checksum: zarr reads a missing or truncated chunk a
 
 from __future__ import annotations
 
+import dataclasses
+import fcntl
+import hashlib
 import json
+import os
 import shutil
 import zlib
 from collections.abc import Iterator
@@ -21,14 +25,15 @@ from jaxtyping import Array
 
 from sphereflow.dynamics.specification import describe, rebuild
 from sphereflow.errors import SphereflowError, writable_target
+from sphereflow.evolution.settings import Settings
 from sphereflow.evolution.status import Status
 from sphereflow.evolution.trajectory import Trajectory
-from sphereflow.reading import distrusted, honest_size, plain_data
+from sphereflow.reading import distrusted, file_bytes, honest_size, plain_data
 from sphereflow.saving import promote_folder, spoken
 
-FORMAT = "sphereflow trajectory, version 1"
+FORMAT = "sphereflow trajectory, version 2"
 _MISSING = -1
-_DESCRIBED = ("tol", "solver", "engine", "engine_error", "seed", "parameters", "versions")
+_SETTINGS = tuple(f.name for f in dataclasses.fields(Settings) if f.name != "model")
 _IN_MEMORY_BYTES = 256 * 2**20
 _CHUNK_BYTES = 16 * 2**20
 
@@ -62,35 +67,51 @@ class StoredFrames:
 
 
 class FrameWriter:
-    """Writes a run into `NAME.partial`, frame after frame, and continues one that was cut short."""
+    """Writes a run into `NAME.partial`, frame after frame, and continues one that was cut short.
 
-    def __init__(self, target: Path, group: zarr.Group, times: np.ndarray, common: dict[str, Any]):
-        self._target, self._group, self._times, self._common = target, group, times, common
+    The folder is locked while it is written; the operating system releases the lock with the process.
+    """
+
+    def __init__(self, target: Path, group: zarr.Group, lock: int):
+        self._target, self._group, self._lock = target, group, lock
         self._written = int(np.sum(np.asarray(group["checksum"]) != _MISSING))  # type: ignore[arg-type]
 
     @classmethod
-    def open(cls, out: str | Path, times: np.ndarray, start: Array, common: dict[str, Any]) -> FrameWriter:
-        """Start a new run, or find the one that `NAME.partial` holds if it is the same run."""
+    def open(
+        cls, out: str | Path, times: np.ndarray, start: Array, x0: np.ndarray | None, settings: Settings
+    ) -> FrameWriter:
+        """Start a new run, or find the one that `NAME.partial` holds if it is the same run.
+
+        `x0` is the start where it is not the first frame.
+        """
         target = writable_target(out)
         partial = _partial(target)
-        identity = _identity(times, np.asarray(start), common)
-        if partial.exists():
-            group = _open_group(partial)
-            if group.attrs.get("identity") != identity:
-                raise SphereflowError(f"{partial} holds a different run: remove it, or write to another name.")
-            with distrusted(partial, "unfinished run; remove it, or write to another name"):
-                return cls(target, group, times, common)
-        with _removed_on_failure(partial), spoken(target):
-            group = _create(partial, times, np.asarray(start), common, identity, frames_per_chunk=1)
-            writer = cls(target, group, times, common)
-            writer.append(np.asarray(start), 0)
-        return writer
+        first = np.asarray(start)
+        identity = _identity(times, first, settings)
+        with spoken(target):
+            lock = _locked(partial)
+            try:
+                group = _begun(partial, identity)
+                if group is not None:
+                    with distrusted(partial, "unfinished run; remove it, or write to another name"):
+                        return cls(target, group, lock)
+                with _removed_on_failure(partial):
+                    group = _create(partial, times, first, x0, settings, identity, frames_per_chunk=1)
+                    writer = cls(target, group, lock)
+                    if x0 is None:
+                        writer.append(first, 0)
+                return writer
+            except BaseException:
+                os.close(lock)
+                raise
 
-    def resume_point(self, start: Array) -> tuple[int, Array, int]:
-        """(number of frames written, last tokens, steps so far)."""
+    def resume_point(self, start: Array) -> tuple[int, Array, int, int]:
+        """(number of frames written, last tokens, steps so far, steps of the last frame)."""
+        if not self._written:
+            return 0, start, 0, 0
+        steps = [0, *np.asarray(self._group["steps"])[: self._written]]  # type: ignore[arg-type]
         frames = StoredFrames(self._group, self._written)
-        steps = int(np.asarray(self._group["steps"])[self._written - 1])  # type: ignore[arg-type]
-        return self._written, jnp.asarray(frames[self._written - 1]), steps
+        return self._written, jnp.asarray(frames[self._written - 1]), int(steps[-1]), int(steps[-1] - steps[-2])
 
     def append(self, frame: np.ndarray, steps: int) -> None:
         index = self._written
@@ -106,6 +127,7 @@ class FrameWriter:
             self._group.attrs.update({"status": status.name, "total_steps": steps, "seconds": seconds})
         if status.complete:
             promote_folder(_partial(self._target), self._target)
+        os.close(self._lock)
         folder = self._target if status.complete else _partial(self._target)
         return load(folder)
 
@@ -118,12 +140,12 @@ def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -
         raise SphereflowError(
             f"{partial} exists already: an unfinished run lies there; remove it or choose another name."
         )
-    common = {name: getattr(trajectory, name) for name in ("model", *_DESCRIBED)}
+    settings = Settings(**{name: getattr(trajectory, name) for name in ("model", *_SETTINGS)})
     first = trajectory.frame(0)
     per_chunk = max(1, min(len(trajectory), _CHUNK_BYTES // max(first.nbytes, 1)))
-    identity = _identity(trajectory.ts, first, common)
+    identity = _identity(trajectory.ts, trajectory.start, settings)
     with _removed_on_failure(partial), spoken(target):
-        group = _create(partial, trajectory.ts, first, common, identity, frames_per_chunk=per_chunk)
+        group = _create(partial, trajectory.ts, first, trajectory.x0, settings, identity, frames_per_chunk=per_chunk)
         sums = np.empty(len(trajectory), dtype=np.int64)
         for begin in range(0, len(trajectory), per_chunk):
             block = np.stack([trajectory.frame(i) for i in range(begin, min(begin + per_chunk, len(trajectory)))])
@@ -153,18 +175,29 @@ def load(path: str | Path) -> Trajectory:
         frames: Any = StoredFrames(group, count)
         status = Status[str(group.attrs.get("status", "INTERRUPTED"))]
         stopped = np.asarray(group["stopped_at"]) if "stopped_at" in group else None  # type: ignore[arg-type]
+        x0 = np.asarray(group["x0"]) if "x0" in group else None  # type: ignore[arg-type]
         steps, seconds = int(group.attrs.get("total_steps", 0)), float(group.attrs.get("seconds", 0.0))  # type: ignore[arg-type]
         for name, array in arrays.items():
             if _checksum(array) != meta["model_checksums"].get(name):
                 raise SphereflowError(f"{path} is damaged: the model's array '{name}' does not match its checksum.")
+        if (None if x0 is None else _checksum(x0)) != meta["x0_checksum"]:
+            raise SphereflowError(f"{path} is damaged: the tokens at t0 do not match their checksum.")
+        if not count and not status.complete:
+            raise SphereflowError(f"{path} is a run that was cut short before its first frame.")
         if _checksum(times) != meta["times_checksum"] or count < (len(times) if status.complete else 1):
             raise SphereflowError(f"{path} is damaged or truncated: saved times or frames are missing.")
         xs = np.asarray(frames) if np.prod(frames.shape) * 8 <= _IN_MEMORY_BYTES else frames
-        described = {name: meta[name] for name in _DESCRIBED}
         return Trajectory(
-            ts=times[:count], xs=xs, model=rebuild(meta["model"], arrays), status=status, steps=steps, seconds=seconds,
-            stopped_at=stopped, **described,
-        )  # fmt: skip
+            ts=times[:count],
+            xs=xs,
+            model=rebuild(meta["model"], arrays),
+            status=status,
+            steps=steps,
+            seconds=seconds,
+            stopped_at=stopped,
+            x0=x0,
+            **{name: meta[name] for name in _SETTINGS},
+        )
 
 
 @contextmanager
@@ -185,31 +218,79 @@ def _checksum(array: np.ndarray) -> int:
     return zlib.crc32(np.ascontiguousarray(array).tobytes())
 
 
-def _identity(times: np.ndarray, start: np.ndarray, common: dict[str, Any]) -> str:
-    """What must agree for two runs to be the same run."""
-    description, arrays = describe(common["model"])
-    sums = {name: _checksum(array) for name, array in arrays.items()}
-    parts = [description, sums, _checksum(times), _checksum(start), common["tol"], common["solver"]]
-    return json.dumps(parts, sort_keys=True)
+def _identity(times: np.ndarray, start: np.ndarray, settings: Settings) -> str:
+    """What must agree for two runs to be the same run: all of it, and the version that makes it."""
+    description, arrays = describe(settings.model)
+    numbers = {name: _digest(array) for name, array in {**arrays, "times": times, "start": start}.items()}
+    plain = settings.plain() | {"versions": settings.versions.get("sphereflow")}
+    return json.dumps([description, numbers, plain], sort_keys=True)
+
+
+def _digest(array: np.ndarray) -> str:
+    return f"{array.dtype} {array.shape} {hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}"
+
+
+def _locked(partial: Path) -> int:
+    """The folder of an unfinished run, made if it is not there, with a lock that keeps other processes out."""
+    partial.mkdir(exist_ok=True)
+    handle = os.open(partial, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not partial.exists() or not os.path.samestat(os.fstat(handle), os.stat(partial)):
+            raise BlockingIOError  # the other process has just finished
+    except BlockingIOError:
+        os.close(handle)
+        raise SphereflowError(f"another process is writing {partial}: wait for it, or write to another name.") from None
+    return handle
+
+
+def _begun(partial: Path, identity: str) -> zarr.Group | None:
+    """The unfinished run in the folder; None, and the folder emptied, if it was cut short before its first frame."""
+    if any(partial.iterdir()):
+        known = _attributes(partial)
+        if known.get("format") != FORMAT and (known or not _young(partial)):
+            raise SphereflowError(f"{partial} is not an unfinished run of this release: remove it, or write elsewhere.")
+        if any((partial / "checksum" / "c").glob("*")):
+            if known.get("identity") != identity:
+                raise SphereflowError(f"{partial} holds a different run: remove it, or write to another name.")
+            return _open_group(partial)
+        for entry in partial.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    return None
+
+
+def _attributes(folder: Path) -> dict[str, Any]:
+    try:
+        return dict(plain_data(file_bytes(folder / "zarr.json")).get("attributes", {}))
+    except (SphereflowError, AttributeError, TypeError, ValueError):
+        return {}
+
+
+def _young(partial: Path) -> bool:
+    """Whether a process died while it was writing the very first file here."""
+    return all("zarr.json" in entry.name for entry in partial.iterdir())
 
 
 def _create(
     folder: Path,
     times: np.ndarray,
     start: np.ndarray,
-    common: dict[str, Any],
+    x0: np.ndarray | None,
+    settings: Settings,
     identity: str,
     *,
     frames_per_chunk: int,
 ) -> zarr.Group:
-    description, arrays = describe(common["model"])
-    run = {name: common[name] for name in _DESCRIBED}
+    description, arrays = describe(settings.model)
+    run = settings.plain()
     run |= {"model": description, "model_checksums": {name: _checksum(a) for name, a in arrays.items()}}
-    run |= {"times_checksum": _checksum(times)}
+    run |= {"times_checksum": _checksum(times), "x0_checksum": None if x0 is None else _checksum(x0)}
     group = zarr.open_group(
         folder, mode="w-", attributes={"format": FORMAT, "identity": identity, "run": json.dumps(run)}
     )
     _put(group, "t", times, dims=("t",))
+    if x0 is not None:
+        _put(group, "x0", x0)
     for name, array in arrays.items():
         _put(group, f"model.{name}", array)
     replica_axes = tuple(f"replica_{i}" for i in range(start.ndim - 2))

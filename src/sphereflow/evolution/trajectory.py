@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sphereflow.dynamics import Dynamics
+from sphereflow.errors import SphereflowError
 from sphereflow.evolution.status import Status
 from sphereflow.observables import cluster_count, cluster_labels, order_parameter, overlaps
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 # Compiled once for all trajectories: the model is an argument, not a constant.
 _energy = eqx.filter_jit(lambda model, x: model.energy(x))
 _energy_rate = eqx.filter_jit(lambda model, x: model.energy_rate(x))
+# What stands for the tolerance where steps were fixed: the sums over tokens and the comparison are that accurate.
+FIXED_STEP_TOL = 1e-8
 _order_parameter = jax.jit(order_parameter)
 _overlaps = jax.jit(overlaps)
 
@@ -32,24 +35,31 @@ class Trajectory:
     """Tokens `xs` of shape (T, ..., n, d) at times `ts`; axes between time and token are replicas.
 
     `xs` may live on disk: index it by frame, or let the observables below go through it one frame at a time.
-    `engine` says how sums over tokens were done and `engine_error` bounds their relative error (0: every pair summed).
-    `parameters` holds the call, `seed` the seed, `versions` the software; `stopped_at` the time of the event.
+    `model`, `t0`, `tol`, `solver`, `dt`, `max_steps`, `method` are the run's settings: `tol` is None where steps were
+    fixed (`dt`). `engine` says how sums over tokens were done and `engine_error` bounds their relative error (0: every
+    pair summed). `parameters` holds the call, `seed` the seed, `versions` the software; `stopped_at` the time of the
+    event, and `x0` the tokens at t0 where that is not the first saved time.
     """
 
     ts: np.ndarray
     xs: Any
     model: Dynamics
     status: Status
-    tol: float
+    tol: float | None
     solver: str
     engine: str
     engine_error: float
     steps: int
     seconds: float
+    t0: float = 0.0
+    dt: float | None = None
+    max_steps: int = 100_000
+    method: str = "auto"
     seed: int | None = None
     parameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     stopped_at: np.ndarray | None = None
+    x0: np.ndarray | None = None
 
     @property
     def n(self) -> int:
@@ -68,7 +78,14 @@ class Trajectory:
 
     def frame(self, index: int) -> np.ndarray:
         """Tokens at one saved time."""
+        if not len(self.ts):
+            raise SphereflowError(f"this run has no saved frame. {self.status.value}")
         return np.asarray(self.xs[index])
+
+    @property
+    def start(self) -> np.ndarray:
+        """Tokens at t0."""
+        return self.frame(0) if self.x0 is None else self.x0
 
     def _first_system(self) -> np.ndarray:
         return self.frame(0).reshape((-1, self.n, self.d))[0]
@@ -94,15 +111,17 @@ class Trajectory:
     def energy(self) -> np.ndarray:
         """Energy of the model at each saved time."""
         jax.eval_shape(self.model.energy, self._first_system())  # says clearly if this model has no energy
-        fast = self.model.tuned(self.n, self.d, self.tol)
-        return self.each(lambda x: _energy(fast, x))
+        return self.each(lambda x: _energy(self._fast(), x))
 
     @cached_property
     def energy_rate(self) -> np.ndarray:
         """dE/dt from the dissipation identity at each saved time."""
         jax.eval_shape(self.model.energy_rate, self._first_system())
-        fast = self.model.tuned(self.n, self.d, self.tol)
-        return self.each(lambda x: _energy_rate(fast, x))
+        return self.each(lambda x: _energy_rate(self._fast(), x))
+
+    def _fast(self) -> Dynamics:
+        """The model with the engine that the run had."""
+        return self.model.tuned(self.n, self.d, self.tol or FIXED_STEP_TOL, str(self.xs.dtype), self.method)
 
     @cached_property
     def order_parameter(self) -> np.ndarray:
@@ -124,11 +143,28 @@ class Trajectory:
 
     @cached_property
     def error_estimate(self) -> float:
-        """Largest distance of a saved token from a second solve with a tolerance 1,000 times tighter."""
+        """Largest difference of a saved coordinate from a second solve, in float64, adaptive, 1,000 times tighter."""
         from sphereflow.evolution.run import evolve
 
-        tighter = max(self.tol * 1e-3, 1e-13)
-        again = evolve(self.model, jnp.asarray(self.frame(0)), saveat=self.ts, tol=tighter, progress=False)
+        start = np.asarray(self.start, dtype=np.float64)
+        if self.model.traits.space == "sphere":
+            start = start / np.linalg.norm(start, axis=-1, keepdims=True)  # a float32 norm is 1 only to 1e-7
+        tighter = max((self.tol or FIXED_STEP_TOL) * 1e-3, 1e-13)
+        adaptive = "dopri8" if self.solver == "euler" else self.solver
+        limit = max(self.max_steps, 100_000)
+        again = evolve(
+            self.model,
+            start,
+            t0=self.t0,
+            saveat=self.ts,
+            tol=tighter,
+            solver=adaptive,
+            max_steps=limit,
+            method=self.method,
+            progress=False,
+        )
+        if len(again) < len(self):
+            raise SphereflowError(f"the error cannot be estimated: the second solve ended early. {again.status.value}")
         return float(max(np.abs(again.frame(i) - self.frame(i)).max() for i in range(len(self.ts))))
 
     # --- views ---------------------------------------------------------------------------------------------------
@@ -139,7 +175,8 @@ class Trajectory:
 
         extra = [f"replica_{i}" for i in range(len(self.replicas))] if len(self.replicas) > 1 else ["replica"]
         dims = ["t", *extra[: len(self.replicas)], "token", "component"]
-        attributes = {"seed": -1 if self.seed is None else self.seed, "tol": self.tol, "status": self.status.value}
+        attributes: dict[str, Any] = {"seed": -1 if self.seed is None else self.seed, "status": self.status.value}
+        attributes |= {"dt": self.dt} if self.tol is None else {"tol": self.tol}
         attributes |= {k: v for k, v in self.parameters.items() if isinstance(v, (int, float, str))}
         return xr.Dataset({"tokens": (dims, np.asarray(self.xs))}, coords={"t": self.ts}, attrs=attributes)
 
@@ -170,12 +207,24 @@ class Trajectory:
     def record(self) -> dict[str, Any]:
         """What the run was and how it ended, as plain data; of several replicas the first is described."""
         told: dict[str, Any] = {
-            "n": self.n, "d": self.d, "replicas": list(self.replicas),
-            "t0": float(self.ts[0]), "t1": float(self.ts[-1]),
-            "steps": int(self.steps), "solver": self.solver, "engine": self.engine, "engine_error": self.engine_error,
-            "tol": self.tol, "seconds": self.seconds, "complete": self.status.complete, "status": self.status.value,
-        }  # fmt: skip
-        if self.model.space == "sphere" and (self.n <= 5000 or self.d == 2):
+            "n": self.n,
+            "d": self.d,
+            "replicas": list(self.replicas),
+            "t0": float(self.t0),
+            "t1": float(self.ts[-1]),
+            "steps": int(self.steps),
+            "solver": self.solver,
+            "engine": self.engine,
+            "engine_error": self.engine_error,
+            "tol": self.tol,
+            "dt": self.dt,
+            "max_steps": self.max_steps,
+            "method": self.method,
+            "seconds": self.seconds,
+            "complete": self.status.complete,
+            "status": self.status.value,
+        }
+        if self.model.traits.space == "sphere" and (self.n <= 5000 or self.d == 2):
             ends = [self.frame(i).reshape((-1, self.n, self.d))[0] for i in (0, -1)]
             told["clusters"] = [cluster_count(x) for x in ends]
             told["order_parameter"] = [float(order_parameter(jnp.asarray(x))) for x in ends]
@@ -187,13 +236,16 @@ class Trajectory:
         ensemble = "" if not self.replicas else f" x {' x '.join(map(str, self.replicas))} replicas"
         lines = [
             f"{self.n} tokens in dimension {self.d}{ensemble}, t = {told['t0']:g} to {told['t1']:g}",
-            f"{self.steps} steps of {self.solver} ({self._sums()}), tolerance {self.tol:g}, {self.seconds:.2f} s",
+            f"{self.steps} steps of {self.solver} ({self._sums()}), {self._control()}, {self.seconds:.2f} s",
             self.status.value,
         ]
         if "clusters" in told:
             counts, orders = told["clusters"], told["order_parameter"]
             lines.append(f"clusters {counts[0]} -> {counts[1]}, order parameter {orders[0]:.4f} -> {orders[1]:.4f}")
         return "\n".join(lines)
+
+    def _control(self) -> str:
+        return f"tolerance {self.tol:g}" if self.tol is not None else f"fixed steps of {self.dt:g}, no error control"
 
     def _sums(self) -> str:
         return f"{self.engine} sums" + (f" to {self.engine_error:.0e}" if self.engine_error else "")

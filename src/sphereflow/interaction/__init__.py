@@ -8,3 +8,4 @@ from sphereflow.interaction.masks import Alibi as Alibi
 from sphereflow.interaction.masks import Causal as Causal
 from sphereflow.interaction.masks import Mask as Mask
 from sphereflow.interaction.masks import PositionWeights as PositionWeights
+from sphereflow.interaction.masks import Product as Product

@@ -14,6 +14,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from sphereflow import parameters
+from sphereflow.shapes import ArrayLike
+
 
 class Mask(eqx.Module):
     """Positional weights p(i, j) >= 0 of key j for query i."""
@@ -55,7 +58,11 @@ class Alibi(Mask):
     r"""$p(i,j) = e^{-\lambda (i-j)}$ for j <= i (for j < i if strict): linear bias against distance, slope >= 0."""
 
     slope: Float[Array, ""]
-    strict: bool = eqx.field(static=True, default=False)
+    strict: bool = eqx.field(static=True)
+
+    def __init__(self, slope: ArrayLike, strict: bool = False):
+        self.slope = parameters.number("slope", slope, least=0)
+        self.strict = strict
 
     def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
         visible = j < i if self.strict else j <= i
@@ -82,3 +89,21 @@ class PositionWeights(Mask):
 
     def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
         return self.log_p(i, j)
+
+
+class Product(Mask):
+    """p(i, j) = p_1(i, j) p_2(i, j) ...: visible where all of the masks let see."""
+
+    factors: tuple[Mask, ...]
+
+    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
+        logs = [mask.log_weight(i, j) for mask in self.factors]
+        return sum(logs[1:], logs[0])
+
+    @property
+    def causal(self) -> bool:
+        return any(mask.causal for mask in self.factors)
+
+    @property
+    def sees_itself(self) -> bool:
+        return all(mask.sees_itself for mask in self.factors)

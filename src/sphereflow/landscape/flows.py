@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sphereflow.dynamics import SA, USA, Dynamics, Perceptron
-from sphereflow.dynamics.base import Space as Geometry
+from sphereflow.dynamics import SA, USA, Dynamics, Perceptron, Traits
 from sphereflow.errors import SphereflowError, one_of, real_number
 from sphereflow.evolution import Trajectory, evolve
 from sphereflow.landscape.problem import Problem
@@ -62,7 +61,10 @@ class Particles(Dynamics):
     rate: Float[Array, ""]
     normalised: Float[Array, ""]
 
-    space: ClassVar[Geometry] = "euclidean"
+    traits = Traits(space="euclidean")
+
+    def check(self, n: int, d: int) -> None:
+        self.perceptron.check(n, d - 1)  # the last component is a mass
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n e"]) -> Float[Array, "n e"]:
         points, masses = normalise(x[:, :-1]), jax.nn.softmax(x[:, -1])

@@ -11,17 +11,16 @@ kernel sees no longer change.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sphereflow.dynamics import SA, USA, Attention, Dynamics, Perceptron, Reversed, Sum
-from sphereflow.dynamics.base import Space
+from sphereflow.dynamics import SA, USA, Attention, Dynamics, Perceptron, Traits
+from sphereflow.dynamics.base import parts
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import circle_modes
@@ -41,9 +40,17 @@ _GAP = 0.2  # largest distance of neighbouring nodes in units of 1/sqrt(beta)
 class OnCircle(Dynamics):
     """A dynamics of unit vectors in the plane as one of angles (n, 1), which are never wrapped."""
 
-    space: ClassVar[Space] = "euclidean"
-
     plane: Dynamics
+
+    @property
+    def traits(self) -> Traits:
+        return self.plane.traits.but(space="euclidean")
+
+    def check(self, n: int, d: int) -> None:
+        self.plane.check(n, 2)
+
+    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> OnCircle:
+        return OnCircle(self.plane.tuned(n, 2, tol, dtype, method))
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n 1"]) -> Float[Array, "n 1"]:
         points = from_angles(x[:, 0])
@@ -67,17 +74,6 @@ def circle_model(
     elif value is not None or form is not None:
         raise SphereflowError("give value and form together with model='SA' or 'USA', not with a dynamics.")
     return model if perceptron is None else model + perceptron
-
-
-def with_masses(model: Dynamics, masses: Float[np.ndarray, "n"]) -> Dynamics:
-    """The same dynamics for tokens with these masses."""
-    if isinstance(model, Attention):
-        return dataclasses.replace(model, weights=jnp.asarray(masses))
-    if isinstance(model, Sum):
-        return Sum(tuple(with_masses(term, masses) for term in model.terms))
-    if isinstance(model, Reversed):
-        return Reversed(with_masses(model.forward, masses))
-    return model
 
 
 def evolve_density(
@@ -136,9 +132,16 @@ def evolve_density(
         error = float(np.abs(fourier_modes(refined, finer.weights, wanted) - seen).max())
         places, angles = finer, refined
     return DensityFlow(
-        ts=times, angles=angles, grid=places, model=with_masses(dynamics, places.weights), law=law, beta=beta,
-        tol=tol, error_estimate=error, seconds=time.perf_counter() - began,
-    )  # fmt: skip
+        ts=times,
+        angles=angles,
+        grid=places,
+        model=dynamics.with_masses(jnp.asarray(places.weights)),
+        law=law,
+        beta=beta,
+        tol=tol,
+        error_estimate=error,
+        seconds=time.perf_counter() - began,
+    )
 
 
 def follow(
@@ -150,7 +153,7 @@ def follow(
         # Filled up with nodes of no mass to a power of two: fewer sizes, fewer compilations.
         room = 1 << (n - 1).bit_length() if isinstance(grid, Panels) else n
         start = np.pad(start, (0, room - n), mode="edge")
-        model = with_masses(model, np.pad(grid.weights, (0, room - n)))
+        model = model.with_masses(jnp.asarray(np.pad(grid.weights, (0, room - n))))
     local = max(tol * 0.1, 1e-13)
     fast = OnCircle(model.tuned(len(start), 2, local, method="fourier" if len(start) >= _MANY else "direct"))
     frames = solve(
@@ -171,12 +174,8 @@ def _first_nodes(beta: float, law: StartingLaw) -> int:
 def _sharpness(model: Dynamics, beta: float) -> float:
     """The largest inverse temperature of the attention in a dynamics."""
     if isinstance(model, Attention):
-        return float(model.beta)
-    if isinstance(model, Sum):
-        return max((_sharpness(term, 0.0) for term in model.terms), default=0.0)
-    if isinstance(model, Reversed):
-        return _sharpness(model.forward, beta)
-    return 0.0
+        return float(jnp.max(model.beta))
+    return max((_sharpness(part, beta) for part in parts(model)), default=0.0 if model.traits.masses == "any" else beta)
 
 
 def save_times(t1: float, saveat: Any) -> Float[np.ndarray, "T"]:

@@ -13,15 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sphereflow.dynamics import Perceptron
-from sphereflow.dynamics.base import Dynamics, Space
+from sphereflow.dynamics import Dynamics, Perceptron, Traits
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import circle_coefficients, circle_modes
@@ -37,7 +36,7 @@ _MARGIN = 4  # grid points per mode of the kernel, beyond the three that dealias
 class EulerianCircle(Dynamics):
     """The right-hand side on values (M, 1) of the density at equally spaced angles."""
 
-    space: ClassVar[Space] = "euclidean"
+    traits = Traits(space="euclidean")
 
     beta: Float[Array, ""]
     drift: Float[Array, "M"]

@@ -31,7 +31,7 @@ from sphereflow.dynamics import Dynamics
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.interaction.expansion import bessel_ratios, zonal_coefficients
 from sphereflow.kernels import KERNEL_SCALES, uniform_mean
-from sphereflow.meanfield.circle_density import MODELS, with_masses
+from sphereflow.meanfield.circle_density import MODELS
 from sphereflow.sphere import normalise, tokens
 
 # Largest speed, relative to the largest rate, of points that are taken to be at rest.
@@ -111,7 +111,7 @@ def stability(model: Dynamics, x: Any, masses: Any = None, *, at_rest: bool = Tr
         raise SphereflowError(f"masses must be {n} numbers, not negative, that sum to one.")
     frames = _frames(np.asarray(points))
     # A second copy of every point without mass: its derivative is that of the field in a fixed measure.
-    doubled = with_masses(model, np.concatenate([w, np.zeros(n)]))
+    doubled = model.with_masses(jnp.asarray(np.concatenate([w, np.zeros(n)])))
     jacobian, probes, velocity = _linearise(doubled, points, jnp.asarray(frames))
     size = n * (d - 1)
     values, vectors = np.linalg.eig(np.asarray(jacobian).reshape(size, size))

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import integrate, linalg, special
 
-from sphereflow.dynamics.base import Dynamics
+from sphereflow.dynamics import Dynamics, Traits
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import project
@@ -30,6 +30,7 @@ _SAME = 1e-9  # eigenvalues closer than this, relative to the largest, are one
 class ZeroTemperature(Dynamics):
     """The field P_x V B^T x / |B^T x|; tokens do not see each other."""
 
+    traits = Traits(masses="any")
     value: Float[Array, "d d"]
     form: Float[Array, "d d"]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import linalg
 
-from sphereflow.dynamics.base import Dynamics, Space
+from sphereflow.dynamics import Dynamics, Traits
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import zonal_coefficients, zonal_degree
@@ -62,7 +62,7 @@ _polynomials = jax.jit(gegenbauer, static_argnums=(0, 1))
 class ZonalShells(Dynamics):
     """Polar angles (n, 1) of shells with fixed masses."""
 
-    space: ClassVar[Space] = "euclidean"
+    traits = Traits(space="euclidean")
 
     masses: Float[Array, "n"]
     kernel: Float[Array, "L"]  # p_l

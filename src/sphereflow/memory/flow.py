@@ -11,7 +11,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sphereflow.dynamics import Dynamics
+from sphereflow.dynamics import Dynamics, Traits
 from sphereflow.memory.energies import Energy
 from sphereflow.sphere import project
 
@@ -19,6 +19,7 @@ from sphereflow.sphere import project
 class Retrieval(Dynamics):
     r"""Queries y (unit vectors) in the energy landscape of `patterns` (length $\sqrt N$)."""
 
+    traits = Traits(masses="any", gradient=1.0)
     memory: Energy
     patterns: Float[Array, "M N"]
 

@@ -15,8 +15,6 @@ is exact to the last bit. (Adaptive steps look at all tokens, and are causal up 
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -24,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import special
 
-from sphereflow.dynamics.base import Dynamics, Space
+from sphereflow.dynamics import Dynamics, Traits
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import circle_coefficients
@@ -52,7 +50,7 @@ class CausalCircle(Dynamics):
     - `modes`: Fourier modes; by default as many as make the force accurate to 1e-13 of its scale.
     """
 
-    space: ClassVar[Space] = "euclidean"
+    traits = Traits(space="euclidean")
 
     beta: Float[Array, ""]
     weights: CausalWeights

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -30,7 +29,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.interpolate import BarycentricInterpolator
 
-from sphereflow.dynamics.base import Dynamics, Space
+from sphereflow.dynamics import Dynamics, Traits
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import circle_coefficients
@@ -145,7 +144,7 @@ def layered_flow(
 class _Layers(Dynamics):
     """Nodes and displacements of all layers as one vector field on arrays (layers, (1 + functions) nodes)."""
 
-    space: ClassVar[Space] = "euclidean"
+    traits = Traits(space="euclidean")
 
     beta: Float[Array, ""]
     masses: Float[Array, "p q"]

@@ -28,7 +28,7 @@ def histories(
     tol: Float[Array, ""],
 ) -> tuple[Float[Array, "cells T"], Float[Array, "cells T"], Float[Array, "cells T"]]:
     """Share of close pairs, mean overlap and energy at every time, for every cell."""
-    stepping = Stepping(tol=tol, dt=None, solver="tsit5", max_steps=100_000)
+    stepping = Stepping(tol=tol, grid=None, solver="tsit5", max_steps=100_000)
 
     def one(start: Array, sharpness: Array) -> tuple[Array, Array, Array]:
         dynamics = (SA if model == "sa" else USA)(sharpness)

@@ -89,7 +89,7 @@ def write_webpage(run: Trajectory, path: str | Path, *, title: str | None = None
     chosen = np.linspace(0, run.n - 1, min(run.n, _MOST_TOKENS)).astype(int)
     most_frames = max(2, _MOST_BYTES // (8 * len(chosen) + 104))
     moments = np.linspace(0, len(run) - 1, min(len(run), most_frames)).astype(int).tolist()
-    recorder = Recorder(Camera.facing(_tokens(run, 0, chosen), run.model.space == "sphere"))
+    recorder = Recorder(Camera.facing(_tokens(run, 0, chosen), run.model.traits.space == "sphere"))
     values, curve = _curve(run)
     frames = [
         recorder.record(float(run.ts[k]), _tokens(run, k, chosen), float(values[k])) for k in moments

@@ -18,7 +18,6 @@ $$\dot\rho=\frac{2w_2}{s}(1-\rho)((n-1)\rho+1),$$
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,7 +26,6 @@ from scipy.integrate import solve_ivp
 
 from sphereflow.claims import Measurement, Run, agreement, at_least
 from sphereflow.dynamics import Dynamics, LayerNormAttention
-from sphereflow.dynamics.base import Space
 from sphereflow.evolution import evolve
 from sphereflow.papers.mathematical_perspective.paper import PAPER
 from sphereflow.papers.mathematical_perspective.particles import gaps
@@ -53,12 +51,19 @@ def scheme_dynamics(scheme: str, beta: float) -> LayerNormAttention:
 class SideBySide(Dynamics):
     """Several dynamics of the same tokens solved as one system, each in its own block of columns."""
 
-    space: ClassVar[Space] = "euclidean"
-    parts: tuple[Dynamics, ...]
+    blocks: tuple[Dynamics, ...]
+
+    def check(self, n: int, d: int) -> None:
+        for block in self.blocks:
+            block.check(n, d // len(self.blocks))
+
+    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> SideBySide:
+        return SideBySide(tuple(b.tuned(n, d // len(self.blocks), tol, dtype, method) for b in self.blocks))
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        blocks = jnp.split(x, len(self.parts), axis=1)
-        return jnp.concatenate([part.field(t, block) for part, block in zip(self.parts, blocks, strict=True)], axis=1)
+        columns = jnp.split(x, len(self.blocks), axis=1)
+        moved = [block.field(t, column) for block, column in zip(self.blocks, columns, strict=True)]
+        return jnp.concatenate(moved, axis=1)
 
 
 def reduction(scheme: str, n: int, beta: float, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,87 @@
+"""What whoever integrates, adds or schedules a field must know of it, in one record.
+
+Wrappers join the records of their parts. There is one record, so a wrapper cannot forget a member of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from sphereflow.errors import SphereflowError
+from sphereflow.parameters import known
+
+Space = Literal["sphere", "euclidean"]
+# "any": no token feels another, so every choice of masses goes with the field. "mixed": parts have different ones.
+Masses = Literal["any", "equal", "given", "mixed"]
+
+
+class Traits(eqx.Module):
+    r"""The traits of a dynamics.
+
+    - `space`: "sphere" (unit tokens, tangent fields) or "euclidean".
+    - `max_step`: a step that the solver must not exceed, None for no limit.
+    - `jump_times`: times at which the field is discontinuous.
+    - `masses` and `weights`: whose masses the field is made for; the weights are there if masses is "given".
+    - `gradient`: the number g in $\dot x_i = \frac{g}{w_i}\nabla_{x_i} E$ with the dynamics' own energy E, None if
+      there is no such E.
+    """
+
+    space: Space = eqx.field(static=True, default="sphere")
+    max_step: float | Float[Array, ""] | None = None
+    jump_times: Float[Array, "k"] | None = None
+    masses: Masses = eqx.field(static=True, default="equal")
+    weights: Float[Array, "n"] | None = None
+    gradient: float | Float[Array, ""] | None = None
+
+    def but(self, **changes: object) -> Traits:
+        """The same record with some members changed."""
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+
+def of_masses(weights: Float[Array, "n"] | None) -> Traits:
+    """Tokens that feel each other, with these masses, None for 1/n each."""
+    return Traits(masses="equal" if weights is None else "given", weights=weights)
+
+
+def join(records: Sequence[Traits]) -> Traits:
+    """The traits of fields that act on the same tokens; no gradient is assumed."""
+    spaces = {record.space for record in records}
+    if len(spaces) != 1:
+        raise SphereflowError("only dynamics on the same space can be combined: all on the sphere, or none.")
+    steps = [record.max_step for record in records if record.max_step is not None]
+    jumps = [record.jump_times for record in records if record.jump_times is not None]
+    masses, weights = _common_masses(records)
+    return Traits(
+        space=spaces.pop(),
+        max_step=None if not steps else steps[0] if len(steps) == 1 else jnp.min(jnp.asarray(steps)),
+        jump_times=jnp.sort(jnp.concatenate(jumps)) if jumps else None,
+        masses=masses,
+        weights=weights,
+    )
+
+
+def _common_masses(records: Sequence[Traits]) -> tuple[Masses, Array | None]:
+    felt = [record for record in records if record.masses != "any"]
+    if not felt:
+        return "any", None
+    if len({record.masses for record in felt}) > 1 or felt[0].masses == "mixed":
+        return "mixed", None
+    if any(_differ(felt[0].weights, record.weights) for record in felt[1:]):
+        return "mixed", None
+    return felt[0].masses, felt[0].weights
+
+
+def _differ(first: Array | None, second: Array | None) -> bool:
+    """Whether masses are seen to differ; what is being traced was compared before, with its values."""
+    if first is second or first is None or second is None:
+        return False
+    if first.shape != second.shape:
+        return True
+    return known(first) and known(second) and not np.array_equal(np.asarray(first), np.asarray(second))
