@@ -1,5 +1,7 @@
 """Whatever dynamics are made of, their flow is that of the formulas: SciPy on a transcription in plain NumPy."""
 
+import itertools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ def by_scipy(field, x0, jumps, space):
 
     x = x0
     stops = [0.0, *sorted(s for s in jumps if 0 < s < T1), T1]
-    for a, b in zip(stops[:-1], stops[1:], strict=True):
+    for a, b in itertools.pairwise(stops):
         middle = (a + b) / 2  # which side of a jump a time at the end of an interval belongs to
 
         def rate(t, flat, a=a, b=b, middle=middle):
