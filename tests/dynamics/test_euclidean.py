@@ -105,8 +105,8 @@ def test_models_survive_being_written_down(model):
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: EuclideanAttention(np.ones((2, 3))), "value must be a square matrix"),
-        (lambda: EuclideanAttention(query=np.ones(3)), "query must be a matrix"),
+        (lambda: EuclideanAttention(np.ones((2, 3))), "value must be numbers of shape"),
+        (lambda: EuclideanAttention(query=np.ones(3)), "query must be numbers of shape"),
         (lambda: RescaledAttention(EuclideanAttention(np.eye(2)), 3), "must have shape"),
         (lambda: RescaledFeedForward(EuclideanAttention(), 3, "sine"), "activation must be one of"),
     ],

@@ -27,7 +27,7 @@ from sphereflow.dynamics.traits import Traits, of_masses
 from sphereflow.errors import SphereflowError, one_of
 from sphereflow.interaction import Causal, Choice, Mask, Product, attend, choose
 from sphereflow.kernels import KERNEL_SCALES, log_scale
-from sphereflow.shapes import ArrayLike
+from sphereflow.shapes import AnyArray, ArrayLike
 from sphereflow.sphere import project
 
 
@@ -108,7 +108,7 @@ class Attention(Dynamics):
         gradient = self.normalise == "mean" and self._has_energy()
         return of_masses(self.weights).but(gradient=self._direction() if gradient else None)
 
-    def with_masses(self, masses: Float[Array, "n"]) -> Attention:
+    def with_masses(self, masses: Float[AnyArray, "n"]) -> Attention:
         return dataclasses.replace(self, weights=jnp.asarray(masses, dtype=float))
 
     def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Attention:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from sphereflow.dynamics.traits import Traits, join
 from sphereflow.errors import SphereflowError
-from sphereflow.shapes import ArrayLike
+from sphereflow.shapes import AnyArray, ArrayLike
 
 if TYPE_CHECKING:
     from sphereflow.dynamics.combinations import Scaled, Sum
@@ -60,7 +60,7 @@ class Dynamics(eqx.Module):
         """The same field with the engine for n tokens in dimension d chosen, which compiled code cannot do itself."""
         return with_parts(self, lambda part: part.tuned(n, d, tol, dtype, method))
 
-    def with_masses(self, masses: Float[Array, "n"]) -> Dynamics:
+    def with_masses(self, masses: Float[AnyArray, "n"]) -> Dynamics:
         """The same dynamics for tokens with these masses."""
         if self.traits.masses != "any" and not parts(self):
             raise SphereflowError(

@@ -29,7 +29,7 @@ from sphereflow.dynamics.base import Dynamics, in_precision
 from sphereflow.dynamics.traits import Traits, of_masses
 from sphereflow.errors import SphereflowError, one_of
 from sphereflow.interaction import attend
-from sphereflow.shapes import ArrayLike
+from sphereflow.shapes import AnyArray, ArrayLike
 
 Directions = Literal["all", "growing"]
 _FAST_SWITCHES = 0.05
@@ -75,7 +75,7 @@ class EuclideanAttention(Dynamics):
         if self.weights is not None and self.weights.shape[-1] != n:
             raise SphereflowError(f"weights must be one mass per token: {self.weights.shape[-1]} for n={n} tokens.")
 
-    def with_masses(self, masses: Float[Array, "n"]) -> EuclideanAttention:
+    def with_masses(self, masses: Float[AnyArray, "n"]) -> EuclideanAttention:
         return dataclasses.replace(self, weights=jnp.asarray(masses, dtype=float))
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:

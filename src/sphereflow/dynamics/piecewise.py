@@ -17,7 +17,7 @@ from sphereflow import parameters
 from sphereflow.dynamics.base import Dynamics
 from sphereflow.dynamics.traits import Traits, join
 from sphereflow.errors import SphereflowError
-from sphereflow.shapes import ArrayLike
+from sphereflow.shapes import AnyArray, ArrayLike
 
 
 class PiecewiseConstant(Dynamics):
@@ -78,7 +78,7 @@ class PiecewiseConstant(Dynamics):
         for stack in self.stacks:
             stack.check(n, d)
 
-    def with_masses(self, masses: Float[Array, "n"]) -> PiecewiseConstant:
+    def with_masses(self, masses: Float[AnyArray, "n"]) -> PiecewiseConstant:
         changed = tuple(eqx.filter_vmap(lambda piece: piece.with_masses(masses))(stack) for stack in self.stacks)
         return eqx.tree_at(lambda model: model.stacks, self, changed)
 

@@ -135,7 +135,7 @@ def evolve_density(
         ts=times,
         angles=angles,
         grid=places,
-        model=dynamics.with_masses(jnp.asarray(places.weights)),
+        model=dynamics.with_masses(places.weights),
         law=law,
         beta=beta,
         tol=tol,
@@ -153,7 +153,7 @@ def follow(
         # Filled up with nodes of no mass to a power of two: fewer sizes, fewer compilations.
         room = 1 << (n - 1).bit_length() if isinstance(grid, Panels) else n
         start = np.pad(start, (0, room - n), mode="edge")
-        model = model.with_masses(jnp.asarray(np.pad(grid.weights, (0, room - n))))
+        model = model.with_masses(np.pad(grid.weights, (0, room - n)))
     local = max(tol * 0.1, 1e-13)
     fast = OnCircle(model.tuned(len(start), 2, local, method="fourier" if len(start) >= _MANY else "direct"))
     frames = solve(

@@ -111,7 +111,7 @@ def stability(model: Dynamics, x: Any, masses: Any = None, *, at_rest: bool = Tr
         raise SphereflowError(f"masses must be {n} numbers, not negative, that sum to one.")
     frames = _frames(np.asarray(points))
     # A second copy of every point without mass: its derivative is that of the field in a fixed measure.
-    doubled = model.with_masses(jnp.asarray(np.concatenate([w, np.zeros(n)])))
+    doubled = model.with_masses(np.concatenate([w, np.zeros(n)]))
     jacobian, probes, velocity = _linearise(doubled, points, jnp.asarray(frames))
     size = n * (d - 1)
     values, vectors = np.linalg.eig(np.asarray(jacobian).reshape(size, size))
