@@ -37,10 +37,26 @@ class Axis:
         numbers = [isinstance(v, (int, float)) and not isinstance(v, bool) for v in self.values]
         if not (all(words) or all(numbers)):
             raise SphereflowError(f"the values of axis '{self.name}' must be all numbers or all words.")
-        if all(numbers) and not all(math.isfinite(value) for value in self.values):
-            raise SphereflowError(f"the values of axis '{self.name}' must be finite.")
+        if all(numbers):
+            object.__setattr__(self, "values", self._alike())
         if len(set(self.values)) < len(self.values):
             raise SphereflowError(f"the axis '{self.name}' has a value twice.")
+
+    def _alike(self) -> tuple[Any, ...]:
+        """All whole numbers or all real ones, so that a function gets what the dataset says."""
+        for value in self.values:
+            if isinstance(value, float) and not math.isfinite(value):
+                raise SphereflowError(f"the values of axis '{self.name}' must be finite.")
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                raise SphereflowError(
+                    f"whole numbers of axis '{self.name}' must fit into 64 bits; got one of {value.bit_length()}."
+                )
+        if all(isinstance(value, int) for value in self.values):
+            return self.values
+        for value in self.values:
+            if int(value) == value != float(value):
+                raise SphereflowError(f"axis '{self.name}' has real numbers, and {value} is not one in 64 bits.")
+        return tuple(float(value) for value in self.values)
 
     @property
     def coordinate(self) -> np.ndarray:
@@ -86,6 +102,10 @@ class Grid:
         chosen = [axis.values[part] for axis, part in zip(self.axes, region, strict=True)]
         return [dict(zip(self.names, values, strict=True)) for values in itertools.product(*chosen)]
 
+    def first_cell(self) -> dict[str, Any]:
+        """The cell at the beginning of every axis."""
+        return {axis.name: axis.values[0] for axis in self.axes}
+
     def block_shape(self, batch: int) -> tuple[int, ...]:
         """The largest box of at most `batch` cells made of whole trailing axes and a stretch of the next one."""
         shape, room = [], max(batch, 1)
@@ -109,4 +129,4 @@ def _plain(name: str, values: Any) -> tuple[Any, ...]:
     """Python numbers and words, so that they print and compare the same wherever they come from."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
         raise SphereflowError(f"the axis '{name}' needs a list of values; got {values!r}.")
-    return tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+    return tuple(value.item() if getattr(value, "ndim", None) == 0 else value for value in values)
