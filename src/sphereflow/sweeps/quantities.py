@@ -96,7 +96,7 @@ def _clustering(cells: Sequence[Cell]) -> Values:
     kept: dict[int, list[np.ndarray]] = {}
     for (model, n, d, start), members in _alike(cells, ("model", "n", "d", "start")).items():
         padded = members + members[-1:] * (round_up(len(members)) - len(members))
-        x0 = np.stack([np.asarray(draw(start, whole_number("n", n), whole_number("d", d), cells[i]["seed"]))
+        x0 = np.stack([np.asarray(draw(start, whole_number("n", n, least=2), whole_number("d", d), cells[i]["seed"]))
                        for i in padded])  # fmt: skip
         beta, tol = (
             np.array([real_number(name, cells[i][name], **limits) for i in padded], dtype=float)
