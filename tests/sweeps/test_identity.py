@@ -198,8 +198,13 @@ def test_digests_are_the_same_in_another_process(tmp_path):
         "from sphereflow.sweeps.identity import fingerprint; print(fingerprint(mine.f, 'f'))"
     )
     told = {
-        subprocess.run([sys.executable, "-c", line], env={**os.environ, "PYTHONHASHSEED": seed}, check=True,
-                       capture_output=True, text=True).stdout  # fmt: skip
+        subprocess.run(
+            [sys.executable, "-c", line],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout  # fmt: skip
         for seed in ("1", "2")
     }
     assert len(told) == 1

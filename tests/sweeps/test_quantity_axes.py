@@ -85,7 +85,9 @@ def test_tolerances_have_limits(tol):
 def test_the_energy_is_that_of_the_model_and_has_its_limit_at_zero():
     import sphereflow as sf
 
-    found = sweep("clustering", {"beta": [0.0, 4.0]}, fixed={k: v for k, v in BASE["clustering"].items() if k != "beta"})
+    found = sweep(
+        "clustering", {"beta": [0.0, 4.0]}, fixed={k: v for k, v in BASE["clustering"].items() if k != "beta"}
+    )
     x0 = np.asarray(sf.draw("uniform", 4, 2, seed=0))
     inner = x0 @ x0.T
     expected = [inner.mean() / 2, np.exp(4 * (inner - 1)).mean() / 8]

@@ -19,6 +19,7 @@ from sphereflow.sweeps.grid import Grid
 from sphereflow.sweeps.quantities import Cell, Quantity, Values, round_up
 
 Shapes = Mapping[str, tuple[int, ...]]
+_WHOLE = 2**53  # up to here every whole number is a float64
 
 
 def of_function(function: Callable[..., Any], grid: Grid, fixed: Mapping[str, Any], vmap: bool) -> Quantity:
@@ -121,17 +122,21 @@ def _exact(name: str, value: Any, cell: str) -> np.ndarray:
     except (TypeError, ValueError):
         array = np.asarray(None)
     real = array.dtype.kind in "biuf" or array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+    if isinstance(value, int) and array.dtype.kind == "O":
+        _too_long(name, cell)
     if not real:
         kind = "None" if value is None else type(value).__name__ if array.dtype.kind == "O" else f"{array.dtype.name}"
         raise SphereflowError(
-            f"the function must return a number, or a dictionary of numbers and arrays; at {cell} "
-            f"'{name}' is {kind}."
+            f"the function must return a number, or a dictionary of numbers and arrays; at {cell} '{name}' is {kind}."
         )
-    converted = array.astype(float)
-    with np.errstate(invalid="ignore"):
-        unchanged = converted.astype(array.dtype)
-    if array.dtype.kind in "iu" and np.abs(converted).max(initial=0) > 2**53 or (
-        array.dtype.itemsize > 8 and not np.array_equal(unchanged, array, equal_nan=True)
-    ):
-        raise SphereflowError(f"'{name}' at {cell} does not fit into float64, in which a sweep is kept.")
-    return converted
+    if array.dtype.kind in "iu":
+        exact = bool(((array <= _WHOLE) & (array >= -_WHOLE)).all())
+    else:
+        exact = array.dtype.itemsize <= 8 or np.array_equal(array.astype(float), array, equal_nan=True)
+    if not exact:
+        _too_long(name, cell)
+    return array.astype(float)
+
+
+def _too_long(name: str, cell: str) -> None:
+    raise SphereflowError(f"'{name}' at {cell} does not fit into float64, in which a sweep is kept.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +81,7 @@ class Grid:
             raise SphereflowError(f"a sweep has at most {LARGEST:,} cells; these axes make {self.size:,}.")
 
     @classmethod
-    def of(cls, axes: Mapping[str, Sequence[Any] | np.ndarray]) -> Grid:
+    def of(cls, axes: Mapping[str, Iterable[Any]]) -> Grid:
         """From names and values, as in `Grid.of({"beta": np.linspace(1, 9, 17), "seed": range(8)})`."""
         return cls(tuple(Axis(str(name), _plain(name, values)) for name, values in axes.items()))
 
@@ -127,6 +127,6 @@ class Grid:
 
 def _plain(name: str, values: Any) -> tuple[Any, ...]:
     """Python numbers and words, so that they print and compare the same wherever they come from."""
-    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__") or getattr(values, "ndim", 1) != 1:
         raise SphereflowError(f"the axis '{name}' needs a list of values; got {values!r}.")
     return tuple(value.item() if getattr(value, "ndim", None) == 0 else value for value in values)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sphereflow.errors import SphereflowError, one_of, real_number
-from sphereflow.reading import distrusted, honest_size, plain_data
-from sphereflow.sweeps.store import FAILED, STATE, check_coordinates, damaged, header, known_state
+from sphereflow.reading import distrusted, plain_data
+from sphereflow.sweeps.store import FAILED, STATE, check_coordinates, damaged, header, verified
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -86,15 +86,14 @@ def opened(path: str | Path, *, trusted: bool) -> Sweep:
                 f"{path} is damaged: '{spoiled}' is not what was written; the same sweep computes again what is missing."
             )
         whole = xr.open_zarr(folder, consolidated=False, chunks=None)
+        dataset = whole[names]
         if complete:
-            dataset = whole[names].assign_coords({STATE: whole[STATE]})
+            dataset = dataset.assign_coords({STATE: whole[STATE]})
         else:
-            for name in names:
-                honest_size(group[name], name)
             axes = specification["axes"]
-            state = known_state(folder, group, names, tuple(map(len, axes.values())))
-            dataset = whole[names].load().assign_coords({STATE: (tuple(axes), state)})
-            dataset = dataset.where(dataset[STATE] > 0) if names else dataset
+            known = verified(folder, group, names, tuple(map(len, axes.values())))
+            dataset = dataset.assign({name: (dataset[name].dims, known[name]) for name in names})
+            dataset = dataset.assign_coords({STATE: (tuple(axes), known[STATE])})
         return Sweep(dataset, specification, complete, folder)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ Piece = tuple[int, tuple[Region, ...]]
 
 def sweep(
     function: Callable[..., Any] | str,
-    grid: Mapping[str, Sequence[Any] | np.ndarray] | Grid,
+    grid: Mapping[str, Iterable[Any]] | Grid,
     *,
     fixed: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
@@ -233,8 +233,7 @@ def evaluate(measured: Quantity, grid: Grid, fixed: Cell, piece: Piece) -> Block
         raise SphereflowError(f"in the block from {cell_name(cells[0], grid.names)}: {error}") from None
     except Exception as error:
         raise SphereflowError(
-            f"the function failed in the block from {cell_name(cells[0], grid.names)}: "
-            f"{type(error).__name__}: {error}."
+            f"the function failed in the block from {cell_name(cells[0], grid.names)}: {type(error).__name__}: {error}."
         ) from error
     failed = values.pop(FAILED, None) if measured.shipped else None
     return Block(values, np.zeros(len(cells), bool) if failed is None else failed)

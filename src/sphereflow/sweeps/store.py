@@ -128,7 +128,7 @@ class Store:
             return None
         try:
             found = {name: _read(array, regions) for name, array in self.variables.items()}
-            failed = entry.failed_cells(sum(math.prod(journal.cells_in(region)) for region in regions))
+            failed = entry.failed_cells(_count(regions))
         except Exception:  # what the decoder raises for a chunk that was cut or exchanged has many kinds
             return None
         if journal.Entry.of(number, regions, failed, found) != entry:
@@ -141,13 +141,8 @@ class Store:
         # One kind of NaN: a chunk of nothing else is not stored at all, and must be read back as it was written.
         values = {name: np.where(np.isnan(value), np.nan, value) for name, value in block.values.items()}
         with _spoken(self._folder):
-            begin = 0
-            for region in regions:
-                box = journal.cells_in(region)
-                count = math.prod(box)
-                for name, array in self.variables.items():
-                    array[region] = values[name][begin : begin + count].reshape(box + values[name].shape[1:])
-                begin += count
+            for name, array in self.variables.items():
+                _fill(array, regions, values[name])
             self._note(regions, block.failed)
             self._lines[number] = journal.Entry.of(number, regions, block.failed, values)
             journal.add(self._folder, number, self._lines[number])
@@ -158,7 +153,11 @@ class Store:
             if STATE in self._group:
                 del self._group[STATE]
             state = self._group.create_array(
-                STATE, shape=self._state.shape, dtype="uint8", chunks=self._state.shape, dimension_names=self._grid.names
+                STATE,
+                shape=self._state.shape,
+                dtype="uint8",
+                chunks=self._state.shape,
+                dimension_names=self._grid.names,
             )
             state[...] = self._state
             state.attrs.update({"flag_values": [0, COMPUTED, FAILED], "flag_meanings": "not_computed computed failed"})
@@ -208,19 +207,24 @@ def damaged(group: Any, told: Mapping[str, Any]) -> str | None:
     return None
 
 
-def known_state(folder: Path, group: Any, names: Sequence[str], shape: tuple[int, ...]) -> np.ndarray:
-    """For a sweep that is not complete: the state of every cell whose block is what its line in the journal says."""
-    state = np.zeros(shape, np.uint8)
+def verified(folder: Path, group: Any, names: Sequence[str], shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """For a sweep that is not complete: the cells whose block is what its line in the journal says, and their state."""
+    known = {STATE: np.zeros(shape, np.uint8)}
+    for name in names:
+        honest_size(group[name], name)
+        known[name] = np.full(group[name].shape, np.nan)
     for number, entry in journal.entries(Path(os.path.realpath(folder))).items():
         try:
             regions = journal.read_regions(entry.regions)
             found = {name: _read(group[name], regions) for name in names}
-            failed = entry.failed_cells(sum(math.prod(journal.cells_in(region)) for region in regions))
-            if journal.Entry.of(number, regions, failed, found) == entry:
-                _fill(state, regions, np.where(failed, FAILED, COMPUTED))
+            failed = entry.failed_cells(_count(regions))
+            if journal.Entry.of(number, regions, failed, found) != entry:
+                continue
         except Exception:  # as above; a block that cannot be read is not known
             continue
-    return state
+        for name, values in (found | {STATE: np.where(failed, FAILED, COMPUTED)}).items():
+            _fill(known[name], regions, values)
+    return known
 
 
 def _create(folder: Path, grid: Grid, record: Mapping[str, Any], title: str, batch: int) -> None:
@@ -263,12 +267,17 @@ def _read(array: Any, regions: Sequence[Region]) -> np.ndarray:
     return np.concatenate([box.reshape((-1, *box.shape[len(regions[0]) :])) for box in boxes])
 
 
-def _fill(table: np.ndarray, regions: Sequence[Region], values: np.ndarray) -> None:
+def _fill(table: Any, regions: Sequence[Region], values: np.ndarray) -> None:
+    """Put the values of a block where they belong in an array of the whole grid."""
     begin = 0
     for region in regions:
         box = journal.cells_in(region)
-        table[region] = values[begin : begin + math.prod(box)].reshape(box)
+        table[region] = values[begin : begin + math.prod(box)].reshape(box + values.shape[1:])
         begin += math.prod(box)
+
+
+def _count(regions: Sequence[Region]) -> int:
+    return sum(math.prod(journal.cells_in(region)) for region in regions)
 
 
 def _whole_digest(array: Any) -> str:
