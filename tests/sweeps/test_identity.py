@@ -90,6 +90,7 @@ def a_class(text):
     return defined(f"class Made:\n    k = 2\n    def __call__(self, x):\n        return {text}\nf = Made()")
 
 
+LOOKED_UP = "def f(x): return k['a'] * x"
 COUNTED = "def helper(x):\n    return {} * x\n"
 # Name: (the function that began, the one that goes on). The values of every pair differ somewhere.
 PAIRS = {
@@ -118,7 +119,7 @@ PAIRS = {
     "models": (Model(jnp.ones(2)), Model(jnp.ones(2) * 2)),
     "static fields": (Model(jnp.ones(2)), Model(jnp.ones(2), 2)),
     "globals": (defined("def f(x): return k * x", k=2), defined("def f(x): return k * x", k=3)),
-    "dictionaries": (defined("def f(x): return k['a'] * x", k={"a": 2}), defined("def f(x): return k['a'] * x", k={"a": 3})),
+    "dictionaries": (defined(LOOKED_UP, k={"a": 2}), defined(LOOKED_UP, k={"a": 3})),
     "helpers": (
         defined(COUNTED.format(2) + "def f(x): return helper(x)"),
         defined(COUNTED.format(3) + "def f(x): return helper(x)"),
@@ -154,7 +155,7 @@ def test_another_function_does_not_go_on(tmp_path, name):
     first, second = PAIRS[name]
     out = tmp_path / "s.zarr"
     values = sweep(first, GRID, out=out, progress=False).in_memory()
-    with pytest.raises(SphereflowError, match="the function, or something that it uses, is not the one|quantity was"):
+    with pytest.raises(SphereflowError, match=r"the function, or something that it uses, is not the one|quantity was"):
         sweep(second, GRID, out=out, progress=False)
     assert sweep(first, GRID, out=out, progress=False).dataset.identical(values.dataset)
 
@@ -204,7 +205,7 @@ def test_digests_are_the_same_in_another_process(tmp_path):
             check=True,
             capture_output=True,
             text=True,
-        ).stdout  # fmt: skip
+        ).stdout
         for seed in ("1", "2")
     }
     assert len(told) == 1

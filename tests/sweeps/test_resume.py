@@ -10,7 +10,6 @@ from sphereflow.sweeps import open_sweep, sweep
 from sphereflow.sweeps import run as run_module
 from sphereflow.sweeps.grid import Grid
 
-
 REFINE = {"axes": ["x"], "variable": "value", "level": 5.0, "stride": 2}
 
 
@@ -102,9 +101,10 @@ def content(folder):
 @pytest.mark.parametrize(("before", "change", "goes_on"), CHANGES)
 def test_one_argument_changes(tmp_path, monkeypatch, before, change, goes_on):
     out, after = tmp_path / "s.zarr", before | change
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         interrupt(patch, 2)
-        call(before, out=out)
+        with pytest.raises(KeyboardInterrupt):
+            call(before, out=out)
     assert not open_sweep(out).complete
     left = content(tmp_path)
     if goes_on:
@@ -112,7 +112,7 @@ def test_one_argument_changes(tmp_path, monkeypatch, before, change, goes_on):
         assert call(after, out=out).dataset.identical(fresh.dataset)
         assert open_sweep(out).dataset.attrs["title"] == after["title"]
     else:
-        with pytest.raises(SphereflowError, match="holds another sweep|was begun with batch"):
+        with pytest.raises(SphereflowError, match=r"holds another sweep|was begun with batch"):
             call(after, out=out)
         assert content(tmp_path) == left
 
@@ -120,9 +120,10 @@ def test_one_argument_changes(tmp_path, monkeypatch, before, change, goes_on):
 @pytest.mark.slow
 def test_workers_go_on_with_a_sweep_of_one_process(tmp_path, monkeypatch):
     out = tmp_path / "s.zarr"
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         interrupt(patch, 2)
-        call(VMAPPED, out=out)
+        with pytest.raises(KeyboardInterrupt):
+            call(VMAPPED, out=out)
     fresh = call(VMAPPED, out=tmp_path / "fresh.zarr")
     assert call(VMAPPED, out=out, workers=1).dataset.identical(fresh.dataset)
 

@@ -32,10 +32,11 @@ from sphereflow.errors import SphereflowError
 
 _ATOMS = (type(None), bool, float, complex, str, bytes, type(...), type(NotImplemented))
 # Entries of a class that say where it was written or what Python keeps about it, not what it does.
-_OUTWARD = frozenset(
-    "__dict__ __weakref__ __doc__ __module__ __annotations__ __abstractmethods__ __firstlineno__ __static_attributes__ "
-    "_abc_impl __annotate__ __annotate_func__ __annotations_cache__ __conditional_annotations__".split()
-)
+_OUTWARD = (
+    "__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__abstractmethods__", "__firstlineno__",
+    "__static_attributes__", "_abc_impl", "__annotate__", "__annotate_func__", "__annotations_cache__",
+    "__conditional_annotations__",
+)  # fmt: skip
 # Objects of libraries that hold a function and, beside it, caches: what of them decides the values.
 _WRAPPERS = {
     "PjitFunction": ("__wrapped__", "_jit_info.compiler_options_kvs"),  # jax.jit
@@ -338,6 +339,6 @@ def _hashed(parts: Iterable[str | bytes]) -> bytes:
 
 def _unknown(what: str) -> Any:
     raise SphereflowError(
-        f'{what} cannot be identified, so that a sweep kept in out= could not know its function again: pass version="1",'
-        " a word of your own that you change whenever the function's values do."
+        f"{what} cannot be identified, so that a sweep kept in out= could not know its function again: pass "
+        'version="1", a word of your own that you change whenever the function\'s values do.'
     )

@@ -44,7 +44,7 @@ def histories(
         mean = jnp.sum(jnp.where(off, products, 0.0), axis=(1, 2)) / (n * (n - 1))
         energy = jax.vmap(dynamics.energy)(frames.saved)
         failed = frames.hit_limit | ~jnp.isfinite(frames.saved).all()
-        known = (jnp.where(failed, jnp.nan, part) for part in (close, mean, energy))
-        return (*known, failed)
+        close, mean, energy = (jnp.where(failed, jnp.nan, part) for part in (close, mean, energy))
+        return close, mean, energy, failed
 
     return jax.vmap(one)(x0, beta, tol)

@@ -83,7 +83,7 @@ def opened(path: str | Path, *, trusted: bool) -> Sweep:
         spoiled = damaged(group, told) if complete and not trusted else None
         if spoiled is not None:
             raise SphereflowError(
-                f"{path} is damaged: '{spoiled}' is not what was written; the same sweep computes again what is missing."
+                f"{path} is damaged: '{spoiled}' is not what was written; the same sweep computes it again."
             )
         whole = xr.open_zarr(folder, consolidated=False, chunks=None)
         dataset = whole[names]

@@ -105,8 +105,7 @@ class Store:
             return
         with _spoken(self._folder):
             for name in (*extra, *shapes):
-                if name in self._group:  # left by a process that died right here
-                    del self._group[name]
+                self._remove(name)  # what a process left that died right here
             for name, values in extra.items():
                 _put(self._group, name, values)
             for name, dimensions in shapes.items():
@@ -150,8 +149,7 @@ class Store:
     def finish(self) -> None:
         """Say that everything asked for is there, and what it was."""
         with _spoken(self._folder):
-            if STATE in self._group:
-                del self._group[STATE]
+            self._remove(STATE)
             state = self._group.create_array(
                 STATE,
                 shape=self._state.shape,
@@ -165,6 +163,10 @@ class Store:
             self._group.attrs.update({
                 "complete": True, "checksums": checksums, "cells_computed": int((self._state > 0).sum()),
             })  # fmt: skip
+
+    def _remove(self, name: str) -> None:
+        """Without asking zarr, which would read it first."""
+        shutil.rmtree(self._folder / name, ignore_errors=True)
 
     def _note(self, regions: Sequence[Region], failed: np.ndarray) -> None:
         _fill(self._state, regions, np.where(failed, FAILED, COMPUTED))
@@ -181,7 +183,7 @@ def header(path: str | Path) -> dict[str, Any]:
         return dict(_group(folder, mode="r").attrs)
 
 
-def check_coordinates(group: Any, told: Mapping[str, Any], axes: Mapping[str, list[Any]]) -> None:
+def check_coordinates(group: Any, told: Mapping[str, Any], axes: dict[str, list[Any]]) -> None:
     """ValueError where the coordinates of a sweep are not those that were written."""
     if told.get("record_digest") != journal.digest({}, str(told["specification"])):
         raise ValueError("what it says of itself was changed")
