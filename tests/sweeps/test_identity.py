@@ -1,5 +1,6 @@
 """A stored sweep goes on only by the function that began it: every way in which two functions can differ."""
 
+import cmath
 import dataclasses
 import functools
 import math
@@ -90,6 +91,7 @@ def a_class(text):
     return defined(f"class Made:\n    k = 2\n    def __call__(self, x):\n        return {text}\nf = Made()")
 
 
+ROOT = "def f(x): return m.sqrt(x - 2).real"
 LOOKED_UP = "def f(x): return k['a'] * x"
 COUNTED = "def helper(x):\n    return {} * x\n"
 # Name: (the function that began, the one that goes on). The values of every pair differ somewhere.
@@ -128,7 +130,7 @@ PAIRS = {
         defined(COUNTED.format("k") + "def f(x): return helper(x)", k=2),
         defined(COUNTED.format("k") + "def f(x): return helper(x)", k=3),
     ),
-    "modules": (defined("def f(x): return m.sqrt(x).real", m=math), defined("def f(x): return m.sqrt(x).real", m=np)),
+    "modules": (defined(ROOT, m=math), defined(ROOT, m=cmath)),
     "decorated helpers": (
         defined("@functools.cache\n" + COUNTED.format(2) + "def f(x): return helper(x)"),
         defined("@functools.cache\n" + COUNTED.format(3) + "def f(x): return helper(x)"),

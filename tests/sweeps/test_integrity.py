@@ -142,6 +142,18 @@ def test_a_finished_sweep_can_be_moved_without_its_journal(tmp_path):
     assert journal_of(moved).read_text() == ""  # nothing was computed again
 
 
+def test_a_sweep_that_died_before_its_first_value_says_so(tmp_path, monkeypatch):
+    folder = tmp_path / "s.zarr"
+    monkeypatch.setattr("shutil.rmtree", lambda *given, **options: None)  # a kill leaves no time to tidy up
+    cut_short(monkeypatch, folder, 0)
+    monkeypatch.undo()
+    part = open_sweep(folder)
+    assert (part.cells_done, part.complete) == (0, False)
+    with pytest.raises(SphereflowError, match="no values yet"):
+        part.plot()
+    assert sweep(cell, GRID, out=folder, progress=False).complete
+
+
 def test_a_value_that_is_not_a_number_is_a_value(tmp_path):
     """NaN of either sign: computed once, counted as done, and told from a cell that nobody computed."""
     folder, calls = tmp_path / "s.zarr", tmp_path / "calls"

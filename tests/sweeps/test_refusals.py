@@ -55,6 +55,7 @@ NOT_NUMBERS = [
     ([1.0, None], "'value' is list"),
     ([[1.0], [1.0, 2.0]], "'value' is list"),
     (decimal.Decimal(1), "'value' is Decimal"),
+    (np.ma.masked_less([1.0, 2.0], 1.5), "'value' is MaskedArray"),
     (2**53 + 1, "does not fit into float64"),
     (2**70, "does not fit into float64"),
     (np.uint64(2**64 - 1), "does not fit into float64"),

@@ -6,9 +6,11 @@ import pytest
 from sphereflow.cli import app
 from sphereflow.cli.leaving import exit_code
 from sphereflow.errors import SphereflowError
+from sphereflow.provenance import versions
 from sphereflow.sweeps import open_sweep, sweep
 from sphereflow.sweeps import run as run_module
 from sphereflow.sweeps.grid import Grid
+from sphereflow.sweeps.workers import same_versions
 
 REFINE = {"axes": ["x"], "variable": "value", "level": 5.0, "stride": 2}
 
@@ -143,6 +145,13 @@ def test_another_version_does_not_go_on(tmp_path, monkeypatch, name):
     monkeypatch.setattr(run_module, "_record", other)
     with pytest.raises(SphereflowError, match=f"'{name}' was .* and is now \"another\""):
         call(NAMED, out=out)
+
+
+def test_workers_elsewhere_must_have_the_same_packages():
+    mine = versions()
+    same_versions({"tcp://a:1": mine})
+    with pytest.raises(SphereflowError, match=r"the worker at tcp://b:2 has jax 0\.1, and this process"):
+        same_versions({"tcp://a:1": mine, "tcp://b:2": mine | {"jax": "0.1"}})
 
 
 def test_defaults_of_a_shipped_quantity_are_kept_with_it(tmp_path):

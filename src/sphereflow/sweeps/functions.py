@@ -118,7 +118,7 @@ def _name(name: Any, cell: str) -> str:
 
 def _exact(name: str, value: Any, cell: str) -> np.ndarray:
     try:
-        array = np.asarray(value)
+        array = np.asarray(None if isinstance(value, np.ma.MaskedArray) else value)  # it would lose its mask
     except (TypeError, ValueError):
         array = np.asarray(None)
     real = array.dtype.kind in "biuf" or array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")

@@ -107,6 +107,8 @@ def _checked(specification: Any) -> dict[str, Any]:
 def values_of(sweep: Sweep, variable: str | None) -> xr.DataArray:
     """The variable of this name, or the only or first one."""
     names = [str(name) for name in sweep.dataset.data_vars]
+    if not names:
+        raise SphereflowError("the sweep has no values yet.")
     if variable is None:
         variable = names[0]
     if variable not in names:

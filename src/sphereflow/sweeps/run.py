@@ -23,11 +23,9 @@ from sphereflow.sweeps.refine import Refinement
 from sphereflow.sweeps.result import Sweep, opened
 from sphereflow.sweeps.specification import Specification, is_plain
 from sphereflow.sweeps.store import STATE, Block, Store
-from sphereflow.sweeps.workers import connected, here, on_cluster
+from sphereflow.sweeps.workers import COMPUTING, connected, here, on_cluster
 
 _CHUNK = 32  # points per refined axis
-# What cells are computed with: another version of one of these does not go on with a sweep.
-_COMPUTING = ("sphereflow", "jax", "jaxlib", "diffrax", "equinox", "optax", "numpy", "scipy")
 _SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_prng_impl", "jax_threefry_partitionable")
 
 Piece = tuple[int, tuple[Region, ...]]
@@ -112,7 +110,7 @@ def _record(specification: Specification, measured: Quantity, out: str | Path | 
         import jax
 
         used = versions()
-        record["made_with"] = {name: used.get(name) for name in _COMPUTING}
+        record["made_with"] = {name: used.get(name) for name in COMPUTING}
         record["made_with"] |= {name: str(getattr(jax.config, name, None)) for name in _SETTINGS}
         if measured.shipped:
             record["made_with"]["sources"] = sources()
