@@ -1,7 +1,12 @@
 """Between an interrupted run and the one that resumes it one argument changes: refused, or exactly the fresh result."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
+import slow_cells
 
 from sphereflow.cli import app
 from sphereflow.cli.leaving import exit_code
@@ -15,10 +20,6 @@ from sphereflow.sweeps.workers import same_versions
 REFINE = {"axes": ["x"], "variable": "value", "level": 5.0, "stride": 2}
 
 
-def curve(x, seed, scale):
-    return scale * x**2 + seed
-
-
 def steeper(x, seed, scale):
     return scale * x**3 + seed
 
@@ -28,8 +29,8 @@ def lists(x, seed, scale):
 
 
 USUAL = {
-    "function": curve, "grid": {"x": [0.0, 1.0, 2.0, 3.0, 4.0], "seed": [0, 1]}, "fixed": {"scale": 2.0}, "vmap": False,
-    "refine": None, "title": "a title", "version": None, "batch": None, "workers": None,
+    "function": slow_cells.curve, "grid": {"x": [0.0, 1.0, 2.0, 3.0, 4.0], "seed": [0, 1]}, "fixed": {"scale": 2.0},
+    "vmap": False, "refine": None, "title": "a title", "version": None, "batch": None, "workers": None,
 }  # fmt: skip
 VMAPPED, VERSIONED = USUAL | {"vmap": True, "batch": 4}, USUAL | {"version": "1"}
 ARRAYS = USUAL | {"function": lists, "fixed": {"scale": np.array([1.0, 2.0])}}
@@ -126,8 +127,17 @@ def test_workers_go_on_with_a_sweep_of_one_process(tmp_path, monkeypatch):
         interrupt(patch, 2)
         with pytest.raises(KeyboardInterrupt):
             call(VMAPPED, out=out)
-    fresh = call(VMAPPED, out=tmp_path / "fresh.zarr")
-    assert call(VMAPPED, out=out, workers=1).dataset.identical(fresh.dataset)
+    options = {name: VMAPPED[name] for name in ("fixed", "vmap", "batch", "title")}
+    script = tmp_path / "more.py"
+    script.write_text(
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import slow_cells\n"
+        "from sphereflow.sweeps import sweep\n"
+        f"if __name__ == '__main__':\n    sweep(slow_cells.curve, {VMAPPED['grid']!r}, out={str(out)!r}, workers=1, "
+        f"progress=False, **{options!r})\n"
+    )
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=200, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert open_sweep(out).dataset.identical(call(VMAPPED, out=tmp_path / "fresh.zarr").dataset)
 
 
 @pytest.mark.parametrize("name", ["sphereflow", "jax", "sources", "jax_enable_x64"])
