@@ -26,3 +26,7 @@ def large(x):
     import numpy as np
 
     return np.random.default_rng(int(x)).normal(size=20_000)
+
+
+def curve(x, seed, scale):
+    return scale * x**2 + seed

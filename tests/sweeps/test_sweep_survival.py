@@ -12,7 +12,7 @@ import slow_cells
 import zarr
 
 from sphereflow.sweeps import open_sweep, sweep
-from sphereflow.sweeps.store import journal_of
+from sphereflow.sweeps.journal import journal_of
 
 AXES = {"x": list(range(12)), "seed": list(range(4))}
 

@@ -64,7 +64,8 @@ def _status(out: Path) -> None:
 
     told = _progress(open_sweep(out))
     state = "complete" if told["complete"] else "not finished; the same command continues it"
-    say(f"{told['quantity']}: {told['done']} of {told['cells']} cells computed, {state}.")
+    failed = f"{told['failed']} of them failed and have no values, " if told["failed"] else ""
+    say(f"{told['quantity']}: {told['done']} of {told['cells']} cells computed, {failed}{state}.")
     answer(told)
 
 
@@ -75,7 +76,8 @@ def _progress(found: Sweep) -> dict[str, Any]:
         "axes": {name: len(values) for name, values in axes.items()},
         "variables": list(map(str, found.dataset.data_vars)),
         "cells": math.prod(len(values) for values in axes.values()),
-        "done": found.cells_done if found.dataset.data_vars else 0,
+        "done": found.cells_done,
+        "failed": found.cells_failed,
         "complete": found.complete,
     }
 

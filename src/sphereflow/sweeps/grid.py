@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,10 +37,26 @@ class Axis:
         numbers = [isinstance(v, (int, float)) and not isinstance(v, bool) for v in self.values]
         if not (all(words) or all(numbers)):
             raise SphereflowError(f"the values of axis '{self.name}' must be all numbers or all words.")
-        if all(numbers) and not all(math.isfinite(value) for value in self.values):
-            raise SphereflowError(f"the values of axis '{self.name}' must be finite.")
+        if all(numbers):
+            object.__setattr__(self, "values", self._alike())
         if len(set(self.values)) < len(self.values):
             raise SphereflowError(f"the axis '{self.name}' has a value twice.")
+
+    def _alike(self) -> tuple[Any, ...]:
+        """All whole numbers or all real ones, so that a function gets what the dataset says."""
+        for value in self.values:
+            if isinstance(value, float) and not math.isfinite(value):
+                raise SphereflowError(f"the values of axis '{self.name}' must be finite.")
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                raise SphereflowError(
+                    f"whole numbers of axis '{self.name}' must fit into 64 bits; got one of {value.bit_length()}."
+                )
+        if all(isinstance(value, int) for value in self.values):
+            return self.values
+        for value in self.values:
+            if int(value) == value != float(value):
+                raise SphereflowError(f"axis '{self.name}' has real numbers, and {value} is not one in 64 bits.")
+        return tuple(float(value) for value in self.values)
 
     @property
     def coordinate(self) -> np.ndarray:
@@ -65,7 +81,7 @@ class Grid:
             raise SphereflowError(f"a sweep has at most {LARGEST:,} cells; these axes make {self.size:,}.")
 
     @classmethod
-    def of(cls, axes: Mapping[str, Sequence[Any] | np.ndarray]) -> Grid:
+    def of(cls, axes: Mapping[str, Iterable[Any]]) -> Grid:
         """From names and values, as in `Grid.of({"beta": np.linspace(1, 9, 17), "seed": range(8)})`."""
         return cls(tuple(Axis(str(name), _plain(name, values)) for name, values in axes.items()))
 
@@ -85,6 +101,10 @@ class Grid:
         """The cells of a box, as names and values, last axis fastest."""
         chosen = [axis.values[part] for axis, part in zip(self.axes, region, strict=True)]
         return [dict(zip(self.names, values, strict=True)) for values in itertools.product(*chosen)]
+
+    def first_cell(self) -> dict[str, Any]:
+        """The cell at the beginning of every axis."""
+        return {axis.name: axis.values[0] for axis in self.axes}
 
     def block_shape(self, batch: int) -> tuple[int, ...]:
         """The largest box of at most `batch` cells made of whole trailing axes and a stretch of the next one."""
@@ -107,6 +127,6 @@ class Grid:
 
 def _plain(name: str, values: Any) -> tuple[Any, ...]:
     """Python numbers and words, so that they print and compare the same wherever they come from."""
-    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__") or getattr(values, "ndim", 1) != 1:
         raise SphereflowError(f"the axis '{name}' needs a list of values; got {values!r}.")
-    return tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+    return tuple(value.item() if getattr(value, "ndim", None) == 0 else value for value in values)

@@ -16,6 +16,7 @@ from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 
 Cell = Mapping[str, Any]
 Values = dict[str, np.ndarray]
+FAILED = "failed"  # among the values of a shipped quantity: which cells have none, because no solution was found
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Quantity:
 
     `evaluate(cells)` returns, for each variable, an array whose first axis counts the cells. `coordinates(fixed)` gives
     the values along the dimensions that a cell has of its own, such as time. `variables` is None where only a first
-    call can tell. `batch` is how many cells one call takes.
+    call can tell, for a function of the user. `batch` is how many cells one call takes. Parameters that decide the
+    coordinates are `fixed_only`: all cells share them.
     """
 
     name: str
@@ -34,6 +36,21 @@ class Quantity:
     evaluate: Callable[[Sequence[Cell]], Values]
     coordinates: Callable[[Cell], Values] = lambda fixed: {}
     batch: int = 1
+    fixed_only: tuple[str, ...] = ()
+
+    @property
+    def shipped(self) -> bool:
+        """Whether this is one of the package's own, and not a function of the user."""
+        return self.variables is not None
+
+    def check_axes(self, names: Sequence[str]) -> None:
+        """Refuse axes along which the cells would have coordinates of their own."""
+        for name in names:
+            if name in self.fixed_only:
+                raise SphereflowError(
+                    f"'{name}' cannot be an axis of '{self.name}', because it decides at which times all cells are "
+                    "measured: fix it, and read values at earlier times off the dimension 't'."
+                )
 
     def completed(self, cell: Cell) -> dict[str, Any]:
         """The cell with defaults filled in; says which name is unknown or missing."""
@@ -79,16 +96,18 @@ def _clustering(cells: Sequence[Cell]) -> Values:
     kept: dict[int, list[np.ndarray]] = {}
     for (model, n, d, start), members in _alike(cells, ("model", "n", "d", "start")).items():
         padded = members + members[-1:] * (round_up(len(members)) - len(members))
-        x0 = np.stack([np.asarray(draw(start, whole_number("n", n), whole_number("d", d), cells[i]["seed"]))
+        x0 = np.stack([np.asarray(draw(start, whole_number("n", n, least=2), whole_number("d", d), cells[i]["seed"]))
                        for i in padded])  # fmt: skip
-        beta = np.array([real_number("beta", cells[i]["beta"], least=0) for i in padded], dtype=float)
-        tol = real_number("tol", cells[members[0]]["tol"], above=0)
+        beta, tol = (
+            np.array([real_number(name, cells[i][name], **limits) for i in padded], dtype=float)
+            for name, limits in (("beta", {"least": 0}), ("tol", {"least": 1e-13, "most": 0.1}))
+        )
         found = histories(one_of("model", model, ("sa", "usa")), jnp.asarray(x0), jnp.asarray(beta),
-                          jnp.asarray(_times(cells[members[0]])), jnp.asarray(tol))  # fmt: skip
+                          jnp.asarray(_times(cells[0])), jnp.asarray(tol))  # fmt: skip
         for row, i in enumerate(members):
             kept[i] = [np.asarray(part[row]) for part in found]
     columns = zip(*(kept[i] for i in range(len(cells))), strict=True)
-    return dict(zip(("close_pairs", "mean_overlap", "energy"), (np.stack(column) for column in columns), strict=True))
+    return dict(zip(("close_pairs", "mean_overlap", "energy", FAILED), map(np.stack, columns), strict=True))
 
 
 _register(Quantity(
@@ -99,6 +118,7 @@ _register(Quantity(
     _clustering,
     lambda fixed: {"t": _times(fixed)},
     batch=64,
+    fixed_only=("t1", "times"),
 ))  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from sphereflow.errors import SphereflowError, one_of, real_number
 from sphereflow.reading import distrusted, plain_data
-from sphereflow.sweeps.store import header
+from sphereflow.sweeps.store import FAILED, STATE, check_coordinates, damaged, header, verified
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,12 +31,15 @@ class Sweep:
         """The names of the swept axes, in order."""
         return tuple(self.specification["axes"])
 
-    @cached_property
+    @property
     def cells_done(self) -> int:
-        """How many cells have a value of the first variable."""
-        first = values_of(self, None)
-        extra = [str(name) for name in first.dims if name not in self.axes]
-        return int(first.isel({name: -1 for name in extra}).notnull().sum())
+        """How many cells were computed, failed ones included."""
+        return int((self.dataset[STATE] > 0).sum())
+
+    @property
+    def cells_failed(self) -> int:
+        """How many cells found no solution and have no values; `dataset["cell_state"] == 2` says which."""
+        return int((self.dataset[STATE] == FAILED).sum())
 
     def in_memory(self) -> Sweep:
         """The same with all values read."""
@@ -54,19 +56,45 @@ class Sweep:
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}: {len(values)}" for name, values in self.specification["axes"].items())
         state = "complete" if self.complete else f"{self.cells_done} cells so far"
+        state += f"; {self.cells_failed} cells failed and have no values" if self.cells_failed else ""
         return f"Sweep of {self.specification['quantity']} over ({sizes}); {', '.join(map(str, self.dataset))}; {state}"
 
 
 def open_sweep(path: str | Path) -> Sweep:
-    """Open a sweep on disk, finished or not; values are read when they are used."""
-    import xarray as xr
+    """Open a sweep on disk, finished or not, if its values are still those that were written."""
+    return opened(path, trusted=False)
 
-    told = header(path)
+
+def opened(path: str | Path, *, trusted: bool) -> Sweep:
+    """Open a sweep; `trusted` is one whose values were written or checked a moment ago.
+
+    Values of a complete sweep are read when they are used. Of one that is not, cells count only if their block agrees
+    with its line in the journal.
+    """
+    import xarray as xr
+    import zarr
+
+    told, folder = header(path), Path(path)
     with distrusted(path, "sweep"):
-        specification = plain_data(str(told["specification"]))
-        whole = xr.open_zarr(Path(path), consolidated=False, chunks=None)
-        dataset = whole[list(told.get("variables", []))]
-        return Sweep(dataset, _checked(specification), bool(told.get("complete")), Path(path))
+        specification = _checked(plain_data(str(told["specification"])))
+        group, names = zarr.open_group(folder, mode="r"), list(told.get("variables", []))
+        check_coordinates(group, told, specification["axes"])
+        complete = told.get("complete") is True
+        spoiled = damaged(group, told) if complete and not trusted else None
+        if spoiled is not None:
+            raise SphereflowError(
+                f"{path} is damaged: '{spoiled}' is not what was written; the same sweep computes it again."
+            )
+        whole = xr.open_zarr(folder, consolidated=False, chunks=None)
+        dataset = whole[names]
+        if complete:
+            dataset = dataset.assign_coords({STATE: whole[STATE]})
+        else:
+            axes = specification["axes"]
+            known = verified(folder, group, names, tuple(map(len, axes.values())))
+            dataset = dataset.assign({name: (dataset[name].dims, known[name]) for name in names})
+            dataset = dataset.assign_coords({STATE: (tuple(axes), known[STATE])})
+        return Sweep(dataset, specification, complete, folder)
 
 
 def _checked(specification: Any) -> dict[str, Any]:
@@ -79,6 +107,8 @@ def _checked(specification: Any) -> dict[str, Any]:
 def values_of(sweep: Sweep, variable: str | None) -> xr.DataArray:
     """The variable of this name, or the only or first one."""
     names = [str(name) for name in sweep.dataset.data_vars]
+    if not names:
+        raise SphereflowError("the sweep has no values yet.")
     if variable is None:
         variable = names[0]
     if variable not in names:
@@ -105,6 +135,8 @@ def seeds_averaged(values: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray | N
     """Mean and standard error over the axis `seed`, if there is one."""
     if "seed" not in values.dims:
         return values, None
+    if STATE in values.coords:  # a mean over the seeds that happened to succeed would be one of another law
+        values = values.where(~(values[STATE] == FAILED).any("seed"))
     count = values.notnull().sum("seed")
     error = values.std("seed", ddof=1) / np.sqrt(count) if values.sizes["seed"] > 1 else None
     return values.mean("seed"), error

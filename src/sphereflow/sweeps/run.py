@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import inspect
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,24 +14,30 @@ import numpy as np
 
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.progress import progress_bar
+from sphereflow.provenance import versions
+from sphereflow.sweeps.functions import cell_name, of_function, refuse_other_shapes
 from sphereflow.sweeps.grid import Grid, Region
-from sphereflow.sweeps.quantities import Cell, Quantity, Values, quantity, round_up
-from sphereflow.sweeps.result import Sweep, open_sweep
-from sphereflow.sweeps.specification import Specification
-from sphereflow.sweeps.store import Store
-from sphereflow.sweeps.workers import connected, here, on_cluster
+from sphereflow.sweeps.identity import fingerprint, sources
+from sphereflow.sweeps.quantities import FAILED, Cell, Quantity, Values, quantity
+from sphereflow.sweeps.refine import Refinement
+from sphereflow.sweeps.result import Sweep, opened
+from sphereflow.sweeps.specification import Specification, is_plain
+from sphereflow.sweeps.store import STATE, Block, Store
+from sphereflow.sweeps.workers import COMPUTING, connected, here, on_cluster
 
 _CHUNK = 32  # points per refined axis
+_SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_prng_impl", "jax_threefry_partitionable")
 
 Piece = tuple[int, tuple[Region, ...]]
 
 
 def sweep(
     function: Callable[..., Any] | str,
-    grid: Mapping[str, Sequence[Any] | np.ndarray] | Grid,
+    grid: Mapping[str, Iterable[Any]] | Grid,
     *,
     fixed: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
+    version: str | None = None,
     vmap: bool = False,
     batch: int | None = None,
     workers: int | None = None,
@@ -50,6 +54,9 @@ def sweep(
       numbers and arrays. Or the name of a quantity, such as "clustering" (see `sphereflow.sweeps.QUANTITIES`).
     - `grid`: names and values; seeds are an axis like any other.
     - `out`: a zarr folder. The same call continues a sweep that was cut short; without it the result is in memory.
+    - `version`: a word of your own for the state of a function that cannot be told from its code, such as one that
+      holds an open file. Without it a sweep in `out` is continued only if the function, its globals, helpers, closures
+      and `fixed` are the same; with it, if the function's name and this word are.
     - `vmap`: the function takes JAX numbers, and `batch` cells (64) share one compiled call.
     - `workers`: this many local processes; `scheduler`: the address of a Dask cluster instead.
     - `refine`: a table as in a specification file, to compute only where a variable crosses a level.
@@ -61,55 +68,101 @@ def sweep(
     ```
     """
     axes = grid if isinstance(grid, Grid) else Grid.of(grid)
-    kept = dict(fixed or {})
-    for name in kept:
-        if name in axes.names:
-            raise SphereflowError(f"'{name}' is both an axis and fixed.")
-    measured = quantity(function) if isinstance(function, str) else _of_function(function, axes, kept, vmap)
-    rules = None
-    if refine is not None:
-        from sphereflow.sweeps.refine import Refinement
-
-        rules = refine if isinstance(refine, Refinement) else Refinement.from_table(refine, axes)
-    specification = Specification(measured.name, axes, kept, rules, title)
-    return run_specification(
-        specification, out=out, measured=measured, batch=batch, workers=workers, scheduler=scheduler, progress=progress
-    )
+    rules = refine if refine is None or isinstance(refine, Refinement) else Refinement.from_table(refine, axes)
+    named = isinstance(function, str)
+    measured = quantity(function) if isinstance(function, str) else of_function(function, axes, dict(fixed or {}), vmap)
+    if version is not None and (named or not isinstance(version, str) or not version):
+        raise SphereflowError(f"version is a word for the state of a function of your own; got {version!r}.")
+    specification = Specification(measured.name, axes, dict(fixed or {}), rules, title)
+    record = _record(specification, measured, out)
+    if not named:
+        record["vmap"] = bool(vmap)
+    if version is not None:
+        record["function"] = {"version": version}
+    elif out is not None:
+        record["fixed"] = _marks(specification)
+        record["function"] = None if named else {"digest": fingerprint(function, "the function")}
+    return _run(specification, measured, record, out, batch, workers, scheduler, progress)
 
 
 def run_specification(
     specification: Specification,
     *,
     out: str | Path | None = None,
-    measured: Quantity | None = None,
     batch: int | None = None,
     workers: int | None = None,
     scheduler: str | None = None,
     progress: bool | None = None,
 ) -> Sweep:
     """Run or continue the sweep of a specification."""
-    measured = quantity(specification.quantity) if measured is None else measured
-    grid, fixed = specification.grid, dict(specification.fixed)
-    first = measured.completed({**fixed, **grid.cells(tuple(slice(0, 1) for _ in grid.shape))[0]})
-    per_call = measured.batch if batch is None else whole_number("batch", batch)
+    measured = quantity(specification.quantity)
+    record = _record(specification, measured, out) | {"fixed": _marks(specification), "function": None}
+    return _run(specification, measured, record, out, batch, workers, scheduler, progress)
+
+
+def _record(specification: Specification, measured: Quantity, out: str | Path | None) -> dict[str, Any]:
+    """What is measured, where, and with what; kept beside the values, to know the same sweep again."""
+    given = {*specification.fixed, *specification.grid.names}
+    record = specification.plain()
+    if measured.shipped:
+        record["defaults"] = {name: value for name, value in measured.parameters.items() if name not in given}
+    if out is not None:
+        import jax
+
+        used = versions()
+        record["made_with"] = {name: used.get(name) for name in COMPUTING}
+        record["made_with"] |= {name: str(getattr(jax.config, name, None)) for name in _SETTINGS}
+        if measured.shipped:
+            record["made_with"]["sources"] = sources()
+    return record
+
+
+def _marks(specification: Specification) -> dict[str, Any]:
+    """The fixed values; those that cannot be written down, such as arrays and models, by their digests."""
+    return {
+        name: value
+        if is_plain(value)
+        else {"type": type(value).__qualname__, "digest": fingerprint(value, f"'{name}' of fixed")}
+        for name, value in sorted(specification.fixed.items())
+    }
+
+
+def _run(
+    specification: Specification,
+    measured: Quantity,
+    record: Mapping[str, Any],
+    out: str | Path | None,
+    batch: int | None,
+    workers: int | None,
+    scheduler: str | None,
+    progress: bool | None,
+) -> Sweep:
+    grid, fixed, rules = specification.grid, dict(specification.fixed), specification.refine
+    measured.check_axes(grid.names)
+    first = measured.completed({**fixed, **grid.first_cell()})
+    if batch is not None:
+        whole_number("batch", batch)
     if workers is not None:
         whole_number("workers", workers, most=1024)
     with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "sweep" if out is None else Path(out)
-        store = stack.enter_context(Store.open(place, specification))
-        rules = specification.refine
-        shape = grid.block_shape(per_call)
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "sweep" if out is None else _target(out)
+        store = stack.enter_context(
+            Store.open(place, grid, record, title=specification.title, batch=batch, usual=measured.batch)
+        )
+        if store.complete:
+            return opened(place, trusted=True)
+        shape = grid.block_shape(store.batch)
         if rules is not None:
             # Blocks are scattered points; chunks are larger, or a fine grid would be a million files.
             shape = tuple(min(len(a.values), _CHUNK) if a.name in rules.axes else len(a.values) for a in grid.axes)
-        if measured.variables is not None:
+        if measured.variables is not None:  # otherwise the first block tells
             _declare(store, specification, measured.coordinates(first), measured.variables, shape)
         work = functools.partial(evaluate, measured, grid, fixed)
         computer: Callable[[Iterable[Piece]], Any] = functools.partial(here, work)
         if workers is not None or scheduler is not None:
             client = stack.enter_context(connected(workers, scheduler))
             computer = functools.partial(on_cluster, client, work)
-        plan = _Plan(specification, shape, per_call)
+        plan = _Plan(specification, shape, store.batch)
         with progress_bar(specification.quantity, progress, total=grid.size) as bar:
             for pieces in plan.rounds():
                 missing = []
@@ -118,24 +171,35 @@ def run_specification(
                     if known is None:
                         missing.append(piece)
                     else:
-                        bar.advance(plan.note(piece, known))
-                for piece, values in computer(missing):
+                        bar.advance(plan.note(piece, known.values))
+                for piece, block in computer(missing):
                     if not store.variables:
-                        _declare(store, specification, *_seen(values), shape)
-                    store.write(piece[0], piece[1], values)
-                    bar.advance(plan.note(piece, values))
-        store.finish(plan.cells)
-        found = open_sweep(place)
+                        _declare(store, specification, *_seen(block.values), shape)
+                    _check_shapes(store, grid, piece, block)
+                    store.write(piece[0], piece[1], block)
+                    bar.advance(plan.note(piece, block.values))
+        store.finish()
+        found = opened(place, trusted=True)
         return found.in_memory() if out is None else found
+
+
+def _target(out: str | Path) -> Path:
+    """Where the folder goes; a name that promises another kind of file is refused."""
+    path = Path(out)
+    if path.suffix.lower() != ".zarr" and any(letter.isalpha() for letter in path.suffix):
+        raise SphereflowError(f"out must end in .zarr or have no ending, for it becomes a folder; got {str(out)!r}.")
+    return path
 
 
 def _declare(
     store: Store, specification: Specification, extra: Values, variables: Mapping[str, tuple[str, ...]], shape: tuple
 ) -> None:
     """Make room for what a cell returns, once it is clear that nothing collides."""
-    taken = [name for name in (*extra, *variables) if name in specification.grid.names]
-    if taken:
-        raise SphereflowError(f"'{taken[0]}' is part of the result and cannot be the name of an axis as well.")
+    names = [*specification.grid.names, STATE]
+    for name in (*extra, *variables):
+        if name in names:
+            raise SphereflowError(f"'{name}' is part of the result and cannot be the name of something else as well.")
+        names.append(name)
     rules = specification.refine
     if rules is not None and rules.variable not in variables:
         raise SphereflowError(f"[refine] variable must be one of {', '.join(variables)}; got '{rules.variable}'.")
@@ -150,17 +214,27 @@ def _seen(values: Values) -> tuple[Values, dict[str, tuple[str, ...]]]:
     return extra, variables
 
 
-def evaluate(measured: Quantity, grid: Grid, fixed: Cell, piece: Piece) -> Values:
+def _check_shapes(store: Store, grid: Grid, piece: Piece, block: Block) -> None:
+    """A block must have the variables and shapes of the blocks before it."""
+    lead = len(grid.shape)
+    shapes = {name: array.shape[lead:] for name, array in store.variables.items()}
+    found = {name: value.shape[1:] for name, value in block.values.items()}
+    refuse_other_shapes(found, shapes, cell_name(grid.cells(piece[1][0])[0], grid.names))
+
+
+def evaluate(measured: Quantity, grid: Grid, fixed: Cell, piece: Piece) -> Block:
     """The values of a block, cells in the order of its regions; an error names the first of its cells."""
     cells = [measured.completed({**fixed, **cell}) for region in piece[1] for cell in grid.cells(region)]
     try:
-        return measured.evaluate(cells)
+        values = measured.evaluate(cells)
     except SphereflowError as error:
-        raise SphereflowError(f"in the block from {_told(cells[0], grid)}: {error}") from None
+        raise SphereflowError(f"in the block from {cell_name(cells[0], grid.names)}: {error}") from None
     except Exception as error:
         raise SphereflowError(
-            f"the function failed in the block from {_told(cells[0], grid)}: {type(error).__name__}: {error}."
+            f"the function failed in the block from {cell_name(cells[0], grid.names)}: {type(error).__name__}: {error}."
         ) from error
+    failed = values.pop(FAILED, None) if measured.shipped else None
+    return Block(values, np.zeros(len(cells), bool) if failed is None else failed)
 
 
 class _Plan:
@@ -196,62 +270,3 @@ class _Plan:
                 self._table[region] = mine.reshape(box)
             self.cells += count
         return self.cells - begin
-
-
-def _told(cell: Cell, grid: Grid) -> str:
-    return ", ".join(f"{name}={cell[name]}" for name in grid.names)
-
-
-def _of_function(function: Callable[..., Any], grid: Grid, fixed: Mapping[str, Any], vmap: bool) -> Quantity:
-    """A user's function as a quantity; its first block tells what it returns."""
-    if not callable(function):
-        raise SphereflowError(f"the function must be callable, or the name of a quantity; got {function!r}.")
-    first = {**fixed, **grid.cells(tuple(slice(0, 1) for _ in grid.shape))[0]}
-    try:
-        inspect.signature(function).bind(**first)
-    except TypeError as error:
-        raise SphereflowError(f"the function does not take the axes {', '.join(first)}: {error}.") from None
-    except ValueError:
-        pass  # some compiled functions have no signature to look at
-    every = functools.partial(_vmapped if vmap else _looped, function)
-    return Quantity(
-        _name(function), "a function of the user", dict.fromkeys(first), None, every, batch=64 if vmap else 1
-    )  # fmt: skip
-
-
-def _looped(function: Callable[..., Any], cells: Sequence[Cell]) -> Values:
-    rows = [_as_values(function(**cell)) for cell in cells]
-    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-
-
-def _vmapped(function: Callable[..., Any], cells: Sequence[Cell]) -> Values:
-    import jax.numpy as jnp
-
-    padded = [*cells, *[cells[-1]] * (round_up(len(cells)) - len(cells))]
-    columns = {name: jnp.asarray([cell[name] for cell in padded]) for name in cells[0]}
-    return {name: value[: len(cells)] for name, value in _as_values(_compiled(function)(**columns)).items()}
-
-
-@functools.lru_cache(maxsize=32)
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    import jax
-
-    return jax.jit(lambda **columns: jax.vmap(lambda cell: function(**cell))(columns))
-
-
-def _as_values(returned: Any) -> Values:
-    given = returned if isinstance(returned, Mapping) else {"value": returned}
-    try:
-        return {str(name): np.asarray(value, dtype=float) for name, value in given.items()}
-    except (TypeError, ValueError):
-        raise SphereflowError(
-            f"the function must return a number, or a dictionary of numbers and arrays; got {type(returned).__name__}."
-        ) from None
-
-
-def _name(function: Callable[..., Any]) -> str:
-    """Where the function lives and what it says, so that another function does not continue its sweep."""
-    code = getattr(function, "__code__", None)
-    said = b"" if code is None else code.co_code + repr(code.co_consts).encode()
-    place = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', repr(type(function)))}"
-    return f"{place} {hashlib.sha256(said).hexdigest()[:12]}"

@@ -18,6 +18,7 @@ level = 0.5
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -46,22 +47,36 @@ class Specification:
     refine: Refinement | None = None
     title: str = ""
 
+    def __post_init__(self) -> None:
+        for name in self.fixed:
+            if name in self.grid.names:
+                raise SphereflowError(f"'{name}' is both an axis and fixed.")
+
     def plain(self) -> dict[str, Any]:
-        """As numbers and words, for the file that holds the result; equal for equal sweeps and for no others."""
+        """As numbers and words, for the file that holds the result; other fixed values by their types alone."""
         return {
             "quantity": self.quantity,
             "axes": {axis.name: list(axis.values) for axis in self.grid.axes},
-            "fixed": dict(sorted(self.fixed.items())),
+            "fixed": {name: value if is_plain(value) else {"type": type(value).__qualname__}
+                      for name, value in sorted(self.fixed.items())},
             "refine": None if self.refine is None else self.refine.plain(),
-        }
+        }  # fmt: skip
 
 
-def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
-    """The first thing in which two specifications differ, in words; None if they are the same."""
-    for part in ("quantity", "axes", "fixed", "refine"):
+def is_plain(value: Any) -> bool:
+    """Whether a value can be written down as it is, and read back as the same."""
+    return type(value) in (type(None), bool, int, str) or (type(value) is float and math.isfinite(value))
+
+
+def difference(old: dict[str, Any], new: dict[str, Any]) -> str | None:
+    """The first thing in which two records of sweeps differ, in words; None if they are the same."""
+    for part in new | old:
         before, after = old.get(part), new.get(part)
         if json.dumps(before, sort_keys=False) == json.dumps(after, sort_keys=False):
             continue
+        if part == "function" and isinstance(before, dict) and isinstance(after, dict) and list(before) == list(after):
+            known = "its version" if "version" in after else "the function, or something that it uses,"
+            return f"{known} is not the one that began it"
         if isinstance(before, dict) and isinstance(after, dict) and list(before) != list(after):
             return f"{part} were {', '.join(before) or 'none'} and are now {', '.join(after) or 'none'}"
         if isinstance(before, dict) and isinstance(after, dict):

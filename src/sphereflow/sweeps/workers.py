@@ -7,15 +7,19 @@ workers do not fight for the same ones; on a GPU none takes all of the memory fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from sphereflow import provenance
 from sphereflow.errors import MissingExtra, SphereflowError
 from sphereflow.runtime import confine
 
 _AHEAD = 3  # blocks per worker that are handed out at a time: enough to keep it busy, little to lose
 _PATIENCE_SECONDS = 10
+
+# What cells are computed with: another version of one of these does not go on with a sweep.
+COMPUTING = ("sphereflow", "jax", "jaxlib", "diffrax", "equinox", "optax", "numpy", "scipy")
 
 Work = Callable[[Any], Any]
 Computed = Iterator[tuple[Any, Any]]
@@ -67,6 +71,7 @@ def connected(workers: int | None, scheduler: str | None) -> Iterator[Any]:
                 f"no Dask scheduler answers at {scheduler}: start one with 'dask scheduler', or use --workers."
             ) from None
         with client:
+            same_versions(client.run(provenance.versions))
             yield client
         return
     assert workers is not None
@@ -81,6 +86,17 @@ def connected(workers: int | None, scheduler: str | None) -> Iterator[Any]:
     with local as cluster, Client(cluster, set_as_default=False) as client:
         client.register_plugin(_confinement(workers))
         yield client
+
+
+def same_versions(workers: Mapping[str, Mapping[str, str]]) -> None:
+    """Refuse workers that would compute with other packages than this process, by which a sweep is known."""
+    mine = provenance.versions()
+    for address, theirs in workers.items():
+        for name in COMPUTING:
+            if theirs.get(name) != mine.get(name):
+                raise SphereflowError(
+                    f"the worker at {address} has {name} {theirs.get(name)}, and this process {mine.get(name)}."
+                )
 
 
 def _confinement(workers: int) -> Any:
