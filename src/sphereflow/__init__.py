@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sphereflow.interaction import Causal as Causal
     from sphereflow.interaction import attend as attend
     from sphereflow.laboratory import simulate as simulate
+    from sphereflow.report import reproduce as reproduce
     from sphereflow.sphere import draw as draw
     from sphereflow.sphere import normalise as normalise
     from sphereflow.sweeps import sweep as sweep
@@ -66,10 +67,19 @@ _HOMES = {
     "simulate": "laboratory",
     "draw": "sphere",
     "normalise": "sphere",
+    "reproduce": "report",
     "sweep": "sweeps",
 }
-# The subject areas, reached as `sf.meanfield.evolve_density(...)` without a second import.
+# Packages reached as `sf.meanfield.evolve_density(...)` without a second import: the core, and the subject areas.
 _AREAS = (
+    "sphere",
+    "kernels",
+    "interaction",
+    "dynamics",
+    "evolution",
+    "sweeps",
+    "claims",
+    "estimates",
     "meanfield",
     "landscape",
     "modes",
@@ -99,4 +109,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_AREAS})
+    return sorted({*_HOMES, *_AREAS, "__version__", "__doc__", "__file__", "__name__", "__path__"})

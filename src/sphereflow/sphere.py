@@ -170,4 +170,9 @@ def tokens(x: object, name: str = "tokens", *, on_sphere: bool = True) -> Float[
             raise SphereflowError(
                 f"{name} must be unit vectors, but a norm differs from 1 by {worst:.1e}; use sphereflow.normalise."
             )
+    if array.dtype == np.float64 and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        raise SphereflowError(
+            f"{name} are float64, but 64-bit numbers are switched off (JAX_ENABLE_X64): give float32 tokens, or set "
+            "jax.config.update('jax_enable_x64', True)."
+        )
     return jnp.asarray(array)

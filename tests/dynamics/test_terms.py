@@ -96,6 +96,8 @@ def test_a_piece_holds_from_its_time_on_and_every_jump_is_announced():
     at = [float(model.piece(t).beta) for t in (0.0, 0.7, 1.0, 1.1, 5.0)]
     assert at == [1.0, 2.0, 2.0, 3.0, 3.0]
     np.testing.assert_array_equal(model.traits.jump_times, [0.7, 1.1])
+    x = draw("uniform", 3, 3)
+    np.testing.assert_array_equal(model.field(jnp.asarray(0.7), x), pieces[1].field(NOW, x))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,6 @@ def test_a_piece_holds_from_its_time_on_and_every_jump_is_announced():
         (lambda: PiecewiseConstant([1.0], [SA(1.0)]), "1 pieces need 0 switching times"),
         (lambda: PiecewiseConstant([1.0, 0.5], [SA(1.0)] * 3), "must increase"),
         (lambda: PiecewiseConstant([1.0], [SA(1.0), EuclideanAttention()]), "same space"),
-        (lambda: PiecewiseConstant([1.0], [SA(1.0), 2.0]), "pieces must be dynamics"),
         (lambda: Perceptron(np.ones(2), np.ones((3, 2))), "outer weights of shape"),
         (lambda: Perceptron(np.ones(2), np.ones((2, 2)), np.ones(3)), "biases must have shape"),
         (lambda: Perceptron(np.ones(2), np.ones((2, 2)), activation="swish"), "activation must be one of"),

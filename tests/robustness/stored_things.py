@@ -99,7 +99,7 @@ _GRID: dict[str, Any] = {"loads": (0.2,), "temperatures": (0.5,)}
 
 THINGS: dict[str, Stored] = {
     "trajectory": Stored(".zarr", _trajectory, lambda path: np.asarray(sf.load(path).xs), checked=True),
-    "sweep": Stored(".zarr", _sweep, _open_sweep),
+    "sweep": Stored(".zarr", _sweep, _open_sweep, checked=True),
     "continued sweep": Stored(".zarr", _sweep, _continue_sweep, checked=True),
     "schedule.json": Stored(".json", _schedule, lambda path: transport.load(path).apply(np.ones((1, 2)))),
     "schedule.npz": Stored(".npz", _schedule, lambda path: transport.load(path).apply(np.ones((1, 2))), checked=True),

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow import parameters
-from sphereflow.dynamics.base import Dynamics, in_precision, mean_square_speed
+from sphereflow.dynamics.base import Dynamics, changed, in_precision, mean_square_speed
 from sphereflow.dynamics.traits import Traits, of_masses
 from sphereflow.errors import SphereflowError, one_of
 from sphereflow.interaction import Causal, Choice, Mask, Product, attend, choose
@@ -109,7 +109,7 @@ class Attention(Dynamics):
         return of_masses(self.weights).but(gradient=self._direction() if gradient else None)
 
     def with_masses(self, masses: Float[AnyArray, "n"]) -> Attention:
-        return dataclasses.replace(self, weights=jnp.asarray(masses, dtype=float))
+        return changed(self, weights=jnp.asarray(masses, dtype=float))
 
     def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Attention:
         if self.query is not None or self.key is not None or not parameters.known(self.beta):
@@ -123,7 +123,7 @@ class Attention(Dynamics):
         if choice.expansion is None:
             return self
         # What the choice says of itself depends on beta; kept out, programs are compiled per expansion, not per beta.
-        return dataclasses.replace(self, engine=dataclasses.replace(choice, predicted_seconds=0.0, reason="tuned"))
+        return changed(self, engine=dataclasses.replace(choice, predicted_seconds=0.0, reason="tuned"))
 
     @property
     def engine_name(self) -> str:

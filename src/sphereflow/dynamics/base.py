@@ -7,6 +7,7 @@ which extends it to R^d without changing the flow on the sphere.
 from __future__ import annotations
 
 import abc
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -112,6 +113,14 @@ def with_parts(model: Model, change: Callable[[Dynamics], Dynamics]) -> Model:
 
 def _part_of(model: Dynamics) -> Callable[[object], bool]:
     return lambda node: isinstance(node, Dynamics) and node is not model
+
+
+def changed(model: Model, **changes: object) -> Model:
+    """The same dynamics with other values of some fields, taken as they are: stacks of pieces have stacked numbers."""
+    made = object.__new__(type(model))
+    for each in dataclasses.fields(model):
+        object.__setattr__(made, each.name, changes.get(each.name, getattr(model, each.name)))
+    return made
 
 
 def in_precision(model: Tree, x: Float[Array, "..."]) -> Tree:

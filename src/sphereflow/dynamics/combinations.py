@@ -23,7 +23,11 @@ class Sum(Dynamics):
     terms: tuple[Dynamics, ...]
 
     def __check_init__(self) -> None:
-        if not self.terms or not all(isinstance(term, Dynamics) for term in self.terms):
+        if (
+            not isinstance(self.terms, tuple)
+            or not self.terms
+            or not all(isinstance(term, Dynamics) for term in self.terms)
+        ):
             raise SphereflowError("a sum needs at least one term, and every term must be a dynamics.")
         join([term.traits for term in self.terms])
 
@@ -67,6 +71,8 @@ class Scaled(Dynamics):
     original: Dynamics
 
     def __init__(self, factor: ArrayLike, original: Dynamics):
+        if not isinstance(original, Dynamics):
+            raise SphereflowError(f"only a dynamics has multiples, got {type(original).__name__}.")
         self.factor = parameters.number("the factor of a dynamics", factor)
         self.original = original
 

@@ -13,7 +13,6 @@ expand in z; taking for G the part of V with eigenvalues of positive real part l
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Literal
 
 import equinox as eqx
@@ -25,9 +24,9 @@ from jaxtyping import Array, Float, Inexact
 
 from sphereflow import parameters
 from sphereflow.dynamics.activations import ACTIVATIONS, activation
-from sphereflow.dynamics.base import Dynamics, in_precision
+from sphereflow.dynamics.base import Dynamics, changed, in_precision
 from sphereflow.dynamics.traits import Traits, of_masses
-from sphereflow.errors import SphereflowError, one_of
+from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.interaction import attend
 from sphereflow.shapes import AnyArray, ArrayLike
 
@@ -76,7 +75,7 @@ class EuclideanAttention(Dynamics):
             raise SphereflowError(f"weights must be one mass per token: {self.weights.shape[-1]} for n={n} tokens.")
 
     def with_masses(self, masses: Float[AnyArray, "n"]) -> EuclideanAttention:
-        return dataclasses.replace(self, weights=jnp.asarray(masses, dtype=float))
+        return changed(self, weights=jnp.asarray(masses, dtype=float))
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         model = in_precision(self, x)
@@ -105,7 +104,9 @@ class RescaledAttention(Dynamics):
     _eigen: tuple[Inexact[Array, "d"], Inexact[Array, "d d"], Inexact[Array, "d d"]] | None
 
     def __init__(self, original: EuclideanAttention, d: int, directions: Directions = "all"):
-        value = np.eye(d) if original.value is None else np.asarray(original.value)
+        if not isinstance(original, EuclideanAttention):
+            raise SphereflowError(f"original must be a EuclideanAttention, got {type(original).__name__}.")
+        value = np.eye(whole_number("d", d)) if original.value is None else np.asarray(original.value)
         if value.shape != (d, d):
             raise SphereflowError(f"the value matrix must have shape ({d}, {d}), got {value.shape}.")
         one_of("directions", directions, ("all", "growing"))

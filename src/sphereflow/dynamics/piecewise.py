@@ -37,7 +37,7 @@ class PiecewiseConstant(Dynamics):
     order: tuple[tuple[int, int], ...] = eqx.field(static=True)  # piece k is number order[k][1] of stack order[k][0]
 
     def __init__(self, switches: ArrayLike, pieces: Sequence[Dynamics]):
-        if not pieces or not all(isinstance(piece, Dynamics) for piece in pieces):
+        if not isinstance(pieces, Sequence) or not pieces or not all(isinstance(piece, Dynamics) for piece in pieces):
             raise SphereflowError("pieces must be dynamics, and at least one.")
         given = np.asarray(switches) if parameters.known(switches) else switches
         times = jnp.zeros(0) if np.shape(given) == (0,) else parameters.array("switches", given, "m")

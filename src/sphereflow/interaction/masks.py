@@ -14,7 +14,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from sphereflow import parameters
+from sphereflow.parameters import number
 from sphereflow.shapes import ArrayLike
 
 
@@ -61,7 +61,7 @@ class Alibi(Mask):
     strict: bool = eqx.field(static=True)
 
     def __init__(self, slope: ArrayLike, strict: bool = False):
-        self.slope = parameters.number("slope", slope, least=0)
+        self.slope = number("slope", slope, least=0)
         self.strict = strict
 
     def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:

@@ -1,0 +1,66 @@
+"""Importing the package changes no setting that the user has made, and says so where that would cost precision."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def output(script, **environment):
+    child = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, env={**os.environ, **environment}
+    )
+    assert child.returncode == 0, child.stderr
+    return child.stdout.split()
+
+
+SETTINGS = "print(jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision)"
+
+
+def test_without_settings_of_the_user_double_precision_is_on_and_tf32_off():
+    assert output(f"import jax, sphereflow; {SETTINGS}") == ["True", "highest"]
+
+
+def test_settings_of_the_user_stay():
+    chosen = "import jax; jax.config.update('jax_default_matmul_precision', 'float32'); import sphereflow"
+    assert output(f"{chosen}; {SETTINGS}", JAX_ENABLE_X64="0") == ["False", "float32"]
+
+
+def test_double_precision_tokens_are_not_rounded_in_silence():
+    script = """
+import numpy as np, sphereflow as sf
+x = np.eye(3)
+try:
+    sf.evolve(sf.SA(1.0), x, 1.0)
+except sf.SphereflowError as refusal:
+    print("refused", "64-bit" in str(refusal))
+print(sf.evolve(sf.SA(1.0), x.astype(np.float32), 1.0, saveat=2).xs.dtype)
+"""
+    assert output(script, JAX_ENABLE_X64="0") == ["refused", "True", "float32"]
+
+
+def test_every_package_is_there_after_a_plain_import():
+    script = """
+import sphereflow as sf
+for name in ("sphere", "kernels", "interaction", "dynamics", "evolution", "sweeps", "metastability", "papers"):
+    getattr(sf, name)
+print(callable(sf.reproduce), "TYPE_CHECKING" in dir(sf), "errors" in dir(sf), "evolve" in dir(sf))
+"""
+    assert output(script) == ["True", "False", "False", "True"]
+
+
+@pytest.mark.slow
+def test_memory_stays_flat_over_two_hundred_sizes():
+    script = """
+import sphereflow as sf
+from sphereflow.runtime import process_size
+sizes = []
+for n in range(10, 210):
+    sf.simulate(n=n, d=3, beta=2.0, t1=1.0, saves=3)
+    sizes.append(process_size() / 2**20)
+print(max(sizes) - sizes[0], max(sizes[100:]) - max(sizes[:100]))
+"""
+    growth, late = map(float, output(script))
+    assert growth < 500
+    assert late < 150
