@@ -44,7 +44,7 @@ def test_saved_times_and_other_arguments_must_agree():
         ({"saveat": [0.0]}, "after the start t0=0"),
         ({"saveat": []}, "increasing finite times"),
         ({"saveat": [1.0, 1.0]}, "increasing finite times"),
-        ({"saveat": ["soon"]}, "increasing finite times"),
+        ({"saveat": np.array(["soon"])}, "increasing finite times"),
         ({"t1": 1.0, "method": "banana"}, "method must be one of"),
         ({"t1": 1.0, "dt": 0.1, "tol": 1e-6}, "tol or dt, not both"),
         ({"saveat": [0.0, 0.25, 1.0], "dt": 0.1}, "whole numbers of steps"),
@@ -65,11 +65,11 @@ def test_a_method_that_cannot_serve_a_model_is_refused():
 
 
 def euler(x, h):
-    """One step of the Euler method in plain NumPy, on the field extended by x/|x|."""
-    u = x / np.linalg.norm(x, axis=1, keepdims=True)
-    k = np.exp(0.5 * (u @ u.T - 1))
-    pull = k @ u / k.sum(axis=1, keepdims=True)
-    return x + h * (pull - np.sum(u * pull, axis=1, keepdims=True) * u)
+    """One layer in plain NumPy: a step of the Euler method, and normalisation."""
+    k = np.exp(0.5 * (x @ x.T - 1))
+    pull = k @ x / k.sum(axis=1, keepdims=True)
+    moved = x + h * (pull - np.sum(x * pull, axis=1, keepdims=True) * x)
+    return moved / np.linalg.norm(moved, axis=1, keepdims=True)
 
 
 def test_fixed_steps_are_the_steps_asked_for(way):
@@ -77,7 +77,7 @@ def test_fixed_steps_are_the_steps_asked_for(way):
     x = X
     for h in [0.3] * 13 + [0.1]:
         x = euler(x, h)
-    np.testing.assert_allclose(run.final, x / np.linalg.norm(x, axis=1, keepdims=True), atol=1e-13)
+    np.testing.assert_allclose(run.final, x, atol=1e-13)
     np.testing.assert_allclose(run.ts, np.append(0.3 * np.arange(14), 4.0), atol=1e-12)
     assert run.steps == 14
 
@@ -130,7 +130,7 @@ def test_single_precision_stays_single(name):
     assert model.field(jnp.zeros((), jnp.float32), jnp.asarray(SINGLE)).dtype == jnp.float32
     program = str(jax.make_jaxpr(lambda m, t, x: m.field(t, x))(model, jnp.zeros((), jnp.float32), jnp.asarray(SINGLE)))
     wide = [line for line in program.splitlines() if "dot_general" in line and "f64" in line.split("=")[0]]
-    assert len(wide) <= 1  # the propagator of rescaled variables follows the time
+    assert len(wide) <= 2 * (name == "rescaled")  # their propagator has the precision of the time
     run = sf.evolve(model, SINGLE, 1.0, saveat=2)
     assert run.xs.dtype == np.float32
     assert run.error_estimate < 1e-5 * max(1.0, float(np.abs(run.final).max()))
@@ -158,7 +158,7 @@ def test_a_trajectory_holds_what_is_needed_to_make_it_again():
         run.model, run.start, t0=run.t0, saveat=run.ts, solver=run.solver, dt=run.dt, max_steps=run.max_steps,
         method=run.method,
     )  # fmt: skip
-    np.testing.assert_array_equal(run.xs, again.xs)
+    np.testing.assert_allclose(run.xs, again.xs, atol=1e-14)  # the first frame is x0, normalised once more
     asked = set(inspect.signature(sf.evolve).parameters) - {"x0", "t1", "saveat", "event", "out", "progress"}
     assert asked <= {field for field in vars(run)}
 

@@ -26,7 +26,7 @@ from jaxtyping import Array, Float
 
 from sphereflow import parameters
 from sphereflow.dynamics.attention import Attention, Options
-from sphereflow.dynamics.base import Dynamics, in_precision
+from sphereflow.dynamics.base import Dynamics
 from sphereflow.dynamics.traits import Traits
 from sphereflow.errors import one_of
 from sphereflow.shapes import ArrayLike
@@ -68,10 +68,9 @@ class LayerNormAttention(Dynamics):
         theta = x / radius
         pull = self.attention.pull(theta)
         radial = jnp.sum(theta * pull, axis=-1, keepdims=True)
-        slowness, growth = in_precision(self, x)._speed(
-            t, radius, radial, jnp.linalg.norm(pull, axis=-1, keepdims=True)
-        )
-        return growth * theta + radius / slowness * project(theta, pull)
+        slowness, growth = self._speed(t, radius, radial, jnp.linalg.norm(pull, axis=-1, keepdims=True))
+        velocity = growth * theta + radius / slowness * project(theta, pull)
+        return velocity.astype(x.dtype)  # times and steps keep their own precision
 
     def _speed(self, t: Array, radius: Array, radial: Array, size: Array) -> tuple[Array, Array]:
         """(s_j, dr_j/dt) of the table above."""

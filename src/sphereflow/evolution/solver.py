@@ -3,7 +3,7 @@ r"""The one place where a differential equation is solved: diffrax, compiled onc
 On the sphere the field is evaluated at $y/|y|$, $\dot y = f(t, y/|y|)$ with $f$ tangent, so that |y| is conserved by
 the equation itself; any Runge-Kutta method keeps its order, and tokens are normalised only when they are saved. Steps
 are adapted to the largest error of any token (not to the average), and land exactly on the times that are saved, so
-no interpolation error is added. For float32 tokens time is counted from the start, so that a late start costs no
+no interpolation error is added. Fixed steps end on the sphere, one by one (`Projected`). For float32 tokens time is counted from the start, so that a late start costs no
 precision.
 """
 
@@ -21,7 +21,7 @@ import optimistix
 from jaxtyping import Array, Bool, Float, Int
 
 from sphereflow.dynamics import Dynamics, Traits
-from sphereflow.dynamics.base import in_precision
+from sphereflow.evolution.projection import Projected
 from sphereflow.sphere import normalise
 
 # Name: (solver, order of convergence). The last two are implicit, for stiff problems.
@@ -89,7 +89,7 @@ def _solve_one(
     # diffrax promotes tokens to the precision of the times, so the clock takes the precision of the tokens.
     origin = _origin(times, x0.dtype)
     clock, stepping, first_step = jax.tree.map(lambda a: a.astype(x0.dtype), (times - origin, stepping, first_step))
-    traits, model = model.traits, in_precision(model, x0)
+    traits = model.traits
     on_sphere = traits.space == "sphere"
 
     def unit(y: Array) -> Array:
@@ -98,10 +98,11 @@ def _solve_one(
     def vector_field(t: Any, y: Any, args: Any) -> Array:
         return model.field(origin + t, unit(y)).astype(y.dtype)
 
+    chosen = SOLVERS[stepping.solver][0]
     subs = [diffrax.SubSaveAt(ts=clock), diffrax.SubSaveAt(t1=True)]
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(vector_field),
-        SOLVERS[stepping.solver][0],
+        Projected(chosen) if on_sphere and stepping.grid is not None else chosen,
         clock[0],
         clock[-1],
         first_step if stepping.grid is None else None,
