@@ -17,6 +17,7 @@ from websockets.sync.client import connect
 
 from sphereflow.explorer.guard import Names
 
+pytestmark = pytest.mark.timeout(1800)  # a busy machine is slow
 GUARD = 600  # seconds; nothing here depends on how fast the machine is
 
 

