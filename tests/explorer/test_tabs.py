@@ -177,7 +177,7 @@ def test_a_measurement_is_averaged_over_documents(result):
     assert found.values["sink_mass"] == pytest.approx(data["sink_mass"].values.mean(axis=0))
     assert np.array_equal(found.values["regime"], data["regime"].values)
     told = heads.head_in_words(found, 2, 1)
-    assert told.startswith("Layer 3, head 2: a retriever head.")
+    assert told.startswith("Layer 2, head 1: a retriever head.")
     assert f"{found.values['f4'][2, 1]:.2f}" in told
 
 

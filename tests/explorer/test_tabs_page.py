@@ -169,7 +169,7 @@ def test_heads_tab(visit, result):
     visitor = visit("heads")
     assert "My-model, 2 documents of 64 tokens: 3 layers of 4 heads" in visitor.read(".tab-answer")
     assert visitor.page.locator(".tab-chart svg path").count() >= 12
-    visitor.click_chart([1, 2], "Layer 3, head 2: a retriever head.")
+    visitor.click_chart([1, 2], "Layer 2, head 1: a retriever head.")
     before = visitor.picture()
     visitor.choose(1, "weight on the first token")
     visitor.page.wait_for_function(

@@ -87,6 +87,28 @@ def test_a_truncated_gguf_file_is_called_truncated(tmp_path, part):
         load_model(path)
 
 
+def test_loading_draws_no_bars_and_changes_no_settings(tmp_path, capfd):
+    """A GGUF file that the general loader reads: it draws a bar of its own."""
+    import gguf
+    from huggingface_hub.utils import are_progress_bars_disabled
+    from transformers import modeling_gguf_pytorch_utils
+    from transformers.utils import logging
+
+    def settings():
+        bars = (logging.is_progress_bar_enabled(), are_progress_bars_disabled())
+        return logging.get_verbosity(), bars, modeling_gguf_pytorch_utils.tqdm
+
+    path = tmp_path / "tiny.gguf"
+    _write_gguf(path, tiny_model("llama, grouped"), gguf, splitting="llama-bpe")
+    assert not GgufFile(path).plain_llama
+    before = settings()
+    capfd.readouterr()
+    load_model(path)
+    told = capfd.readouterr()
+    assert (told.out, told.err) == ("", "")
+    assert settings() == before
+
+
 def test_pipes_are_no_models(tmp_path):
     os.mkfifo(tmp_path / "pipe.gguf")
     with pytest.raises(SphereflowError, match="pipe.gguf: it is not a file"):
@@ -172,7 +194,7 @@ def test_texts_that_cannot_be_read(tmp_path):
         windows("text", None)
 
 
-def _write_gguf(path, model, gguf):
+def _write_gguf(path, model, gguf, splitting="smollm"):
     config = model.config
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(64)
@@ -186,7 +208,7 @@ def _write_gguf(path, model, gguf):
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     words = ["<unk>", "<s>", "</s>", "a", "b", "ab", *(f"w{k}" for k in range(91))]
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
+    writer.add_tokenizer_pre(splitting)
     writer.add_token_list(words)
     writer.add_token_types([3, 3, 3] + [1] * 94)
     writer.add_token_merges(["a b"])

@@ -138,7 +138,7 @@ def _bounded_reader() -> Any:
     from gguf import GGUFReader
 
     class BoundedReader(GGUFReader):
-        def _get(self, offset: int, dtype: Any, count: int = 1, *order: Any, **options: Any) -> Any:
+        def _get(self, offset: Any, dtype: Any, count: Any = 1, *order: Any, **options: Any) -> Any:
             if int(offset) + np.dtype(dtype).itemsize * int(count) > len(self.data):
                 raise EOFError
             return super()._get(offset, dtype, count, *order, **options)
