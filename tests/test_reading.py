@@ -104,7 +104,7 @@ def test_the_way_to_a_folder_may_be_a_link(stored, tmp_path):
 def test_a_folder_with_more_than_fits_in_memory_is_refused(stored):
     with open(stored / "zarr.json", "ab") as file:
         file.truncate(2**43)  # a hole: it takes no room on the disk
-    with pytest.raises(SphereflowError, match="needs about 8.19e\\+03 GiB of memory"):
+    with pytest.raises(SphereflowError, match=r"needs about 8.19e\+03 GiB of memory"):
         sf.load(stored)
 
 

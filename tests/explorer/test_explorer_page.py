@@ -196,7 +196,9 @@ def test_an_export_of_a_run_that_is_replaced_says_so(visit):
     page = visit("?model=sa&n=4000&d=5&beta=50&t1=100000")
     frames(page, 1)
     page.get_by_role("button", name="An mp4 of the run; takes a while").click()
-    page.locator(".q-notification").filter(has_text=re.compile("The run is not over yet: \\d+ of 121 frames")).wait_for()
+    page.locator(".q-notification").filter(
+        has_text=re.compile("The run is not over yet: \\d+ of 121 frames")
+    ).wait_for()
     ask(page, "n", "8")
     words = "No mp4 was saved: the run was replaced by another; nothing was saved."
     page.locator(".q-notification").filter(has_text=words).wait_for()

@@ -83,7 +83,9 @@ def test_a_truncated_gguf_file_is_called_truncated(tmp_path, part):
     _write_gguf(path, tiny_model("llama, grouped"), gguf)
     content = path.read_bytes()
     path.write_bytes(content[: int(part * len(content))])
-    with pytest.raises(SphereflowError, match="tiny.gguf is truncated: it ends before the data that its header promises"):
+    with pytest.raises(
+        SphereflowError, match=r"tiny\.gguf is truncated: it ends before the data that its header promises"
+    ):
         load_model(path)
 
 
@@ -111,11 +113,11 @@ def test_loading_draws_no_bars_and_changes_no_settings(tmp_path, capfd):
 
 def test_pipes_are_no_models(tmp_path):
     os.mkfifo(tmp_path / "pipe.gguf")
-    with pytest.raises(SphereflowError, match="pipe.gguf: it is not a file"):
+    with pytest.raises(SphereflowError, match=r"pipe\.gguf: it is not a file"):
         load_model(tmp_path / "pipe.gguf")
     tiny_model("llama").save_pretrained(tmp_path / "model")
     os.mkfifo(tmp_path / "model" / "tokenizer.json")
-    with pytest.raises(SphereflowError, match="tokenizer.json in it is not a file"):
+    with pytest.raises(SphereflowError, match=r"tokenizer\.json in it is not a file"):
         load_model(tmp_path / "model")
 
 

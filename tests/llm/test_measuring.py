@@ -109,7 +109,12 @@ def test_sentences_about_the_sink_are_about_the_heads_that_see_it(windowed):
     told = record.summary(heads, {"model": "x"}, replicates=50)
     seen = heads.features["compression"][:, 1].mean(axis=0)
     assert told["compression_median"] == pytest.approx(np.median(seen))
-    assert (told["heads_that_see_the_sink"], told["layers_that_see_the_sink"], told["heads"], told["layers"]) == (4, 1, 12, 3)
+    assert (told["heads_that_see_the_sink"], told["layers_that_see_the_sink"], told["heads"], told["layers"]) == (
+        4,
+        1,
+        12,
+        3,
+    )
     assert json.loads(json.dumps(told, allow_nan=False)) is not None
     sentence = findings(told)[1]
     assert sentence.startswith("4 of 12 heads, all in 1 of 3 layers, see the first token from the last one;")

@@ -15,7 +15,9 @@ def command(
     ] = "127.0.0.1",
     allow: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Another name by which browsers ask for the page, say of a proxy; repeatable."),
+        typer.Option(
+            metavar="NAME", help="Another name by which browsers ask for the page, say of a proxy; repeatable."
+        ),
     ] = None,
     heads: Annotated[
         Path | None, typer.Option(metavar="DIR", help="What sphereflow measure wrote, for the tab of heads.")

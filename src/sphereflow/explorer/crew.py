@@ -80,7 +80,7 @@ class LiveRun:
         s = self.settings
         plain = Recorder(Camera(s.n, s.d, self._on_sphere))
         angle = np.degrees(plain.delta)
-        touching = f"tokens closer than {angle:.1f}° form a cluster" if self._on_sphere else ""
+        touching = f"tokens closer than {angle:.1f}° form a cluster; one alone counts too" if self._on_sphere else ""
         note = " · ".join(part for part in (plain.camera.note, touching) if part)
         curve = "Energy" if s.model in ("sa", "usa", "perceptron") else "Energy of attention"
         return plain.about(s.times, curve=curve, words=s.caption(), logarithmic=s.logarithmic, note=note)
@@ -172,7 +172,7 @@ class Crew:
                 self._changed.notify_all()
 
     def _next(self, first_only: bool) -> LiveRun | None:
-        """The run that has the next turn, or a preset to be compiled ahead: never two, so that a visitor finds a thread."""
+        """The run that has the next turn, or a preset to compile: never two of these, so that a visitor finds a thread."""
         candidates = [run for run in self._waiting if not (first_only and run.greeted)]
         if candidates:
             run = min(candidates, key=lambda waiting: waiting.spent)

@@ -46,7 +46,9 @@ class Names:
         if not name or not (name in self.own or (self.numbers and _is_number(name))):
             shown = _plain(hosts[0]) if hosts else ""
             return f"this server is not called '{shown}'; start it with --allow NAME to admit another name."
-        if any(origin.lower() not in (f"http://{hosts[0]}".lower(), f"https://{hosts[0]}".lower()) for origin in origins):
+        if any(
+            origin.lower() not in (f"http://{hosts[0]}".lower(), f"https://{hosts[0]}".lower()) for origin in origins
+        ):
             return f"pages of '{_plain(origins[0])}' may not speak to this server."
         return ""
 

@@ -65,8 +65,8 @@ def _sink(told: dict[str, Any]) -> str:
 def _who(told: dict[str, Any]) -> str:
     return (
         f"{told['heads_that_see_the_sink']} of {told['heads']} heads, all in {told['layers_that_see_the_sink']} of "
-        f"{told['layers']} layers, see the first token from the last one; for the others it lies outside of a sliding window, and of these heads "
-        f"nothing is said about the sink. "
+        f"{told['layers']} layers, see the first token from the last one; for the others it lies outside of a sliding "
+        f"window, and of these heads nothing is said about the sink. "
     )
 
 

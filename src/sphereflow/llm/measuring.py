@@ -91,7 +91,7 @@ class Heads:
 
     @property
     def sees_sink(self) -> np.ndarray:
-        """Which heads see the first token from the last one, (layer, head): in a sliding window it may be out of sight."""
+        """Which heads see the first token from the last one, (layer, head): a sliding window may end before it."""
         return np.isfinite(self.features["sink_mass"]).all(axis=0)
 
     def mean_feature(self, name: str) -> Float[np.ndarray, "layer head"]:

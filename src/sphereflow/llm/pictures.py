@@ -82,9 +82,7 @@ def draw_sink(heads: Heads) -> Figure:
         counts = np.array([np.bincount(row, minlength=3) for row in kinds]) / heads.heads
         bottom = np.zeros(heads.layers)
         for k, name in enumerate(REGIMES):
-            right.bar(
-                range(heads.layers), counts[:, k], 0.9, bottom=bottom, color=_REGIME_COLOURS[k], label=name
-            )
+            right.bar(range(heads.layers), counts[:, k], 0.9, bottom=bottom, color=_REGIME_COLOURS[k], label=name)
             bottom += counts[:, k]
         right.set(xlabel="layer", ylabel="share of heads", ylim=(0, 1), xlim=(-0.6, heads.layers - 0.4))
         right.xaxis.set_major_locator(MaxNLocator(integer=True))
