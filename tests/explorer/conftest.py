@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from measured_model import measurement
@@ -38,6 +40,15 @@ class Server:
             assert time.monotonic() < deadline, "the server did not start"
             time.sleep(0.1)
         self.address = next(word for word in log.read_text().split() if word.startswith("http://"))
+        while not self._listens():  # it names its address a moment before
+            assert self.process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, "the server did not listen"
+            time.sleep(0.1)
+
+    def _listens(self) -> bool:
+        place = urlsplit(self.address)
+        with socket.socket() as probe:
+            return probe.connect_ex((place.hostname, place.port)) == 0
 
     @contextmanager
     def visitor(self, query: str = "") -> Iterator[Any]:

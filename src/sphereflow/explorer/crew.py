@@ -172,7 +172,7 @@ class Crew:
                 self._changed.notify_all()
 
     def _next(self, first_only: bool) -> LiveRun | None:
-        """The run that has the next turn, or a preset to compile: never two of these, so that a visitor finds a thread."""
+        """The run that has the next turn, or a preset to compile; never two presets: a visitor finds a thread."""
         candidates = [run for run in self._waiting if not (first_only and run.greeted)]
         if candidates:
             run = min(candidates, key=lambda waiting: waiting.spent)
