@@ -21,7 +21,7 @@ with whole_file(sys.argv[1]) as temporary:
         stream.write(b"new" * 10000)
         stream.flush()
         print("half way", flush=True)
-        time.sleep(60)
+        time.sleep(600)
 """
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import stat
 import warnings
 import zipfile
@@ -26,17 +27,56 @@ from sphereflow.errors import SphereflowError, enough_memory
 _SURELY_HARMLESS, _MOST_EXPANSION, _MOST_PACKING = 2**26, 1000, 100
 
 
+def regular_file(path: str | Path) -> int:
+    """The number of bytes of a file that can be read to its end: not of a folder, a pipe or a device."""
+    source = Path(path)
+    with _spoken(source):
+        found = source.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise SphereflowError(f"cannot read {source}: it is a folder.")
+    if not stat.S_ISREG(found.st_mode):  # a pipe or a device may never end
+        raise SphereflowError(f"cannot read {source}: it is not a file.")
+    return found.st_size
+
+
 def file_bytes(path: str | Path) -> bytes:
     """The content of a file that fits in memory."""
-    source = Path(path)
+    enough_memory(regular_file(path), f"reading {path}")
+    with _spoken(Path(path)):
+        return Path(path).read_bytes()
+
+
+def plain_folder(path: str | Path, *, links_out: bool = False) -> int:
+    """The bytes of the largest file in a folder that holds, at any depth, nothing but files and folders.
+
+    Libraries that read whole folders open whatever lies in them: a pipe would keep them for ever, a link lead them
+    elsewhere. `links_out` allows links to files outside, as in the cache of a model hub.
+    """
+    root = Path(path)
+    largest = 0
+    with _spoken(root):
+        home = root.resolve()
+        waiting = [home]
+        while waiting:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_symlink() and not (links_out or Path(entry.path).resolve().is_relative_to(home)):
+                        raise SphereflowError(f"cannot read {root}: {entry.name} is a link to something outside of it.")
+                    if entry.is_dir():
+                        if not entry.is_symlink():  # what a link shows is met under its own name, or is not ours
+                            waiting.append(Path(entry.path))
+                    elif not entry.is_file():
+                        raise SphereflowError(f"cannot read {root}: {entry.name} in it is not a file.")
+                    else:
+                        largest = max(largest, entry.stat().st_size)
+    return largest
+
+
+@contextmanager
+def _spoken(source: Path) -> Iterator[None]:
+    """What the system objects to, in one sentence."""
     try:
-        found = source.stat()
-        if stat.S_ISDIR(found.st_mode):
-            raise SphereflowError(f"cannot read {source}: it is a folder.")
-        if not stat.S_ISREG(found.st_mode):  # a pipe or a device may never end
-            raise SphereflowError(f"cannot read {source}: it is not a file.")
-        enough_memory(found.st_size, f"reading {source}")
-        return source.read_bytes()
+        yield
     except FileNotFoundError:
         raise SphereflowError(f"there is no file {source}.") from None
     except (OSError, ValueError) as error:
@@ -92,8 +132,10 @@ def packed_arrays(content: bytes) -> dict[str, np.ndarray]:
 def distrusted(path: str | Path, kind: str) -> Iterator[None]:
     """Whatever a library underneath objects to, while it reads a damaged folder or file, becomes one sentence.
 
-    For zarr and xarray, which raise dozens of kinds of errors and warn before they do.
+    For zarr and xarray, which raise dozens of kinds of errors and warn before they do, and open whatever lies there.
     """
+    if Path(path).is_dir():
+        enough_memory(plain_folder(path), f"reading {path}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

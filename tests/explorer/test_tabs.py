@@ -171,13 +171,13 @@ def test_the_phase_in_words():
 def test_a_measurement_is_averaged_over_documents(result):
     data, found = measurement(), headmaps.read(result)
     assert found.name == "my-model, 2 documents of 64 tokens"
-    assert (found.rows, found.columns) == (("1", "2", "3"), ("1", "2", "3", "4"))
+    assert (found.rows, found.columns) == (("0", "1", "2"), ("0", "1", "2", "3"))
     assert found.values["f4"] == pytest.approx(data["f"].values[:, :, :, 0, 0, 0, 1].mean(axis=0))
     assert found.values["f4_random"] == pytest.approx(data["f"].values[:, :, :, 1, 0, 0, 1].mean(axis=0))
     assert found.values["sink_mass"] == pytest.approx(data["sink_mass"].values.mean(axis=0))
     assert np.array_equal(found.values["regime"], data["regime"].values)
     told = heads.head_in_words(found, 2, 1)
-    assert told.startswith("Layer 3, head 2: a retriever head.")
+    assert told.startswith("Layer 2, head 1: a retriever head.")
     assert f"{found.values['f4'][2, 1]:.2f}" in told
 
 

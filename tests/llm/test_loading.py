@@ -1,6 +1,7 @@
 """Models and texts as users have them, and one sentence for everything that can be missing."""
 
 import importlib.util
+import os
 
 import numpy as np
 import pytest
@@ -71,6 +72,53 @@ def test_a_broken_gguf_file(tmp_path):
     path.write_bytes(b"nothing of the kind" * 10)
     with pytest.raises(SphereflowError, match="as a GGUF file"):
         load_model(path)
+
+
+@pytest.mark.parametrize("part", [0.999, 0.7, 0.2, 0.02, 0.004])
+def test_a_truncated_gguf_file_is_called_truncated(tmp_path, part):
+    """Cut in the weights, the list of tensors, the vocabulary, the fields, the header."""
+    import gguf
+
+    path = tmp_path / "tiny.gguf"
+    _write_gguf(path, tiny_model("llama, grouped"), gguf)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(part * len(content))])
+    with pytest.raises(
+        SphereflowError, match=r"tiny\.gguf is truncated: it ends before the data that its header promises"
+    ):
+        load_model(path)
+
+
+def test_loading_draws_no_bars_and_changes_no_settings(tmp_path, capfd):
+    """A GGUF file that the general loader reads: it draws a bar of its own."""
+    import gguf
+    from huggingface_hub.utils import are_progress_bars_disabled
+    from transformers import modeling_gguf_pytorch_utils
+    from transformers.utils import logging
+
+    def settings():
+        bars = (logging.is_progress_bar_enabled(), are_progress_bars_disabled())
+        return logging.get_verbosity(), bars, modeling_gguf_pytorch_utils.tqdm
+
+    path = tmp_path / "tiny.gguf"
+    _write_gguf(path, tiny_model("llama, grouped"), gguf, splitting="llama-bpe")
+    assert not GgufFile(path).plain_llama
+    before = settings()
+    capfd.readouterr()
+    load_model(path)
+    told = capfd.readouterr()
+    assert (told.out, told.err) == ("", "")
+    assert settings() == before
+
+
+def test_pipes_are_no_models(tmp_path):
+    os.mkfifo(tmp_path / "pipe.gguf")
+    with pytest.raises(SphereflowError, match=r"pipe\.gguf: it is not a file"):
+        load_model(tmp_path / "pipe.gguf")
+    tiny_model("llama").save_pretrained(tmp_path / "model")
+    os.mkfifo(tmp_path / "model" / "tokenizer.json")
+    with pytest.raises(SphereflowError, match=r"tokenizer\.json in it is not a file"):
+        load_model(tmp_path / "model")
 
 
 def test_the_default_model_is_found_without_importing_its_package():
@@ -148,7 +196,7 @@ def test_texts_that_cannot_be_read(tmp_path):
         windows("text", None)
 
 
-def _write_gguf(path, model, gguf):
+def _write_gguf(path, model, gguf, splitting="smollm"):
     config = model.config
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(64)
@@ -162,7 +210,7 @@ def _write_gguf(path, model, gguf):
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     words = ["<unk>", "<s>", "</s>", "a", "b", "ab", *(f"w{k}" for k in range(91))]
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
+    writer.add_tokenizer_pre(splitting)
     writer.add_token_list(words)
     writer.add_token_types([3, 3, 3] + [1] * 94)
     writer.add_token_merges(["a b"])

@@ -1,5 +1,7 @@
 """Measurements of tiny models against the model's own report, and the particle picture against hand computations."""
 
+import json
+import re
 import tracemalloc
 import warnings
 
@@ -13,7 +15,10 @@ from sphereflow.llm import record
 from sphereflow.llm.findings import findings
 from sphereflow.llm.geometry import separation, without_sink
 from sphereflow.llm.keyvalue import KeyValueProfile, fitted
-from sphereflow.llm.measuring import measure_heads
+from sphereflow.llm.measuring import SINKS, measure_heads
+from sphereflow.llm.page import measurement_page
+from sphereflow.llm.pictures import draw_maps, draw_sink, draw_theory
+from sphereflow.llm.regimes import FEATURES, SINK_FEATURES
 from sphereflow.llm.theory import equiangular_path, layer_theory
 from sphereflow.llm.tiny import tiny_model
 
@@ -66,6 +71,107 @@ def test_sizes_beyond_a_sliding_window_are_missing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         record.summary(heads, {"model": "x"}, replicates=10)
+
+
+@pytest.fixture(scope="module")
+def windowed():
+    """Three layers, of which the middle one sees everything and the others the last eight tokens."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    kinds = ["sliding_attention", "full_attention", "sliding_attention"]
+    config = AutoConfig.for_model(
+        "gemma3_text", hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, vocab_size=97, max_position_embeddings=64, pad_token_id=0,
+        sliding_window=8, layer_types=kinds,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+
+
+def test_nothing_is_said_about_a_sink_that_is_out_of_sight(windowed):
+    heads = measure_heads(windowed, DOCUMENTS, sizes=(2, 4, 16), repeats=2)
+    assert heads.sees_sink.tolist() == [[False] * 4, [True] * 4, [False] * 4]
+    for name in SINK_FEATURES:
+        assert np.isfinite(heads.features[name]).all(axis=(0, 2)).tolist() == [False, True, False], name
+        assert np.isnan(heads.features[name][:, [0, 2]]).all(), name
+    for name in set(FEATURES) - set(SINK_FEATURES):
+        assert np.isfinite(heads.features[name]).all(), name
+    # Nothing is left out where there is no sink to leave out; what the window shows is the same either way.
+    both = [heads.curve("f", "attention", sink)[:, [0, 2]] for sink in SINKS]
+    np.testing.assert_array_equal(*both)
+    assert not np.array_equal(*(heads.curve("f", "attention", sink)[:, 1] for sink in SINKS))
+
+
+def test_sentences_about_the_sink_are_about_the_heads_that_see_it(windowed):
+    heads = measure_heads(windowed, DOCUMENTS, sizes=(2, 4), repeats=2)
+    told = record.summary(heads, {"model": "x"}, replicates=50)
+    seen = heads.features["compression"][:, 1].mean(axis=0)
+    assert told["compression_median"] == pytest.approx(np.median(seen))
+    assert (told["heads_that_see_the_sink"], told["layers_that_see_the_sink"], told["heads"], told["layers"]) == (
+        4,
+        1,
+        12,
+        3,
+    )
+    assert json.loads(json.dumps(told, allow_nan=False)) is not None
+    sentence = findings(told)[1]
+    assert sentence.startswith("4 of 12 heads, all in 1 of 3 layers, see the first token from the last one;")
+    assert f"the first value is {np.median(seen):.2f} times as long" in sentence
+    assert set(record.head_table(heads)["regime"][:4]) <= {"retriever", "mixer"}
+    # A shorter document fits the window, and every head sees its first token.
+    short = record.summary(measure_heads(windowed, DOCUMENTS[:, :8], sizes=(2, 4), repeats=2), {}, replicates=50)
+    assert short["heads_that_see_the_sink"] == 12
+    assert findings(short)[1].startswith("Sink compression")
+
+
+def test_a_model_none_of_whose_heads_sees_the_first_token():
+    heads = measure_heads(tiny_model("mistral, window 8"), DOCUMENTS, sizes=(2, 4), repeats=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        told = record.summary(heads, {"model": "x"}, replicates=50)
+        lines = findings(told)
+        page = measurement_page(
+            told | {"model": {"model": "x", "layers": 2, "heads": 4, "key_value_heads": 2}}, lines, [],
+            record.head_table(heads),
+        )  # fmt: skip
+        draw_maps(heads)
+        draw_sink(heads)
+    assert lines[1].startswith("Nothing is said about the sink")
+    assert lines[2] == "Too few heads see the first token for a correlation of its direction with recall."
+    assert "Too few heads see the first token" in lines[3]
+    json.dumps(told, allow_nan=False)
+    assert b"nan" not in page.split(b"<table")[1]
+
+
+def test_one_document_gives_no_interval(grouped):
+    model, _ = grouped
+    told = record.summary(measure_heads(model, DOCUMENTS[:1], sizes=(2, 4), repeats=2), {"model": "x"}, replicates=50)
+    curve = told["curves"]["f, attention, with sink, euclidean"]
+    assert None not in curve["value"]
+    assert (curve["low"], curve["high"]) == ([None] * 2, [None] * 2)
+    assert told["sink_cosine_recall_correlation"]["low"] is None
+    lines = findings(told)
+    assert "(no interval: that needs at least two documents), random sets" in lines[0]
+    assert lines[2].count("(no interval: that needs at least two documents)") == 3
+
+
+def test_layers_and_heads_are_counted_from_zero(grouped):
+    _, heads = grouped
+    assert record.head_table(heads)["layer"] == [0] * 4 + [1] * 4
+    assert record.head_table(heads)["head"] == [0, 1, 2, 3] * 2
+    map_ = draw_maps(heads).axes[0]
+    for axis, count in ((map_.yaxis, heads.layers), (map_.xaxis, heads.heads)):
+        places = [place for place in axis.get_ticklocs() if 0 <= place < count]
+        labels = axis.get_major_formatter().format_ticks(places)
+        assert [int(re.search(r"\d+", label)[0]) for label in labels] == places
+    bars = draw_sink(heads).axes[1]
+    assert sorted({round(bar.get_x() + bar.get_width() / 2) for bar in bars.patches}) == [0, 1]
+    lines = draw_theory(heads).axes[3].lines
+    assert lines[-1].get_xdata().tolist() == [0, 1]
+    told = record.summary(heads, {"model": "x"}, replicates=50) | {"entropy": [0.5, 0.25, 0.75]}
+    assert "lowest 0.25 in layer 1 (counted from 0)" in " ".join(findings(told))
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])

@@ -27,9 +27,12 @@ HALF_WRITTEN = re.compile(r"(^|/)\.[^/]*$|\.new(/|$)|\.probe$|\.tmp$")
 
 
 class Server:
-    """A process that runs command lines; a new one takes over when one is lost."""
+    """A process that runs command lines; a new one takes over when one is lost.
 
-    def __init__(self, template: Path, patience: float = 3.0, grace: float = 60.0):
+    `patience` is in seconds of processor time, `grace` in seconds of the clock, for one that hangs.
+    """
+
+    def __init__(self, template: Path, patience: float = 3.0, grace: float = 600.0):
         self._template, self._patience, self._grace = template, patience, grace
         self._process: subprocess.Popen[str] | None = None
 
@@ -39,7 +42,7 @@ class Server:
         assert process.stdout is not None
         process.stdin.write(json.dumps(arguments) + "\n")
         process.stdin.flush()
-        ready, _, _ = select.select([process.stdout], [], [], self._patience + self._grace)
+        ready, _, _ = select.select([process.stdout], [], [], self._grace)
         answer = process.stdout.readline() if ready else ""
         if answer:
             told = json.loads(answer)

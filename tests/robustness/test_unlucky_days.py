@@ -16,18 +16,20 @@ import sphereflow as sf
 from sphereflow.metastability.history import load_history
 from sphereflow.progress import progress_bar
 
+pytestmark = pytest.mark.timeout(1800)  # a busy machine is slow
 HERE = Path(__file__).parent
 COMMAND = [sys.executable, "-m", "sphereflow"]
 # A shell's background job starts with Ctrl-C ignored, and hands that on; this process takes it up again.
 LISTENING = [
     sys.executable, "-c",
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from sphereflow.cli import main; main()",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from sphereflow.cli import main; "
+    "print('listening', flush=True); main()",
 ]  # fmt: skip
 
 
 def run(arguments, cwd, program=COMMAND, **options):
     return subprocess.run(
-        [*program, *arguments.split()], cwd=cwd, capture_output=True, text=True, timeout=120, check=False, **options
+        [*program, *arguments.split()], cwd=cwd, capture_output=True, text=True, timeout=600, check=False, **options
     )  # fmt: skip
 
 
@@ -113,7 +115,7 @@ def test_a_clock_that_runs_backwards_changes_no_duration(monkeypatch, tmp_path):
     ticks = iter(range(10**9, 0, -3600))
     monkeypatch.setattr(time, "time", lambda: float(next(ticks)))
     found = sf.simulate(n=600, t1=0.05, saves=3, out=tmp_path / "run.zarr", progress=False)
-    assert 0 <= found.seconds < 300
+    assert 0 <= found.seconds < 3600  # one turn of that clock
     with progress_bar("work", False, total=2) as bar:
         bar.advance()
         bar.advance()
@@ -137,7 +139,7 @@ def started(line, folder, program=LISTENING):
     process = subprocess.Popen(
         [*program, *line.split()], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 600
     while not (folder / under_way).exists():
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < deadline
@@ -151,7 +153,7 @@ def test_a_command_that_is_stopped_leaves_no_result_but_can_go_on(tmp_path, line
     under_way, result = LONG[line]
     process = started(line, tmp_path)
     process.send_signal(blow)
-    _, errors = process.communicate(timeout=100)
+    _, errors = process.communicate(timeout=600)
     assert not (tmp_path / result).exists()
     if blow is signal.SIGINT:
         assert process.returncode == 130
@@ -180,13 +182,15 @@ def test_a_command_that_is_stopped_leaves_no_result_but_can_go_on(tmp_path, line
     ],
 )
 def test_a_command_stopped_at_any_time_leaves_whole_results_or_none(tmp_path, line, names, pause, blow):
-    with subprocess.Popen([*LISTENING, *line.split()], cwd=tmp_path, stdout=subprocess.DEVNULL,
+    """Any time: the pauses only spread the blows over the work, wherever that is then."""
+    with subprocess.Popen([*LISTENING, *line.split()], cwd=tmp_path, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as process:  # fmt: skip
+        assert process.stdout.readline() == "listening\n"
         time.sleep(pause)
         process.send_signal(blow)
-        _, errors = process.communicate(timeout=100)
+        _, errors = process.communicate(timeout=600)
     left = set(os.listdir(tmp_path))
     assert {name for name in left if not name.startswith(".")} <= names
-    if blow is signal.SIGINT and pause > 1:
+    if blow is signal.SIGINT:
         assert process.returncode in (0, 130), errors
         assert not {name for name in left if name.startswith(".")}

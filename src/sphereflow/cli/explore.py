@@ -13,6 +13,12 @@ def command(
     host: Annotated[
         str, typer.Option(help="Address to listen on; the default can be reached from this machine only.")
     ] = "127.0.0.1",
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Another name by which browsers ask for the page, say of a proxy; repeatable."
+        ),
+    ] = None,
     heads: Annotated[
         Path | None, typer.Option(metavar="DIR", help="What sphereflow measure wrote, for the tab of heads.")
     ] = None,
@@ -26,4 +32,4 @@ def command(
     """
     from sphereflow.explorer import serve
 
-    serve(host, port, heads=heads, browser=browser)
+    serve(host, port, allow=allow or (), heads=heads, browser=browser)

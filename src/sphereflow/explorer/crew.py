@@ -1,7 +1,8 @@
 """Runs of many visitors share a few threads: whoever has used the least processor time has the next turn.
 
-So a heavy run slows down itself and not its neighbours, a new visitor is served first, and at most `threads` turns are
-computed at once. Nothing here blocks the server: simulations live in their own threads.
+So a heavy run slows down itself and not its neighbours, and at most `threads` turns are computed at once. One more
+thread only draws the first tokens of new runs, which needs no compilation: a visitor sees them even while all others
+compile. Nothing here blocks the server: simulations live in their own threads.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class LiveRun:
         self.tokens: list[np.ndarray] = []
         self.done = False
         self.cancelled = False
+        self.greeted = False  # whether it had a turn
         self.trouble = ""
+        self.film: bytes | None = None
         self.spent = 0.0
         self._turns = self._recorded_turns()
 
@@ -77,7 +80,7 @@ class LiveRun:
         s = self.settings
         plain = Recorder(Camera(s.n, s.d, self._on_sphere))
         angle = np.degrees(plain.delta)
-        touching = f"tokens closer than {angle:.1f}° form a cluster" if self._on_sphere else ""
+        touching = f"tokens closer than {angle:.1f}° form a cluster; one alone counts too" if self._on_sphere else ""
         note = " · ".join(part for part in (plain.camera.note, touching) if part)
         curve = "Energy" if s.model in ("sa", "usa", "perceptron") else "Energy of attention"
         return plain.about(s.times, curve=curve, words=s.caption(), logarithmic=s.logarithmic, note=note)
@@ -109,19 +112,21 @@ class Crew:
         self._cold: list[Settings] = []
         self._changed = threading.Condition()
         self._closed = False
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
+        self._warming = False
+        kinds = [False] * threads + [True]
+        self._threads = [threading.Thread(target=self._work, args=(first,), daemon=True) for first in kinds]
         for thread in self._threads:
             thread.start()
 
     def start(self, settings: Settings) -> LiveRun:
         """A new run; says so in a sentence if too many are kept already."""
         if len(self.runs) >= MOST_RUNS:
-            raise SphereflowError("too many visitors are here at the moment; try again in a minute.")
+            raise SphereflowError("too many visitors are here at the moment; this page asks again by itself.")
         run = LiveRun(settings)
         with self._changed:
             self.runs[run.name] = run
             self._waiting.append(run)
-            self._changed.notify()
+            self._changed.notify_all()
         return run
 
     def cancel(self, run: LiveRun) -> None:
@@ -136,7 +141,7 @@ class Crew:
         """Compile what these runs need, one after the other, while nobody waits for anything."""
         with self._changed:
             self._cold = list(presets)
-            self._changed.notify()
+            self._changed.notify_all()
 
     def close(self) -> bool:
         """Let the present turns end and the threads with them; says whether they did."""
@@ -147,23 +152,35 @@ class Crew:
             thread.join(_PATIENCE)
         return not any(thread.is_alive() for thread in self._threads)
 
-    def _work(self) -> None:
+    def _work(self, first_only: bool) -> None:
         while True:
             with self._changed:
-                while not self._waiting and not self._cold and not self._closed:
+                run = self._next(first_only)
+                while run is None and not self._closed:
                     self._changed.wait()
-                if self._closed:
+                    run = self._next(first_only)
+                if run is None or self._closed:
                     return
-                if self._waiting:
-                    run = min(self._waiting, key=lambda waiting: waiting.spent)
-                    self._waiting.remove(run)
-                else:
-                    run = LiveRun(self._cold.pop(0))
-                    run.cancelled = True  # nobody will look at it
-            if run.cancelled:
+                ahead, run.greeted = run.cancelled, True
+            if ahead:
                 run.advance()  # the first tokens; the turn below compiles the rest
             run.advance()
             with self._changed:
+                self._warming = self._warming and not ahead
                 if not run.over and not self._closed:
                     self._waiting.append(run)
-                    self._changed.notify()
+                self._changed.notify_all()
+
+    def _next(self, first_only: bool) -> LiveRun | None:
+        """The run that has the next turn, or a preset to compile; never two presets: a visitor finds a thread."""
+        candidates = [run for run in self._waiting if not (first_only and run.greeted)]
+        if candidates:
+            run = min(candidates, key=lambda waiting: waiting.spent)
+            self._waiting.remove(run)
+            return run
+        if first_only or self._warming or not self._cold:
+            return None
+        self._warming = True
+        run = LiveRun(self._cold.pop(0))
+        run.cancelled = True  # nobody will look at it
+        return run

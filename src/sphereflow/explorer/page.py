@@ -14,6 +14,7 @@ from sphereflow.errors import SphereflowError
 from sphereflow.evolution.webpage import PLAYER
 from sphereflow.explorer.controls import Panel
 from sphereflow.explorer.crew import Crew, LiveRun
+from sphereflow.explorer.exports import deliver
 from sphereflow.explorer.models import python_lines
 from sphereflow.explorer.presets import BY_SLUG, PRESETS, matching
 from sphereflow.explorer.settings import NAMES, Settings, parse
@@ -23,6 +24,7 @@ from sphereflow.explorer.words import about
 STATIC = Path(__file__).parent / "static"
 TABS = ("landscape", "retrieval", "memory", "heads")
 _OWN = "custom"
+_ASK_AGAIN = 5.0  # seconds between two attempts to find a place for a run
 
 
 def add_page(crew: Crew) -> None:
@@ -47,12 +49,13 @@ class Visit:
         preset = BY_SLUG.get(query.get("preset", ""), None if asked else PRESETS[0])
         self.settings, said = parse(asked, preset.settings if preset else None)
         self._opened: set[str] = set()
+        self._waiting: ui.timer | None = None
+        client.on_connect(self._arrive)
         client.on_delete(self._leave)
-        first = self._begin()
         self._header()
         with ui.tab_panels(self._tabs, value=self._tab, on_change=self._turned).classes("sf-panels") as self._panels:
             with ui.tab_panel("sphere").classes("sf-room"):
-                self._sphere(first, said)
+                self._sphere(said)
             self._rooms = {name: ui.tab_panel(name).classes("sf-room") for name in TABS}
         self._open(self._tab)
 
@@ -75,7 +78,7 @@ class Visit:
             button = ui.button(icon="contrast", on_click=self._toggle_dark).props("flat round dense")
             button.props('aria-label="Light or dark"').tooltip("Light or dark").classes("sf-dark-button")
 
-    def _sphere(self, first: View | None, said: list[str]) -> None:
+    def _sphere(self, said: list[str]) -> None:
         with ui.element("div").classes("sf-layout"):
             with ui.element("aside").classes("sf-panel").props('aria-label="Controls"'):
                 self._choice = ui.select(
@@ -86,7 +89,7 @@ class Visit:
                 self._exports()
             with ui.element("div").classes("sf-content"):
                 self._said = ui.label().classes("sf-said").props("role=alert")
-                self.view = SphereView(first)
+                self.view = SphereView()
                 self.view.on("speed", self._speed_chosen)
                 with ui.element("section").classes("sf-about").props('aria-label="About this run"'):
                     self._about = ui.html("", sanitize=False)
@@ -99,7 +102,7 @@ class Visit:
                 ("Link", "link", self._copy_link, "Copy a link to exactly this run"),
                 ("PNG", "image", self._picture, "The sphere as it stands"),
                 ("HTML", "public", lambda: self._fetch("html"), "One file that plays without a server"),
-                ("Movie", "movie", lambda: self._fetch("mp4"), "An mp4 of the run; takes some seconds"),
+                ("Movie", "movie", lambda: self._fetch("mp4"), "An mp4 of the run; takes a while"),
                 ("Python", "code", self._show_python, "Three lines that make this run"),
             ):
                 button = ui.button(label, icon=icon, on_click=act).props("outline no-caps dense size=sm")
@@ -107,17 +110,27 @@ class Visit:
 
     # --- runs -------------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> View | None:
-        """Start the run of the present settings; the older one is given up."""
+    def _arrive(self) -> None:
+        """A browser has opened the page and connected: only now is there somebody to compute for."""
+        if self.run is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Start the run of the present settings; the older one is given up. Without a place, ask again and say so."""
         if self.run is not None:
             self._crew.cancel(self.run)
             self.run = None
         try:
             self.run = self._crew.start(self.settings)
         except SphereflowError as error:
-            self._refusal = str(error)
-            return None
-        return View(self.run.about(), f"/run/{self.run.name}/frames", self.settings.speed)
+            self.view.wait(str(error))
+            if self._waiting is None:
+                self._waiting = ui.timer(_ASK_AGAIN, self._begin)
+            return
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+        self.view.show(View(self.run.about(), f"/run/{self.run.name}/frames", self.settings.speed))
 
     def _leave(self) -> None:
         if self.run is not None:
@@ -135,11 +148,7 @@ class Visit:
         self._say(said)
         self._write_address()
         if renewed:
-            first = self._begin()
-            if first is None:
-                self._say([self._refusal])
-            else:
-                self.view.show(first)
+            self._begin()
             self._tell()
 
     def _speed_chosen(self, event: Any) -> None:
@@ -186,12 +195,9 @@ class Visit:
     def _picture(self) -> None:
         self.view.picture(self.settings.caption(), "sphereflow.png")
 
-    def _fetch(self, kind: str) -> None:
-        if self.run is None:
-            return
-        if kind == "mp4":
-            ui.notify("Filming: this takes some seconds.", position="bottom", color="dark")
-        ui.download.from_url(f"/run/{self.run.name}/sphereflow.{kind}")
+    async def _fetch(self, kind: str) -> None:
+        if self.run is not None:
+            await deliver(self.run, kind)
 
     def _show_python(self) -> None:
         code = python_lines(self.settings)

@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import html
 import struct
-import tempfile
-from pathlib import Path
 from typing import Annotated
 
 from fastapi import FastAPI, HTTPException, Query, Response
 from nicegui import run as background
 
 from sphereflow.explorer.crew import Crew, LiveRun
+from sphereflow.explorer.exports import film
 from sphereflow.explorer.models import python_lines
 from sphereflow.explorer.presets import matching
 
@@ -29,7 +28,6 @@ _EXPORT_WAIT = 120.0
 
 def add_routes(app: FastAPI, crew: Crew) -> None:
     """Frames and exports of the runs of a crew."""
-    filming = asyncio.Lock()
 
     def known(name: str) -> LiveRun:
         if name not in crew.runs:
@@ -75,10 +73,7 @@ def add_routes(app: FastAPI, crew: Crew) -> None:
 
     @app.get("/run/{name}/sphereflow.mp4")
     async def movie(name: str) -> Response:
-        run = await finished(name)
-        async with filming:  # one film at a time: drawing them takes a core for some seconds
-            content = await background.io_bound(_film, run)
-        return _attachment(content, "video/mp4", "sphereflow.mp4")
+        return _attachment(await film(await finished(name)), "video/mp4", "sphereflow.mp4")
 
     @app.get("/run/{name}/sphereflow.py")
     async def script(name: str) -> Response:
@@ -92,11 +87,6 @@ def _words(run: LiveRun) -> tuple[str, str]:
     if preset is None:
         return "Tokens under attention", f"<p>{caption}. Drag to turn, space to pause.</p>"
     return preset.title, f"<p>{html.escape(preset.words)}</p><p>{caption}. Drag to turn, space to pause.</p>"
-
-
-def _film(run: LiveRun) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        return run.trajectory().movie(Path(folder) / "sphereflow.mp4").read_bytes()
 
 
 def _binary(content: bytes) -> Response:

@@ -6,6 +6,7 @@ import errno
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,12 +17,19 @@ LOCAL = "127.0.0.1"
 
 
 def serve(
-    host: str = LOCAL, port: int = DEFAULT_PORT, *, heads: Path | None = None, browser: bool = True, warm: bool = True
+    host: str = LOCAL,
+    port: int = DEFAULT_PORT,
+    *,
+    allow: Sequence[str] = (),
+    heads: Path | None = None,
+    browser: bool = True,
+    warm: bool = True,
 ) -> None:
     """Serve the page until Ctrl-C.
 
-    `port=0` takes any free one; `heads` is a result of `sphereflow measure` to show; `browser` opens the page; `warm`
-    compiles the presets while nobody waits for anything.
+    `port=0` takes any free one; `allow` are more names under which the page may be asked for (say, of a proxy);
+    `heads` is a result of `sphereflow measure` to show; `browser` opens the page; `warm` compiles the presets while
+    nobody waits for anything.
     """
     whole_number("port", port, least=0, most=65_535)
     free = _free_port(host, port)
@@ -37,11 +45,14 @@ def serve(
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{free}/"
 
     from sphereflow.explorer.crew import Crew
+    from sphereflow.explorer.guard import Guard, Names, quiet_sockets
     from sphereflow.explorer.page import add_page
     from sphereflow.explorer.presets import PRESETS
     from sphereflow.explorer.routes import add_routes
 
     crew = Crew()
+    app.add_middleware(Guard, names=Names.of(host, allow))
+    quiet_sockets()
     add_routes(app, crew)
     add_page(crew)
 

@@ -188,5 +188,5 @@ def plain(value: Any) -> str:
 
 
 def _quoted(given: Any) -> str:
-    text = str(given)
+    text = str(given)[:25].encode("utf-8", "replace").decode("utf-8")  # half of a character cannot be shown
     return f"'{text[:24]}{'…' if len(text) > 24 else ''}'"

@@ -22,13 +22,17 @@ class View:
 class SphereView(ui.element, component="static/view.js", esm={"sphereflow-player": str(PLAYER)}):  # type: ignore[call-arg]
     """The sphere, its transport and its charts."""
 
-    def __init__(self, first: View | None):
-        super().__init__()
-        self._props["first"] = None if first is None else asdict(first)
-
     def show(self, view: View) -> None:
-        """Play another run."""
-        self.run_method("show", asdict(view))
+        """Play a run; a page that is still being built plays it when it is there."""
+        self._props["shown"] = asdict(view)
+        self._props["waiting"] = ""
+        self.update()
+
+    def wait(self, why: str) -> None:
+        """Show a sentence where a run would be."""
+        self._props["shown"] = None
+        self._props["waiting"] = why
+        self.update()
 
     def set_speed(self, speed: float) -> None:
         self.run_method("setSpeed", speed)

@@ -1,4 +1,7 @@
-"""Error bars by drawing documents again: heads and layers of one document are not independent, documents are."""
+"""Error bars by drawing documents again: heads and layers of one document are not independent, documents are.
+
+An interval needs at least two documents; with one, its ends are NaN.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def document_mean(
     counts = _draws(len(values), replicates, seed)
     flat = values.reshape(len(values), -1)
     means = (counts @ flat / len(values)).reshape(replicates, *values.shape[1:])
-    return _interval(values.mean(axis=0), means, level)
+    return _interval(values.mean(axis=0), means, level, len(values))
 
 
 def rank_correlation(
@@ -57,7 +60,7 @@ def rank_correlation(
     if heads:
         at = rng.integers(x.shape[1], size=(replicates, x.shape[1]))
         means = [np.take_along_axis(table, at, axis=1) for table in means]
-    return _interval(spearman(x.mean(axis=0), y.mean(axis=0)), spearman(*means), level)
+    return _interval(spearman(x.mean(axis=0), y.mean(axis=0)), spearman(*means), level, len(x))
 
 
 def spearman(x: Float[np.ndarray, "*many n"], y: Float[np.ndarray, "*many n"]) -> Float[np.ndarray, "*many"]:
@@ -75,6 +78,9 @@ def _draws(documents: int, replicates: int, seed: int) -> np.ndarray:
     return rng.multinomial(documents, np.full(documents, 1 / documents), size=replicates).astype(float)
 
 
-def _interval(value: np.ndarray, replicates: np.ndarray, level: float) -> Interval:
+def _interval(value: np.ndarray, replicates: np.ndarray, level: float, documents: int) -> Interval:
+    if documents < 2:
+        unknown = np.full_like(np.asarray(value, dtype=float), np.nan)
+        return Interval(np.asarray(value), unknown, unknown)
     low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return Interval(np.asarray(value), np.asarray(low), np.asarray(high))

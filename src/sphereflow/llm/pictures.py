@@ -1,4 +1,7 @@
-"""Pictures of a measurement: curves against N, maps of layers by heads, sink and regimes, theory beside practice."""
+"""Pictures of a measurement: curves against N, maps of layers by heads, sink and regimes, theory beside practice.
+
+Layers and heads are counted from 0, as in the tables and in the names of transformers.
+"""
 
 from __future__ import annotations
 
@@ -79,11 +82,9 @@ def draw_sink(heads: Heads) -> Figure:
         counts = np.array([np.bincount(row, minlength=3) for row in kinds]) / heads.heads
         bottom = np.zeros(heads.layers)
         for k, name in enumerate(REGIMES):
-            right.bar(
-                range(1, heads.layers + 1), counts[:, k], 0.9, bottom=bottom, color=_REGIME_COLOURS[k], label=name
-            )
+            right.bar(range(heads.layers), counts[:, k], 0.9, bottom=bottom, color=_REGIME_COLOURS[k], label=name)
             bottom += counts[:, k]
-        right.set(xlabel="layer", ylabel="share of heads", ylim=(0, 1), xlim=(0.4, heads.layers + 0.6))
+        right.set(xlabel="layer", ylabel="share of heads", ylim=(0, 1), xlim=(-0.6, heads.layers - 0.4))
         right.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
@@ -101,7 +102,7 @@ def draw_regimes(heads: Heads) -> Figure:
 
 def draw_theory(heads: Heads) -> Figure:
     """The particle picture layer by layer: cosines, collapse, clusters, effective beta, alignment, entropy."""
-    depth, layers = np.arange(heads.layers + 1), np.arange(1, heads.layers + 1)
+    depth, layers = np.arange(heads.layers + 1), np.arange(heads.layers)
     with look():
         figure = blank(9.6, 6.2)
         axes = figure.subplots(2, 3)
@@ -162,8 +163,6 @@ def _map(ax: Axes, values: np.ndarray, title: str, **look: Any) -> Any:
     image = ax.imshow(values, aspect="auto", interpolation="nearest", **look)
     ax.set(title=title, xlabel="head", ylabel="layer")
     ax.set_yticks(range(0, values.shape[0], max(1, values.shape[0] // 6)))
-    ax.set_yticklabels([str(k + 1) for k in ax.get_yticks()])
     ax.set_xticks(range(0, values.shape[1], max(1, values.shape[1] // 4)))
-    ax.set_xticklabels([str(k + 1) for k in ax.get_xticks()])
     ax.spines[:].set_visible(False)
     return image

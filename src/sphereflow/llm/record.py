@@ -18,6 +18,7 @@ from sphereflow.llm.regimes import REGIMES, mixture, regimes
 from sphereflow.llm.theory import BINS, equiangular_path
 from sphereflow.provenance import version, versions
 
+_FEWEST_HEADS = 3  # for a rank correlation, or three kinds of heads
 _LAYER_NUMBERS = ("mean_cosine", "sink_cosine", "participation", "spread", "clusters")
 
 
@@ -114,16 +115,9 @@ def summary(heads: Heads, about: dict[str, Any], *, replicates: int = 2000, seed
                     told["curves"][f"{metric}, {selection}, {sink}, {distance}"] = _interval(interval)
     above = heads.curve("f").mean(axis=0) > heads.curve("f", "random").mean(axis=0)
     told["heads_above_control"] = np.mean(above, axis=(0, 1)).tolist()
-    compression, mass = heads.mean_feature("compression"), heads.mean_feature("sink_mass")
-    told["compression_median"] = float(np.median(compression))
-    told["compressed_heads"] = float(np.mean(compression < 1))
-    told["sink_heads"] = float(np.mean(mass > 0.5))
-    for name in ("sink_cosine", "sink_output_cosine", "sink_others_cosine"):
-        pair = [heads.features[key].reshape(heads.documents, -1) for key in (name, "recall4")]
-        told[f"{name}_recall_correlation"] = _interval(rank_correlation(*pair, replicates=replicates, seed=seed))
+    told |= _about_the_sink(heads, replicates, seed)
     share = np.bincount(head_regimes(heads).ravel(), minlength=3) / heads.layers / heads.heads
     told["regimes"] = dict(zip(REGIMES, share.tolist(), strict=True))
-    told["mixture_agreement"] = mixture({name: heads.mean_feature(name) for name in HEAD_FEATURES}).agreement
     told["identity_error"] = float(np.nanmax(heads.features["identity_error"]))
     if heads.has_theory:
         told["mean_cosine"] = heads.by_depth("mean_cosine").mean(axis=0).tolist()
@@ -133,6 +127,26 @@ def summary(heads: Heads, about: dict[str, Any], *, replicates: int = 2000, seed
         told["entropy"] = heads.by_head("entropy").mean(axis=(0, 2)).tolist()
         told["clusters"] = heads.by_depth("clusters").mean(axis=0).tolist()
     told["versions"] = all_versions()
+    return told
+
+
+def _about_the_sink(heads: Heads, replicates: int, seed: int) -> dict[str, Any]:
+    """What is said of the sink, from the heads that see it alone; None where they are too few to say it."""
+    seen = heads.sees_sink
+    means = {name: heads.mean_feature(name)[seen] for name in HEAD_FEATURES}
+    enough = int(seen.sum()) >= _FEWEST_HEADS
+    told: dict[str, Any] = {
+        "heads": seen.size, "layers": len(seen), "heads_that_see_the_sink": int(seen.sum()),
+        "layers_that_see_the_sink": int(seen.any(axis=1).sum()),
+        "compression_median": float(np.median(means["compression"])) if seen.any() else None,
+        "compressed_heads": float(np.mean(means["compression"] < 1)) if seen.any() else None,
+        "sink_heads": float(np.mean(means["sink_mass"] > 0.5)) if seen.any() else None,
+        "mixture_agreement": mixture(means).agreement if enough else None,
+    }  # fmt: skip
+    for name in ("sink_cosine", "sink_output_cosine", "sink_others_cosine"):
+        pair = [heads.features[key][:, seen] for key in (name, "recall4")]
+        found = _interval(rank_correlation(*pair, replicates=replicates, seed=seed)) if enough else None
+        told[f"{name}_recall_correlation"] = found
     return told
 
 

@@ -27,6 +27,11 @@ FEATURES = (
     "sink_output_cosine", "sink_others_cosine", "last_output_cosine", "output_ratio", "compression",
     "sink_selected", "sink_bar", "sink_recalled",
 )  # fmt: skip
+# What can be said only of heads that see the first token of the document: a sliding window may end before it.
+SINK_FEATURES = (
+    "sink_mass", "sink_cosine", "sink_output_cosine", "sink_others_cosine", "compression", "sink_selected",
+    "sink_bar", "sink_recalled",
+)  # fmt: skip
 # What the unsupervised variant looks at: one of each kind, the effective number on a logarithmic scale.
 _CLUSTERED = ("sink_mass", "effective_number", "f4", "sink_cosine", "last_output_cosine", "output_ratio", "compression")
 
@@ -47,10 +52,13 @@ def head_features(
     weights: Float[np.ndarray, "*heads L"],
     values: Float[np.ndarray, "*heads L d"],
     scores: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
+    *,
+    sees_sink: bool = True,
 ) -> dict[str, Float[np.ndarray, "*heads"]]:
-    """The features of heads at one query; the sink is the first visible token.
+    """The features of heads at one query; the sink is the first token.
 
-    `scores` are (P_4, R_4, F_4) if they are known already; both medians leave the sink out.
+    `scores` are (P_4, R_4, F_4) if they are known already; both medians leave the sink out. Without `sees_sink` the
+    first token here is an ordinary one, and what is said of the sink is NaN.
     """
     weights, values = np.asarray(weights, dtype=float), np.asarray(values, dtype=float)
     size = min(4, weights.shape[-1] - 1)
@@ -62,7 +70,7 @@ def head_features(
     norms = np.linalg.norm(values, axis=-1)
     length = np.maximum(np.linalg.norm(chosen, axis=-1), _TINY)
     selected = (order == 0).any(axis=-1)
-    typical = np.maximum(np.median(norms[..., 1:], axis=-1), _TINY)
+    typical = np.maximum(np.median(norms[..., int(sees_sink) :], axis=-1), _TINY)
     logs = np.log(np.where(weights > 0, weights, 1.0))
     found = {
         "sink_mass": weights[..., 0],
@@ -81,11 +89,13 @@ def head_features(
         "sink_bar": weights[..., 0] * norms[..., 0] / (2 * length),
         "sink_recalled": (selected & _sink_is_nearest(weights, values, order, chosen)).astype(float),
     }
+    if not sees_sink:
+        found |= {name: np.full(weights.shape[:-1], np.nan) for name in SINK_FEATURES}
     return {name: np.asarray(values) for name, values in found.items()}
 
 
 def regimes(features: Mapping[str, np.ndarray], thresholds: Thresholds | None = None) -> Int[np.ndarray, "*heads"]:
-    """The regime of each head by the rule, as an index into `REGIMES`."""
+    """The regime of each head by the rule, as an index into `REGIMES`; one that sees no sink is no Reset."""
     limit = thresholds or Thresholds()
     reset = (features["sink_mass"] >= limit.sink_mass) & (features["output_ratio"] <= limit.output_ratio)
     retriever = (features["f4"] >= limit.f4) & (features["effective_number"] <= limit.effective_number)

@@ -30,7 +30,7 @@ COSINES = (-0.8, -0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8)
 
 @dataclass(frozen=True, eq=False)
 class HeadMap:
-    """A number of every quantity for every row and column; rows are layers and columns heads, if it is a model."""
+    """A number of every quantity for every row and column; of a model, rows are layers and columns heads, from 0."""
 
     name: str
     row: str
@@ -136,5 +136,5 @@ def synthetic(decay: float, seed: int) -> HeadMap:
 
 
 def _model(name: str, values: dict[str, np.ndarray]) -> HeadMap:
-    rows, columns = (tuple(str(k + 1) for k in range(count)) for count in values["f4"].shape)
+    rows, columns = (tuple(map(str, range(count))) for count in values["f4"].shape)
     return HeadMap(name, "layer", "head", rows, columns, values)

@@ -81,10 +81,15 @@ def head_in_words(found: HeadMap, row: int, column: int) -> str:
 
     at = {name: float(values[row, column]) for name, values in found.values.items()}
     who = f"{found.row} {found.rows[row]}, {found.column} {found.columns[column]}"
+    sink = (
+        "the first token lies outside of its sliding window"
+        if np.isnan(at["sink_mass"])
+        else f"{100 * at['sink_mass']:.0f} % of its weight lies on the first token, whose value is "
+        f"{at['compression']:.2f} times as long as the median"
+    )
     return (
         f"{who[0].upper()}{who[1:]}: a {REGIMES[int(at['regime'])]} head. The four tokens it selects have "
-        f"$F_4$ = {at['f4']:.2f} (random ones {at['f4_random']:.2f}); {100 * at['sink_mass']:.0f} % of its weight lies "
-        f"on the first token, whose value is {at['compression']:.2f} times as long as the median; it attends to "
+        f"$F_4$ = {at['f4']:.2f} (random ones {at['f4_random']:.2f}); {sink}; it attends to "
         f"{at['effective_number']:.1f} tokens in effect."
     )
 
@@ -170,10 +175,14 @@ def build() -> None:
 
 
 def _numbers(found: HeadMap) -> list[tuple[str, str]]:
-    """Medians over heads."""
+    """Medians over heads, of those that see the first token where it is about that."""
     named = (("f4", "$F_4$"), ("sink_mass", "weight on the first token"), ("compression", "length of the first value"),
              ("effective_number", "effective number of tokens"))  # fmt: skip
-    return [(f"{told}, median", f"{np.nanmedian(found.values[name]):.3g}") for name, told in named]
+    known = {name: found.values[name][np.isfinite(found.values[name])] for name, _ in named}
+    return [
+        (f"{told}, median", f"{np.median(known[name]):.3g}" if known[name].size else "out of sight")
+        for name, told in named
+    ]
 
 
 def _scale(quantity: str, values: np.ndarray) -> dict[str, Any]:
