@@ -1,10 +1,10 @@
 r"""The one place where a differential equation is solved: diffrax, compiled once per shape.
 
 On the sphere the field is evaluated at $y/|y|$, $\dot y = f(t, y/|y|)$ with $f$ tangent, so that |y| is conserved by
-the equation itself; any Runge-Kutta method keeps its order, and tokens are normalised only when they are saved. Steps
-are adapted to the largest error of any token (not to the average), and land exactly on the times that are saved, so
-no interpolation error is added. Fixed steps end on the sphere, one by one (`Projected`). For float32 tokens time is counted from the start, so that a late start costs no
-precision.
+the equation itself; any Runge-Kutta method keeps its order, and tokens are normalised when they are saved. Steps are
+adapted to the largest error of any token (not to the average), and land exactly on the times that are saved, so no
+interpolation error is added. Fixed steps end on the sphere, one by one. For float32 tokens time is counted from the
+start, so that a late start costs no precision.
 """
 
 from __future__ import annotations
