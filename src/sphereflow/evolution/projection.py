@@ -18,7 +18,7 @@ from sphereflow.sphere import normalise
 class Projected(diffrax.AbstractWrappedSolver):
     """A solver whose steps end on the sphere."""
 
-    solver: diffrax.AbstractSolver
+    solver: diffrax.AbstractSolver  # type: ignore[misc]
 
     @property
     def term_structure(self) -> Any:

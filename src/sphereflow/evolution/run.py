@@ -190,7 +190,7 @@ class _Run:
         s = self.settings
         dtype = str(self.start.dtype)
         grid = None if s.dt is None else jnp.asarray(step_grid(points, self.jumps, s.dt, dtype))
-        stepping = Stepping(jnp.asarray(1.0 if s.tol is None else s.tol), grid, s.solver, s.max_steps)
+        stepping = Stepping(jnp.asarray(1.0 if s.tol is None else s.tol), None, s.solver, s.max_steps, grid)
         forget_programs()
         return solve(self.model, x, jnp.asarray(points), stepping, first_step, event)
 

@@ -51,12 +51,13 @@ class Frames(NamedTuple):
 
 
 class Stepping(eqx.Module):
-    """How to step: adaptively to a tolerance, or on a grid of times (see `step_grid`)."""
+    """How to step: adaptively to a tolerance, with a constant step `dt`, or on a grid of times (see `step_grid`)."""
 
     tol: Float[Array, ""]
-    grid: Float[Array, "S"] | None
+    dt: Float[Array, ""] | None
     solver: str = eqx.field(static=True)
     max_steps: int = eqx.field(static=True)
+    grid: Float[Array, "S"] | None = None
 
 
 @eqx.filter_jit
@@ -105,7 +106,7 @@ def _solve_one(
         Projected(chosen) if on_sphere and stepping.grid is not None else chosen,
         clock[0],
         clock[-1],
-        first_step if stepping.grid is None else None,
+        None if stepping.grid is not None else first_step if stepping.dt is None else stepping.dt,
         x0,
         saveat=diffrax.SaveAt(subs=subs),
         stepsize_controller=_controller(traits, origin, clock, stepping),
@@ -147,6 +148,8 @@ def step_grid(
 def _controller(traits: Traits, origin: Array, clock: Array, stepping: Stepping) -> diffrax.AbstractStepSizeController:
     if stepping.grid is not None:
         return diffrax.StepTo(ts=stepping.grid)
+    if stepping.dt is not None:
+        return diffrax.ConstantStepSize()
     local = stepping.tol * SAFETY
     adaptive = diffrax.PIDController(
         rtol=local, atol=local, norm=optimistix.max_norm, dtmax=_as(clock, traits.max_step)

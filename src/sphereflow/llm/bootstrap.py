@@ -1,6 +1,6 @@
 """Error bars by drawing documents again: heads and layers of one document are not independent, documents are.
 
-An interval needs at least two documents; with one, its ends are NaN.
+An interval needs at least two documents, or heads that are drawn again as well; else its ends are NaN.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def rank_correlation(
     if heads:
         at = rng.integers(x.shape[1], size=(replicates, x.shape[1]))
         means = [np.take_along_axis(table, at, axis=1) for table in means]
-    return _interval(spearman(x.mean(axis=0), y.mean(axis=0)), spearman(*means), level, len(x))
+    return _interval(spearman(x.mean(axis=0), y.mean(axis=0)), spearman(*means), level, len(x) + heads)
 
 
 def spearman(x: Float[np.ndarray, "*many n"], y: Float[np.ndarray, "*many n"]) -> Float[np.ndarray, "*many"]:
@@ -78,8 +78,8 @@ def _draws(documents: int, replicates: int, seed: int) -> np.ndarray:
     return rng.multinomial(documents, np.full(documents, 1 / documents), size=replicates).astype(float)
 
 
-def _interval(value: np.ndarray, replicates: np.ndarray, level: float, documents: int) -> Interval:
-    if documents < 2:
+def _interval(value: np.ndarray, replicates: np.ndarray, level: float, drawn: int) -> Interval:
+    if drawn < 2:
         unknown = np.full_like(np.asarray(value, dtype=float), np.nan)
         return Interval(np.asarray(value), unknown, unknown)
     low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)

@@ -87,7 +87,7 @@ def modes_and_clusters(
             SA(beta),
             start[first : first + at_once],
             saveat=np.asarray(times, dtype=float),
-            tol=tol,
+            tol=tol if dt is None else None,
             solver=solver,
             dt=dt,
         )

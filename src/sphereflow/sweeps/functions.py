@@ -49,6 +49,7 @@ def name_of(function: Any) -> str:
 
 
 def cell_name(cell: Cell, names: Sequence[str]) -> str:
+    """A cell as a person would name it, "beta=1, seed=0"."""
     return ", ".join(f"{name}={cell[name]}" for name in names)
 
 

@@ -61,6 +61,7 @@ def entries(folder: Path) -> dict[int, Entry]:
 
 
 def add(folder: Path, number: int, entry: Entry) -> None:
+    """Enter a block that has been written."""
     with open(journal_of(folder), "a") as journal:
         journal.write(f"{number} {' '.join(entry)}\n")
 

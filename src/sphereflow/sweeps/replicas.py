@@ -35,7 +35,7 @@ def histories(
 
     def one(start: Array, sharpness: Array, tolerance: Array) -> tuple[Array, Array, Array, Array]:
         dynamics = (SA if model == "sa" else USA)(sharpness)
-        stepping = Stepping(tol=tolerance, grid=None, solver="tsit5", max_steps=max_steps)
+        stepping = Stepping(tol=tolerance, dt=None, solver="tsit5", max_steps=max_steps)
         frames = solve(dynamics, start, times, stepping)
         products = gram(frames.saved)
         n = start.shape[0]
