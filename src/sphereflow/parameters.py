@@ -5,6 +5,8 @@ Arrays that are being traced have a shape but no values yet; of them only the sh
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,11 +42,15 @@ def array(name: str, given: ArrayLike, *shapes: str) -> Float[Array, "..."]:
     return jnp.asarray(given, dtype=float)  # type: ignore[arg-type]
 
 
-def number(name: str, given: ArrayLike, *, least: float | None = None) -> Float[Array, ""]:
-    """`given` as one finite number, not below `least`."""
+def number(
+    name: str, given: ArrayLike, *, least: float = -math.inf, most: float = math.inf, why: str = ""
+) -> Float[Array, ""]:
+    """`given` as one finite number between `least` and `most`."""
     value = array(name, given, "")
-    if least is not None and known(value) and float(value) < least:
+    if known(value) and float(value) < least:
         raise SphereflowError(f"{name} must be at least {least:g}, got {float(value):g}.")
+    if known(value) and float(value) > most:
+        raise SphereflowError(f"{name} must be at most {most:g}, got {float(value):g}{why}.")
     return value
 
 

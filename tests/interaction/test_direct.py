@@ -366,3 +366,13 @@ def test_a_new_mask_promises_nothing():
     x, w = unit(rng, 9, 3), np.full(9, 1 / 9)
     near = np.where(abs(np.subtract.outer(np.arange(9), np.arange(9))) < 2, 0, -np.inf)
     assert_close(direct(x, x, x, 5.0, w, Window()), *attention(x, x, x, 5.0, w, near), 1e-14)
+
+
+def test_precision_is_that_of_the_tokens_and_masses_are_not_negative():
+    rows = jnp.eye(2)
+    share = 1 / (1 + np.exp(-1.0))
+    np.testing.assert_allclose(attend(rows, rows, rows, 1.0).average[0], [share, 1 - share], rtol=1e-14)
+    single = rows.astype(jnp.float32)
+    assert attend(single, single, single, 1.0).average.dtype == jnp.float32
+    with pytest.raises(SphereflowError, match="weights must be masses"):
+        attend(rows, rows, rows, 1.0, weights=jnp.asarray([2.0, -1.0]))

@@ -30,6 +30,9 @@ from sphereflow.kernels import KERNEL_SCALES, log_scale
 from sphereflow.shapes import AnyArray, ArrayLike
 from sphereflow.sphere import project
 
+# An inner product of unit vectors is known to 2e-16; times beta, that is the relative error of every exponential.
+_MOST_BETA = 1e8
+
 
 class Attention(Dynamics):
     r"""Attention as a vector field on the sphere.
@@ -73,7 +76,8 @@ class Attention(Dynamics):
         one_of("kernel_scale", kernel_scale, KERNEL_SCALES)
         if mask is not None and not isinstance(mask, Mask):
             raise SphereflowError(f"mask must be a mask such as Causal(), got {type(mask).__name__}.")
-        self.beta = parameters.number("beta", beta, least=0)
+        why = ": rounding of the inner products alone would change exp(beta <x, y>)"
+        self.beta = parameters.number("beta", beta, least=0, most=_MOST_BETA, why=why)
         self.query, self.key = (_as_heads(name, m, "k d") for name, m in (("query", query), ("key", key)))
         self.value = _as_heads("value", value, "d d")
         self.mask = mask

@@ -34,6 +34,12 @@ class Dynamics(eqx.Module):
     has masses, it says so in `traits`. Dynamics can be added, negated, multiplied by numbers and scheduled.
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in ("space", "max_step", "jump_times", "token_weights", "is_gradient_flow"):
+            if name in cls.__dict__:  # the spelling of version 0.1, which would be passed over in silence
+                raise SphereflowError(f"{cls.__name__}.{name}: what a dynamics says of itself stands in its `traits`.")
+
     @abc.abstractmethod
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """Velocity of every token at time t."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow.errors import SphereflowError, one_of
@@ -16,6 +17,8 @@ from sphereflow.interaction.choose import METHODS, Choice, choose
 from sphereflow.interaction.direct import Attended, default_block, direct_attention
 from sphereflow.interaction.linear import expand
 from sphereflow.interaction.masks import Mask
+from sphereflow.parameters import array, known
+from sphereflow.shapes import ArrayLike
 
 
 def attend(
@@ -55,6 +58,8 @@ def attend(
     Time grows as m n in the direct method, memory as m + n. Both results can be differentiated in all arguments,
     forwards and backwards, and no m x n array appears there either.
     """
+    queries, keys, values = _rows({"queries": queries, "keys": keys, "values": values})
+    weights = None if weights is None else _weights(weights)
     _check_shapes(queries, keys, values, weights)
     one_of("method", method, METHODS)
     if engine is None and method != "direct":
@@ -73,6 +78,23 @@ def attend(
     w = jnp.full(n, 1 / n, dtype) if weights is None else jnp.asarray(weights, dtype)
     promises = {"bounded": bounded, "symmetric": symmetric, "plain": plain}
     return direct_attention(queries, keys, values, beta, w, mask, **promises, block=default_block())
+
+
+def _rows(named: dict[str, ArrayLike]) -> list[Array]:
+    """Arrays in their own precision, lists as arrays; what was one array for two roles stays one."""
+    made: dict[int, Array] = {}
+    for name, given in named.items():
+        if id(given) not in made:
+            plain = isinstance(given, (jax.Array, np.ndarray)) and given.ndim == 2
+            made[id(given)] = jnp.asarray(given) if plain else array(name, given, "n d")
+    return [made[id(given)] for given in named.values()]
+
+
+def _weights(given: ArrayLike) -> Array:
+    w = given if isinstance(given, jax.Array) else array("weights", given, "n")
+    if known(w) and not bool((w >= 0).all()):
+        raise SphereflowError(f"weights must be masses, at least 0; got {float(jnp.min(w)):g}.")
+    return w
 
 
 def _choice(

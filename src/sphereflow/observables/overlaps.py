@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from sphereflow.shapes import AnyArray
 from sphereflow.sphere import gap

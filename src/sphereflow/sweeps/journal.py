@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sphereflow.errors import SphereflowError
+from sphereflow.reading import file_bytes
 from sphereflow.sweeps.grid import Region
 
 # What looks otherwise, such as a line that was cut, is not counted.
@@ -54,8 +55,8 @@ def journal_of(folder: Path) -> Path:
 def entries(folder: Path) -> dict[int, Entry]:
     """The last line of every block."""
     try:
-        text = journal_of(folder).read_text(encoding="ascii", errors="replace")
-    except OSError:
+        text = file_bytes(journal_of(folder)).decode("ascii", errors="replace")
+    except SphereflowError:
         return {}
     return {int(number): Entry(*rest) for number, *rest in _LINE.findall(text)}
 
@@ -69,7 +70,7 @@ def add(folder: Path, number: int, entry: Entry) -> None:
 def close_last_line(folder: Path) -> None:
     """A line that was cut must not swallow the next one."""
     path = journal_of(folder)
-    content = path.read_bytes() if path.exists() else b""
+    content = file_bytes(path) if path.exists() else b""
     if content and not content.endswith(b"\n"):
         with open(path, "a") as journal:
             journal.write("\n")
