@@ -88,7 +88,8 @@ def coarsen_to_one(
     - `tol`: tolerance for positions and relative times. `radius`: gluing distance, $10^{-3}/\sqrt{\beta}$ by default.
     - `errors`: whether to estimate errors by a second, looser run.
     - `perturb`: size of a random displacement, drawn from `seed`, that takes a symmetric start off its saddle.
-    - `checkpoint`: a JSON file; the state is kept there after every merger, and an interrupted run goes on from it.
+    - `checkpoint`: a JSON file; the state is kept there after every merger, and the same call goes on from it; a call
+      that would compute something else is refused.
 
     **Returns:** a `MergeHistory`; interrupted by Ctrl-C, the part up to the last merger.
 
@@ -102,7 +103,7 @@ def coarsen_to_one(
     rules = _rules(kind, beta, tol, radius, perceptron, max_time)
     start = _start(x0, masses, perturb, seed)
     began = time.perf_counter()
-    record = Checkpoint.open(checkpoint, rules, start)
+    record = Checkpoint.open(checkpoint, rules, start, bool(errors))
     if errors and record.companion is None and len(record.main.atoms) <= FEW:
         record.companion = record.main
     spent = record.seconds

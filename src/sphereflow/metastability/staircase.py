@@ -66,12 +66,15 @@ def staircase(
     beta: float = 200.0,
     seed: int = 0,
     *,
-    kind: str = "usa",
+    kind: str = "sa",
     d: int = 2,
     x0: Any = None,
     progress: bool | None = None,
 ) -> Staircase:
-    """The staircase of n tokens (uniform on S^{d-1} from `seed`, or `x0`) from one call."""
+    """The staircase of n tokens (uniform on S^{d-1} from `seed`, or `x0`) from one call.
+
+    `kind` "sa" is softmax attention, as in `simulate`; "usa" is the model of the theorem.
+    """
     one_of("kind", kind, KINDS)
     real_number("beta", beta, above=math.e, most=1e6)
     drawn = draw("uniform", whole_number("n", n, least=2, most=10**4), whole_number("d", d, least=2), seed)
@@ -80,6 +83,8 @@ def staircase(
     modified = coarsen_to_one(
         kind, start, beta, radius=min(clock_radius(beta), 0.5), errors=False, seed=seed, progress=progress
     )
+    if not (honest.outcome.complete and modified.outcome.complete):
+        raise KeyboardInterrupt  # half a staircase is none
     heights, levels = limit(start, kind)
     return Staircase(honest, modified, heights, levels, tuple(_modes(honest, start)))
 
