@@ -72,8 +72,14 @@ def gaussian_modes(n: float, beta: float, low: float | None = None, high: float 
 
 
 def expected_modes(n: float, beta: float, low: float = -math.inf, high: float = math.inf) -> float:
-    """Expected number of modes in [low, high] for n standard normal samples: the integral of rho."""
+    """Expected number of modes in [low, high] for n standard normal samples: the integral of rho.
+
+    rho is an approximation for many samples. On the whole line it is off by up to 15 % at n = 1 and 2, 12 % at 3, 7 % at 5,
+    5 % from n = 10 on and 2 % from n = 1000 on (measured for beta from 1 to 1000); `sample_modes` counts.
+    """
     n, beta = _checked(n, beta)
+    if math.isnan(low) or math.isnan(high):
+        raise SphereflowError(f"low and high must be numbers, got {low!r} and {high!r}.")
     # Beyond this even the expected number of samples is nothing.
     far = math.sqrt(2 * math.log(n) + 64)
     t, weights = _nodes(max(low, -far), min(high, far))
