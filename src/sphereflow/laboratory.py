@@ -61,13 +61,12 @@ def simulate(
     whole_number("saves", saves, least=2)
     if not isinstance(causal, (bool, np.bool_)):
         raise SphereflowError(f"causal must be True or False, got {causal!r}.")
-    endless = isinstance(t1, str)
-    if endless:
+    if isinstance(t1, str):
         _refuse_what_needs_an_end(t1, causal, kernel_scale, saves, method)
     else:
         real_number("t1", t1, above=0)
     x0 = draw(start, n, d, seed)
-    if endless:
+    if isinstance(t1, str):
         from sphereflow.metastability import coarsen_to_one  # most runs do without it, and start sooner
 
         return coarsen_to_one(model, x0, beta, tol=tol, checkpoint=out, seed=seed, progress=progress)
@@ -78,7 +77,7 @@ def simulate(
     return evolve(dynamics, x0, t1, seed=seed, parameters=parameters, **run)
 
 
-def _refuse_what_needs_an_end(t1: object, causal: bool, kernel_scale: str, saves: int, method: str) -> None:
+def _refuse_what_needs_an_end(t1: str, causal: bool, kernel_scale: str, saves: int, method: str) -> None:
     """A run to the single cluster takes no argument that it would have to ignore."""
     if t1 != "inf":
         raise SphereflowError(f"t1 must be a number or 'inf', got {t1!r}.")

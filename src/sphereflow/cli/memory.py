@@ -58,7 +58,7 @@ def phases(
     ):
         whole_number(f"--{name}", value, least=least)
     sharpness = (REFERENCE_B if kernel == "lsr" else 1.0) if beta is None else beta
-    numbers = {"patterns": patterns, "trials": trials, "steps": steps, "seed": seed}
+    numbers: dict[str, Any] = {"patterns": patterns, "trials": trials, "steps": steps, "seed": seed}
     place = folder / "monte-carlo.json"
     if monte_carlo:  # before anything is written: a sweep of another plane may lie there
         planned(kernel, sharpness, **numbers, keep=place)

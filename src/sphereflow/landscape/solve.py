@@ -60,7 +60,8 @@ def minimise(problem: Problem, nodes: int | None = None) -> CriticalPoint:
     **Returns:** a `CriticalPoint`. Its `kind` is "atoms" where the atoms are isolated and refined, "density" where the
     first variation is flat on the whole space (the atoms listed are then one of many equivalent quadratures), "rings"
     where it has uniform rings, about the common axis of the weights (listed by polar angle) or about the direction of
-    one neuron on S^2 (listed as equally spaced points), and "unresolved" otherwise: energy and gap still hold, positions are not refined.
+    one neuron on S^2 (listed as equally spaced points), and "unresolved" otherwise: energy and gap still hold,
+    positions are not refined.
 
     ```python
     from sphereflow import landscape

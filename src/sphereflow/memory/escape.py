@@ -50,10 +50,10 @@ def log_escape_time(
     All arguments but `beta`, `cells` and `extrapolate` may be arrays; they broadcast. `noise` is $\phi_{noise}$.
     Without the extrapolation the error is second order in the cells, enough for a map.
     """
-    beta, cells = real_number("beta", beta, above=0), whole_number("cells", cells, least=12, most=10**7)
+    beta, cells = real_number("beta", beta, above=0, most=1e6), whole_number("cells", cells, least=12, most=10**7)
     n, temperature, noise = real_array("n", n), real_array("temperature", temperature), real_array("noise", noise)
-    if not (np.all(temperature > 0) and np.all(n >= 4) and np.all(np.abs(noise) <= 1)):
-        raise SphereflowError("an escape time needs a temperature above 0, N of at least 4 and noise within [-1, 1].")
+    if not (np.all(temperature > 0) and np.all(n >= 4) and np.all(n <= 1e9) and np.all(np.abs(noise) <= 1)):
+        raise SphereflowError("an escape time needs a temperature above 0, N from 4 to 1e9 and noise within [-1, 1].")
     start = lse_overlap(temperature) if start is None else real_array("start", start)
     stop = noise / 2 if stop is None else real_array("stop", stop)
     try:
@@ -84,8 +84,9 @@ def escape_time(
 
     With the default number of cells the relative error is below 1e-6; it falls with their square or faster.
     """
-    whole_number("n", n, least=4)
+    whole_number("n", n, least=4, most=10**9)
     real_number("alpha", alpha, above=0)
+    real_number("temperature", temperature, above=0, most=1e6)
     noise = float(noise_overlap(alpha, real_number("beta", beta, above=0, most=1e6)))
     if noise >= 1:
         raise SphereflowError(

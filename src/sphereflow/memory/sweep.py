@@ -124,13 +124,13 @@ def planned(
     sharpness = check_plane(kernel, sharpness)
     patterns = whole_number("patterns", patterns, least=2)
     largest = float(np.log(patterns) / 5)
-    chosen = [a for a in LOADS if a <= largest] if loads is None else list(loads)
+    chosen = [a for a in LOADS if a <= largest] if loads is None else _listed("loads", loads)
     if not chosen:
         raise SphereflowError(f"patterns must be more than {patterns}: the smallest load of the plane needs more.")
-    bath = [real_number("each of temperatures", t, above=0) for t in temperatures]
+    bath = [real_number("each of temperatures", t, above=0) for t in _listed("temperatures", temperatures)]
     if not bath:
         raise SphereflowError("temperatures must name at least one temperature.")
-    asked = {
+    asked: dict[str, Any] = {
         "kernel": kernel,
         "sharpness": sharpness,
         "loads": [real_number("each of loads", a, above=0, most=largest) for a in chosen],
@@ -142,6 +142,13 @@ def planned(
     } | circumstances()
     sizes = [max(5, round(float(np.log(patterns)) / a)) for a in asked["loads"]]
     return Plan(asked, sizes, _kept(keep, asked))
+
+
+def _listed(name: str, values: Iterable[float]) -> list[float]:
+    try:
+        return list(values)
+    except TypeError:
+        raise SphereflowError(f"{name} must be a list of numbers, got {values!r}.") from None
 
 
 def _row(asked: dict[str, Any], n: int, index: int) -> list[list[float]]:

@@ -106,7 +106,9 @@ def certify(
     Given `centres` are used as they are (each token goes to the nearest).
     """
     points = np.asarray(tokens(x, "x"), dtype=float)
-    real_number("beta", beta, above=0)
+    if points.ndim != 2:
+        raise SphereflowError(f"x must have shape (n, d), got {points.shape}.")
+    real_number("beta", beta, above=0, most=1e12)
     if epsilon is not None:
         return _at(points, float(beta), real_number("epsilon", epsilon, above=0), centres, angles(points))
     table = angles(points)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from sphereflow.dynamics import Perceptron
-from sphereflow.errors import SphereflowError, one_of, real_number
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.metastability.atoms import KINDS, Atoms, close_pairs, normalised_energy
 from sphereflow.metastability.checkpoint import Checkpoint
 from sphereflow.metastability.crowd import FEW, MOVING, Rest, stretch
@@ -29,6 +29,7 @@ from sphereflow.metastability.history import Merge, MergeHistory, Outcome
 from sphereflow.metastability.slow import DOMINANT, Collision, Leg, follow, jump, nearest_pair
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
+from sphereflow.reading import real_array
 from sphereflow.sphere import tokens
 
 _LOOSER = 100.0
@@ -305,10 +306,11 @@ def _start(x0: Any, masses: Any, perturb: float, seed: int | None) -> Atoms:
     if x.ndim != 2 or x.shape[1] < 2:
         raise SphereflowError(f"x0 must have shape (n, d) with d at least 2, got {x.shape}.")
     size = real_number("perturb", perturb, least=0, most=1)
+    seed = 0 if seed is None else whole_number("seed", seed, least=0)
     if size:
-        x = x + size * np.random.default_rng(0 if seed is None else seed).normal(size=x.shape)
+        x = x + size * np.random.default_rng(seed).normal(size=x.shape)
     x = x / np.linalg.norm(x, axis=1, keepdims=True)
-    weights = np.ones(len(x)) if masses is None else np.asarray(masses, dtype=float)
-    if weights.shape != (len(x),) or not np.isfinite(weights).all() or not (weights > 0).all():
+    weights = np.ones(len(x)) if masses is None else real_array("masses", masses)
+    if weights.shape != (len(x),) or not (weights > 0).all() or not np.isfinite(weights.sum()):
         raise SphereflowError(f"masses must be {len(x)} positive numbers, one per token.")
     return Atoms(x, weights / weights.sum(), np.arange(len(x)))

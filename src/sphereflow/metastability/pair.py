@@ -95,7 +95,7 @@ def laplace_log_time(
     $$T\sim\frac{e^{\beta(1-r_0)}}{\beta(1-r_0^2)\,m},\quad m=\alpha_1/\alpha_2+\alpha_2/\alpha_1\ \text{(SA)},\quad
       m=\alpha_1+\alpha_2\ \text{(USA)}.$$
     """
-    theta, beta, masses, _ = _checked(theta, beta, masses, kind, theta / 2)
+    theta, beta, masses, _ = _checked(theta, beta, masses, kind, _LEAST_ANGLE)
     real_number("beta", beta, above=0)
     first, second = masses
     rate = first / second + second / first if kind == "sa" else first + second

@@ -22,6 +22,7 @@ from sphereflow.metastability.coarsen import coarsen_to_one
 from sphereflow.metastability.history import MergeHistory
 from sphereflow.metastability.modes import Modes, slow_modes
 from sphereflow.metastability.slow import clock_radius
+from sphereflow.reading import real_array
 from sphereflow.sphere import draw
 
 if TYPE_CHECKING:
@@ -121,8 +122,9 @@ def well_prepared(angles: Float[np.ndarray, "n"], beta: float) -> float:
 
     The staircase theorem asks for increasing angles in $[0,\pi]$ and c > 1.
     """
-    theta = np.asarray(angles, dtype=float)
-    if not (np.diff(theta) > 0).all() or theta[0] < 0 or theta[-1] > np.pi:
+    theta = real_array("angles", angles, shape=("n",))
+    beta = real_number("beta", beta, above=1, most=1e300)
+    if not len(theta) or not (np.diff(theta) > 0).all() or theta[0] < 0 or theta[-1] > np.pi:
         raise SphereflowError("angles must increase and lie in [0, pi].")
     if len(theta) < 3:
         return math.inf

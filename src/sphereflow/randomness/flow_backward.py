@@ -20,8 +20,8 @@ from scipy.interpolate import make_interp_spline
 from scipy.linalg.lapack import dgttrf, dgttrs
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
-from sphereflow.reading import real_array
 from sphereflow.randomness.two_point import TwoPoint
+from sphereflow.reading import real_array
 
 Array = np.ndarray
 Payoff = Callable[[Array], Array]
