@@ -124,7 +124,7 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "transport.fit_velocities": (transport.fit_velocities, {"start": POINTS, "end": POINTS + 1, "neurons": 4,
         "times": 2, "ridge": 1e-3, "reach": 3.0, "seed": 0}),
     "transport.fit_conditional": (transport.fit_conditional, {"samples_x": POINTS, "samples_y": POINTS + 1,
-        "pieces": 40, "neurons": 4, "times": 2, "neighbours": 5, "sampling": "swept", "ridge": 1e-3, "seed": 0}),
+        "pieces": 400, "neurons": 4, "times": 2, "neighbours": 5, "sampling": "swept", "ridge": 1e-3, "seed": 0}),
     "transport.interpolate": (transport.interpolate, {"sources": [CIRCLE[:1]], "targets": [CIRCLE[1:2]],
         "tolerance": 1e-3, "atoms": 2, "seed": 0}),
     "transport.Drift": (transport.Drift, {"duration": 1.0, "speed": 1.0, "omega": UNIT}),
@@ -195,7 +195,7 @@ FINE: dict[str, set[str]] = {
     "modes.sparse_rate.x": {"infinite", "more axes", "empty", "vast"},  # the dense limit
     "modes.mean_shift.tolerance": {"vast"},
     "metastability.merge_pair.clock_stops": {"vast"},
-    "metastability.coarsen_to_one.masses": {"none"},
+    "metastability.coarsen_to_one.masses": {"none", "vast"},
     "metastability.coarsen_to_one.max_time": {"vast"},
     "metastability.certify.epsilon": {"vast"},  # nothing is separated
     "metastability.well_prepared.beta": {"vast"},
@@ -211,6 +211,7 @@ FINE: dict[str, set[str]] = {
     "retrieval.two_time_influence.a": {"negative", "list"},
     "retrieval.two_time_influence.slope": {"negative"},
     "retrieval.weight_matrix.weights": {"negative"},
+    "retrieval.decoder.slope": {"negative"},
     "randomness.Architecture.beta": {"vast"},
     "randomness.Architecture.weight_scale": {"vast"},
     "randomness.predict.beta": {"vast"},
@@ -238,8 +239,10 @@ FINE: dict[str, set[str]] = {
     "memory.phase_diagram.loads": {"none"},
     "memory.phase_diagram.temperatures": {"none"},
     "memory.phase_diagram.duration": {"vast"},
+    "memory.phase_diagram.sizes": {"empty"},
     "memory.sweep.loads": {"none"},
     "memory.log_escape_time.temperature": {"list"},
+    "memory.random_patterns.seed": {"list"},
     "memory.log_escape_time.noise": {"negative"},
     "drifting.Friction.start": {"vast"},
     "drifting.Friction.end": {"vast"},
@@ -248,7 +251,7 @@ FINE: dict[str, set[str]] = {
     "drifting.spurious_scale.width": {"vast"},
     "drifting.surrogate_field.a": {"more axes", "empty", "vast"},
     "drifting.surrogate_field.width": {"vast"},
-    "drifting.gaussian_field.x": {"empty", "vast", "more axes"},
+    "drifting.gaussian_field.x": {"empty", "vast"},
 }
 
 

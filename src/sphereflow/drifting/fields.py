@@ -307,6 +307,8 @@ def _blocks(places: Array, count: int) -> tuple[Array, Array]:
 def _check(x: Array, y: Array) -> None:
     if not all(isinstance(each, (jax.Array, np.ndarray)) for each in (x, y)):
         raise SphereflowError("samples must be two arrays (n, D) of NumPy or JAX.")
+    if jnp.iscomplexobj(x) or jnp.iscomplexobj(y):
+        raise SphereflowError("samples must be real numbers, got complex ones.")
     if len(x) == 0 or len(y) == 0 or x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise SphereflowError(
             f"samples must be two non-empty arrays (n, D) of one dimension; got shapes {x.shape} and {y.shape}."

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from sphereflow.errors import real_number
+from sphereflow.errors import SphereflowError, real_number
 from sphereflow.reading import real_array
 
 
@@ -41,10 +41,16 @@ def _affine(
 ) -> tuple[np.ndarray, np.ndarray]:
     """V(x) = A x + b."""
     width = real_number("width", width, above=0, most=1e100)
-    (centre, spread), (middle, extent) = (_law(*law) for law in (data, generated))
+    (centre, spread), (middle, extent) = (_law(*law) for law in (_pair(data), _pair(generated)))
     smooth = width**2 * np.eye(len(centre))
     towards, away = np.linalg.inv(spread + smooth), np.linalg.inv(extent + smooth)
     return width**2 * (away - towards), width**2 * (towards @ centre - away @ middle)
+
+
+def _pair(law: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    if not isinstance(law, (tuple, list)) or len(law) != 2:
+        raise SphereflowError("a law must be a pair: its mean and its covariance.")
+    return law[0], law[1]
 
 
 def _law(mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

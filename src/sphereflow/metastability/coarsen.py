@@ -22,7 +22,7 @@ import numpy as np
 
 from sphereflow.dynamics import Perceptron
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.metastability.atoms import KINDS, Atoms, close_pairs, normalised_energy
+from sphereflow.metastability.atoms import KINDS, Atoms, close_pairs, normalised_energy, real_tokens
 from sphereflow.metastability.checkpoint import Checkpoint
 from sphereflow.metastability.crowd import FEW, MOVING, Rest, stretch
 from sphereflow.metastability.history import Merge, MergeHistory, Outcome
@@ -30,7 +30,6 @@ from sphereflow.metastability.slow import DOMINANT, Collision, Leg, follow, jump
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
 from sphereflow.reading import real_array
-from sphereflow.sphere import tokens
 
 _LOOSER = 100.0
 _ROWS_PER_LEG = 40
@@ -302,8 +301,8 @@ def _rules(
 
 
 def _start(x0: Any, masses: Any, perturb: float, seed: int | None) -> Atoms:
-    x = np.asarray(tokens(x0, "x0"), dtype=float)
-    if x.ndim != 2 or x.shape[1] < 2:
+    x = real_tokens("x0", x0)
+    if x.shape[1] < 2:
         raise SphereflowError(f"x0 must have shape (n, d) with d at least 2, got {x.shape}.")
     size = real_number("perturb", perturb, least=0, most=1)
     seed = 0 if seed is None else whole_number("seed", seed, least=0)

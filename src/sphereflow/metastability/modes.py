@@ -18,9 +18,8 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, one_of, real_number
-from sphereflow.metastability.atoms import KINDS, exponents
+from sphereflow.metastability.atoms import KINDS, exponents, real_tokens
 from sphereflow.reading import real_array
-from sphereflow.sphere import tokens
 
 _DIGITS = 1e-10
 
@@ -48,10 +47,10 @@ def slow_modes(
     x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, "k"], beta: float, kind: str = "sa"
 ) -> Modes:  # fmt: skip
     """The resolved slow eigenvalues of clusters at x with the given masses."""
-    x, masses = np.asarray(tokens(x, "x"), dtype=float), real_array("masses", masses)
+    x, masses = real_tokens("x", x), real_array("masses", masses)
     one_of("kind", kind, KINDS)
     beta = real_number("beta", beta, least=0, most=1e6)
-    if x.ndim != 2 or masses.shape != x.shape[:1] or not (masses > 0).all() or masses.sum() > 1e100:
+    if masses.shape != x.shape[:1] or not (masses > 0).all() or masses.sum() > 1e100:
         raise SphereflowError(f"slow modes need clusters (k, d) and k positive masses, got {x.shape}, {masses.shape}.")
     if len(x) < 2:
         return Modes(np.empty(0), np.empty(0))

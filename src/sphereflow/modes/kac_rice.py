@@ -158,4 +158,7 @@ def _end(name: str, value: float) -> float:
 
 
 def _places(t: Values) -> np.ndarray:
-    return real_array("t", t)
+    places = real_array("t", t)
+    if np.abs(places).max(initial=0.0) > _FARTHEST:
+        raise SphereflowError(f"t must be within [-{_FARTHEST:g}, {_FARTHEST:g}].")
+    return places

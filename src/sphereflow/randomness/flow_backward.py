@@ -61,8 +61,8 @@ class Backward:
         `payoff` is a function of arrays r; errors are about 1e-7 for smooth payoffs and 1e-4 for indicators.
         """
         t = np.atleast_1d(real_array("times", times))
-        if t.ndim != 1 or not len(t) or t[0] < 0 or np.any(np.diff(t) < 0):
-            raise SphereflowError(f"times must be numbers of at least 0 that do not decrease, got {times!r}.")
+        if t.ndim != 1 or not len(t) or t[0] < 0 or t[-1] > 1e6 or np.any(np.diff(t) < 0):
+            raise SphereflowError("times must be numbers from 0 to 1e6 that do not decrease.")
         coarse, fine = (self._averages(payoff, t, start, cells) for cells in (self.cells, 2 * self.cells))
         return (4 * fine - coarse) / 3
 

@@ -172,8 +172,8 @@ def run(
 ) -> Depths:
     """Run realisations (first axis of x0) to the given depths and keep what `observe` says at each of them."""
     start = tokens(x0, "x0")
-    if start.ndim != 3:
-        raise SphereflowError(f"x0 must have shape (realisations, n, d), got {start.shape}.")
+    if start.ndim != 3 or np.iscomplexobj(x0):
+        raise SphereflowError(f"x0 must be real, of the shape (realisations, n, d), got {start.shape}.")
     real_number("step", network.step, above=0)
     depths = [whole_number("layers", depth, least=0) for depth in np.atleast_1d(np.asarray(layers, dtype=object))]
     if depths != sorted(depths):

@@ -40,6 +40,8 @@ def two_time_influence(a: ArrayLike, t: float, sigma: ArrayLike, sigma0: ArrayLi
     """
     _checked(slope)
     a, t = real_array("a", a), real_number("t", t, least=0, most=1e6)
+    if np.abs(a).max(initial=0.0) > 1e6:
+        raise SphereflowError("a must be within [-1e6, 1e6].")
     sigma, sigma0 = real_array("sigma", sigma), real_array("sigma0", sigma0)
     if (sigma <= 0).any() or (sigma0 < 0).any() or max(sigma.max(), sigma0.max()) > 1:
         raise SphereflowError("positions sigma and sigma0 must lie in (0, 1].")
@@ -199,12 +201,7 @@ def profile(
 
 def several_heads(heads: Sequence[Sequence[float]], t: float, vocab: int = 8, *, readout: Readout = "soft") -> Profile:
     """The profile of heads given as (weight, beta, slope)."""
-    try:
-        rows = [tuple(float(x) for x in row) for row in heads]
-    except (TypeError, ValueError):
-        rows = [()]
-    if any(len(row) != 3 for row in rows):
-        raise SphereflowError("heads must be a list of heads, each three numbers: weight, beta, slope.")
+    rows = real_array("heads (each weight, beta, slope)", heads, shape=("h", 3)).tolist()
     return Profile(tuple(Head(*row) for row in rows), t, vocab, readout)
 
 

@@ -55,7 +55,7 @@ class Piece(abc.ABC):
                 real_number(field.name, value, least=-_LARGEST, most=_LARGEST)
             elif field.name == "d":
                 whole_number("d", value, least=2, most=10**4)
-            elif value is not None or (field.default is dataclasses.MISSING and field.name != "duration"):
+            elif field.name != "duration" and (value is not None or field.default is dataclasses.MISSING):
                 shape = (dimension,) * (2 if field.name.isupper() else 1)
                 array = real_array(field.name, value, shape=shape)
                 dimension = array.shape[-1]
