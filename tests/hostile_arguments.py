@@ -25,6 +25,7 @@ from sphereflow.randomness.flow_covariance import of_powers
 
 CIRCLE = np.stack([np.cos([0.0, 0.7, 2.0]), np.sin([0.0, 0.7, 2.0])], axis=1)
 POINTS = np.random.default_rng(0).normal(size=(60, 1))
+PAIRS = np.random.default_rng(2).normal(size=(200, 1))
 PATTERNS = np.random.default_rng(1).normal(size=(6, 5))
 PROBLEM = landscape.Problem(beta=2.0, outer=[1.0], inner=[[1.0, 0.0]])
 ARCHITECTURE = {"d": 4, "n": 3, "layers": 5, "heads": 1, "step": 0.1, "beta": 1.0, "weight_scale": 1.0,
@@ -123,7 +124,7 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "transport.Grid": (transport.Grid, {"cells": 2, "knots": 4, "box": 5.0, "layer": 0.02}),
     "transport.fit_velocities": (transport.fit_velocities, {"start": POINTS, "end": POINTS + 1, "neurons": 4,
         "times": 2, "ridge": 1e-3, "reach": 3.0, "seed": 0}),
-    "transport.fit_conditional": (transport.fit_conditional, {"samples_x": POINTS, "samples_y": POINTS + 1,
+    "transport.fit_conditional": (transport.fit_conditional, {"samples_x": PAIRS, "samples_y": PAIRS + 1,
         "pieces": 400, "neurons": 4, "times": 2, "neighbours": 5, "sampling": "swept", "ridge": 1e-3, "seed": 0}),
     "transport.interpolate": (transport.interpolate, {"sources": [CIRCLE[:1]], "targets": [CIRCLE[1:2]],
         "tolerance": 1e-3, "atoms": 2, "seed": 0}),

@@ -79,3 +79,9 @@ def test_unequal_masses_merge_faster_in_sa_only():
 def test_what_makes_no_sense_is_said(arguments, word):
     with pytest.raises(SphereflowError, match=word):
         merge_pair(**{"beta": 5.0, **arguments})
+
+
+def test_the_angle_zero_takes_for_ever():
+    for end in (0.0, -1.0, float("nan")):
+        with pytest.raises(SphereflowError, match="end"):
+            merge_pair(1.0, 5.0, end=end)
