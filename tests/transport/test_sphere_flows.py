@@ -266,7 +266,7 @@ E1, E2 = np.eye(2)
         (lambda: RankOne(duration=1.0, alpha=E2 / 2), "unit vector"),
         (lambda: Drift(duration=1.0, omega=np.nan * E1), "finite"),
         (lambda: Drift(duration=-1.0, omega=E1), "duration"),
-        (lambda: Block(duration=1.0, V=np.eye(2), B=np.inf * np.eye(2)), "finite"),
+        (lambda: Block(duration=1.0, V=np.eye(2), B=np.full((2, 2), np.inf)), "finite"),
     ],
 )
 def test_a_piece_that_cannot_be_is_refused_when_it_is_made(make, what):
