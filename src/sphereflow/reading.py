@@ -55,7 +55,7 @@ def real_array(name: str, value: Any, *, shape: tuple[int | str, ...] | None = N
         given = np.asarray(value)
         array = given.astype(float) if given.dtype.kind in "biuf" else np.array(value, dtype=float)
     except (TypeError, ValueError, OverflowError, RuntimeError):
-        raise SphereflowError(f"{name} must be an array of real numbers, got {brief_value(value)}.") from None
+        raise SphereflowError(f"{name} must be an array of numbers, got {brief_value(value)}.") from None
     if given.dtype.kind == "c":
         raise SphereflowError(f"{name} must be an array of real numbers, got complex ones.")
     if shape is not None and (
@@ -65,7 +65,9 @@ def real_array(name: str, value: Any, *, shape: tuple[int | str, ...] | None = N
         wanted = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
         raise SphereflowError(f"{name} must have the shape ({wanted}), got {array.shape}.")
     if np.isnan(array).any() or (finite and not np.isfinite(array).all()):
-        raise SphereflowError(f"{name} must be finite, but {np.count_nonzero(~np.isfinite(array))} entries are not.")
+        raise SphereflowError(
+            f"{name} must be finite: {np.count_nonzero(~np.isfinite(array))} entries are NaN or infinity."
+        )
     return array
 
 

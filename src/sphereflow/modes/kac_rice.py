@@ -31,11 +31,11 @@ from sphereflow.modes.moments import Density, Moments, Values, density_moments, 
 from sphereflow.modes.sparse import DENSE_RATE, sparse_rate
 from sphereflow.reading import real_array
 
-# Beyond these, powers of n and beta leave the range of doubles.
-_MOST_SAMPLES, _MOST_BETA, _FARTHEST = 1e100, 1e40, 1e4
+# Beyond these a single mode is narrower than the panels, and powers of beta leave the range of doubles.
+_MOST_SAMPLES, _MOST_BETA, _FARTHEST = 1e70, 1e120, 1e4
 _ISOLATED = 0.02
 _WIDE = 10.0
-_PANEL, _NODES, _HALVINGS = 0.08, 12, 110
+_PANEL, _NODES, _HALVINGS = 0.08, 12, 140
 
 
 def edge(n: float, beta: float) -> float:
