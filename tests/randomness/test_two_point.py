@@ -135,7 +135,7 @@ def test_averages_of_constants_and_of_odd_flows():
     law = Backward(TwoPoint(8, of_activation("softplus")))
     np.testing.assert_allclose(law.averages(lambda r: 0 * r + 3, [0.1, 1.0]), 3, rtol=1e-11)
     np.testing.assert_allclose(law.averages(lambda r: r, [0.0], start=0.37), 0.37, atol=1e-7)
-    with pytest.raises(SphereflowError, match="must not decrease"):
+    with pytest.raises(SphereflowError, match="do not decrease"):
         law.averages(lambda r: r, [1.0, 0.5])
 
 
