@@ -26,8 +26,8 @@ from jaxtyping import Float
 from sphereflow.errors import SphereflowError, one_of, real_number
 from sphereflow.metastability.atoms import KINDS
 
-# Below this an angle has no logarithm in doubles; above that beta one ulp of theta changes the time by more than e.
-_LEAST_ANGLE, _MOST_BETA = 1e-300, 1e15
+# Below this an angle has no logarithm in doubles; above that beta squares of it are no numbers.
+_LEAST_ANGLE, _MOST_BETA = 1e-300, 1e150
 # Contributions e^{-45} below the largest are below rounding.
 _DEEP = 45.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -68,6 +68,8 @@ def merge_pair(
     stretches = [_stretch(hi, lo, beta, masses, kind) for hi, lo in _regions(theta, end, beta, masses, inside)]
     panels = {name: np.concatenate([s[name] for s in stretches]) for name in stretches[0]}
     log_times = np.logaddexp.accumulate(panels["log_time"])
+    if _beginning_is_below_rounding(theta, beta, masses):
+        log_times = np.logaddexp(log_times, laplace_log_time(theta, beta, masses, kind))
     ticking = panels["theta"] >= inside * (1 - 1e-12)
     first = float(np.sum(panels["first"]))
     return PairMerger(
@@ -127,6 +129,17 @@ def _angle_at(steepness: float, beta: float) -> float:
     return 2 * math.asin(min(1.0, math.sqrt(steepness / (2 * beta))))
 
 
+def _beginning_is_below_rounding(theta: float, beta: float, masses: tuple[float, float]) -> bool:
+    """Whether all of the time passes within one ulp of theta: panels cannot resolve it, and need not (Laplace)."""
+    top = _steepness(theta, beta)
+    return top - _DEEP > _moderate(masses) and _angle_at(top - _DEEP, beta) >= theta * (1 - 1e-14)
+
+
+def _moderate(masses: tuple[float, float]) -> float:
+    """The steepness below which both terms of the softmax count."""
+    return _DEEP + abs(math.log(masses[0] / masses[1]))
+
+
 def _regions(
     theta: float, end: float, beta: float, masses: tuple[float, float], inside: float
 ) -> list[tuple[float, float]]:
@@ -136,7 +149,7 @@ def _regions(
     """
     cuts = {theta, end, inside}
     top = _steepness(theta, beta)
-    moderate = _DEEP + abs(math.log(masses[0] / masses[1]))
+    moderate = _moderate(masses)
     if top - _DEEP > moderate:
         cuts |= {_angle_at(top - _DEEP, beta), _angle_at(moderate, beta)}
     kept = sorted((c for c in cuts if end <= c <= theta), reverse=True)
@@ -149,7 +162,7 @@ def _stretch(
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Integrals over panels from angle `start` down to `stop`, and the angle at which each panel ends."""
     upper, lower = _steepness(start, beta), _steepness(stop, beta)
-    if lower > (1 - 1e-9) * (_DEEP + abs(math.log(masses[0] / masses[1]))) and upper - lower > 2 * _DEEP:
+    if lower > (1 - 1e-9) * _moderate(masses) and upper - lower > 2 * _DEEP:
         # Deep inside, q_k is proportional to e^{-S}: the time no longer counts, and what does is smooth in z.
         borders = _borders(start, stop, 0.0, 0.0, beta)
     else:

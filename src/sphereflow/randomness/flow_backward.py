@@ -49,9 +49,9 @@ class Backward:
 
     def __post_init__(self) -> None:
         whole_number("cells", self.cells, least=8, most=10**6)
-        real_number("right", self.right, above=0, most=30)
+        real_number("right", self.right, above=0, most=100)
         if self.left is not None:
-            real_number("left", self.left, above=0, most=30)
+            real_number("left", self.left, above=0, most=100)
 
     def averages(
         self, payoff: Payoff, times: Sequence[float] | float, start: float | str = "uniform"
