@@ -125,7 +125,7 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "transport.fit_velocities": (transport.fit_velocities, {"start": POINTS, "end": POINTS + 1, "neurons": 4,
         "times": 2, "ridge": 1e-3, "reach": 3.0, "seed": 0}),
     "transport.fit_conditional": (transport.fit_conditional, {"samples_x": PAIRS, "samples_y": PAIRS[::-1].copy(),
-        "pieces": 400, "neurons": 20, "times": 2, "neighbours": 5, "sampling": "swept", "ridge": 1e-3, "seed": 0}),
+        "pieces": 400, "neurons": 20, "times": 2, "neighbours": 8, "sampling": "swept", "ridge": 1e-3, "seed": 0}),
     "transport.interpolate": (transport.interpolate, {"sources": [CIRCLE[:1]], "targets": [CIRCLE[1:2]],
         "tolerance": 1e-3, "atoms": 2, "seed": 0}),
     "transport.Drift": (transport.Drift, {"duration": 1.0, "speed": 1.0, "omega": UNIT}),

@@ -94,7 +94,7 @@ def scaled_field(
 def real_tokens(name: str, x: object) -> Float[np.ndarray, "n d"]:
     """Tokens as a user gives them: real unit vectors in one system."""
     points = np.asarray(tokens(x, name), dtype=float)
-    if points.ndim != 2 or np.iscomplexobj(x):
+    if points.ndim != 2 or np.iscomplexobj(np.asarray(x)):
         raise SphereflowError(f"{name} must be real numbers of the shape (n, d), got the shape {points.shape}.")
     return points
 
