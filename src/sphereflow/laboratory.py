@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sphereflow.dynamics import SA, USA
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.evolution import FRAMES, evolve
+from sphereflow.interaction.choose import METHODS
+from sphereflow.kernels import KERNEL_SCALES
 from sphereflow.sphere import draw
 
 MODELS = ("sa", "usa")
@@ -34,11 +38,11 @@ def simulate(
 
     **Arguments:** `model` "sa" (softmax) or "usa" (unnormalised, kernel exp(beta(<x,y>-1)); `kernel_scale="raw"` for
     exp(beta<x,y>)); `causal` lets tokens look back only; `start` one of uniform, vmf, orthogonal, mixture, fibonacci,
-    grid; `saves` the number of frames; other arguments as for `evolve`.
+    grid; `saves` the number of frames; `tol`, `method`, `out` and `progress` as for `evolve`.
 
     `t1="inf"` runs until everything is one cluster, however long that takes (times of e^1000 are no problem), and
     returns the history of mergers instead of a trajectory; `out` is then a checkpoint (a JSON file) from which an
-    interrupted run goes on.
+    interrupted run goes on. There are no frames and all pairs are summed, so other `saves` and `method` are refused.
 
     **Returns:** a `Trajectory`, or a `MergeHistory` if `t1="inf"`.
 
@@ -50,18 +54,38 @@ def simulate(
     ```
     """
     one_of("model", model, MODELS)
-    real_number("beta", beta, least=0, most=700 if kernel_scale == "raw" and model == "usa" else 1e6)
-    x0 = draw(start, whole_number("n", n, most=10**8), whole_number("d", d, most=10**5), seed)
+    one_of("kernel_scale", kernel_scale, KERNEL_SCALES)
+    one_of("method", method, METHODS)
+    n, d = whole_number("n", n, most=10**8), whole_number("d", d, most=10**5)
+    beta = real_number("beta", beta, least=0, most=700 if kernel_scale == "raw" and model == "usa" else 1e6)
+    whole_number("saves", saves, least=2)
+    if not isinstance(causal, (bool, np.bool_)):
+        raise SphereflowError(f"causal must be True or False, got {causal!r}.")
     if isinstance(t1, str):
-        one_of("t1", t1, ("inf", "a number"))
-        if causal or kernel_scale == "raw":
-            raise SphereflowError("a run to the single cluster (t1='inf') is for attention without mask, peak kernel.")
+        _refuse_what_needs_an_end(t1, causal, kernel_scale, saves, method)
+    else:
+        real_number("t1", t1, above=0)
+    x0 = draw(start, n, d, seed)
+    if isinstance(t1, str):
         from sphereflow.metastability import coarsen_to_one  # most runs do without it, and start sooner
 
         return coarsen_to_one(model, x0, beta, tol=tol, checkpoint=out, seed=seed, progress=progress)
-    real_number("t1", t1, above=0)
     options: dict[str, Any] = {"causal": bool(causal), "kernel_scale": kernel_scale}
     dynamics = (SA if model == "sa" else USA)(beta, **options)
     parameters = {"n": n, "d": d, "beta": beta, "t1": t1, "model": model, "start": start, **options}
     run: dict[str, Any] = {"saveat": saves, "tol": tol, "method": method, "out": out, "progress": progress}
     return evolve(dynamics, x0, t1, seed=seed, parameters=parameters, **run)
+
+
+def _refuse_what_needs_an_end(t1: str, causal: bool, kernel_scale: str, saves: int, method: str) -> None:
+    """A run to the single cluster takes no argument that it would have to ignore."""
+    if t1 != "inf":
+        raise SphereflowError(f"t1 must be a number or 'inf', got {t1!r}.")
+    if causal or kernel_scale == "raw":
+        raise SphereflowError("a run to the single cluster (t1='inf') is for attention without mask, peak kernel.")
+    if saves != FRAMES:
+        raise SphereflowError(f"a run to the single cluster (t1='inf') has no frames: leave out saves={saves}.")
+    if method not in ("auto", "direct"):
+        raise SphereflowError(
+            f"a run to the single cluster (t1='inf') sums all pairs: method must be auto or direct, got {method!r}."
+        )

@@ -1,4 +1,4 @@
-"""Files from elsewhere, read with suspicion: what they promise is checked before any memory is spent on it.
+"""Files and arrays from elsewhere, read with suspicion: what they promise is checked before memory is spent on it.
 
 A file may be cut, of another kind, a pipe that never ends, nested a hundred thousand deep, or promise 10^15 numbers and
 hold none. Each of these is one sentence. Nothing that a file contains is ever executed: no pickles.
@@ -83,6 +83,37 @@ def _spoken(source: Path) -> Iterator[None]:
         if isinstance(error, SphereflowError):
             raise
         raise SphereflowError(f"cannot read {source}: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def real_array(name: str, value: Any, *, shape: tuple[int | str, ...] | None = None, finite: bool = True) -> np.ndarray:
+    """Numbers that a user gives, as lists or as any array, in float64; or one sentence about what is wrong with them.
+
+    `shape` has a number where one is needed and a letter where any will do, as in (3, "d"). NaN is always refused,
+    infinities if `finite`.
+    """
+    try:
+        given = np.asarray(value)
+        array = given.astype(float) if given.dtype.kind in "biuf" else np.array(value, dtype=float)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise SphereflowError(f"{name} must be an array of numbers, got {brief_value(value)}.") from None
+    if given.dtype.kind == "c":
+        raise SphereflowError(f"{name} must be an array of real numbers, got complex ones.")
+    if shape is not None and (
+        array.ndim != len(shape)
+        or any(isinstance(want, int) and want != have for want, have in zip(shape, array.shape, strict=True))
+    ):
+        wanted = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
+        raise SphereflowError(f"{name} must have the shape ({wanted}), got {array.shape}.")
+    if np.isnan(array).any() or (finite and not np.isfinite(array).all()):
+        raise SphereflowError(
+            f"{name} must be finite: {np.count_nonzero(~np.isfinite(array))} entries are NaN or infinity."
+        )
+    return array
+
+
+def brief_value(value: Any) -> str:
+    """What was given, short enough for a sentence."""
+    return " ".join(repr(value).split())[:100]
 
 
 def file_text(path: str | Path) -> str:

@@ -155,6 +155,8 @@ def tokens(x: object, name: str = "tokens", *, on_sphere: bool = True) -> Float[
     """Check an array a user gives as tokens: shape (..., n, d), finite, and of unit length if asked."""
     try:
         array = np.asarray(x)
+        if array.dtype.kind not in "fiub":  # imaginary parts would be dropped, and words read as numbers
+            raise TypeError
         if array.dtype not in (np.float32, np.float64):
             array = array.astype(np.float64)
     except (TypeError, ValueError):

@@ -102,3 +102,11 @@ def test_a_matched_cloud_hardly_drifts():
 def test_bad_input_is_named(call, word):
     with pytest.raises(SphereflowError, match=word):
         call()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_data_that_are_not_numbers_are_seen_in_the_drift(bad):
+    data = np.zeros((3, 2))
+    data[1, 0] = bad
+    found = PopulationField("laplace", 1.0, itself="include")(jnp.asarray(data), jnp.ones((2, 2)))
+    assert np.isnan(np.asarray(found.value)).any()

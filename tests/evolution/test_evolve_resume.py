@@ -146,7 +146,7 @@ def test_another_release_does_not_continue_a_run(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         cut_after(2, patch)
         sf.evolve(**EVOLVE, out=tmp_path / "run.zarr", progress=False)
-    monkeypatch.setattr(sys.modules["sphereflow.evolution.run"], "versions", lambda: {"sphereflow": "99.0"})
+    monkeypatch.setattr(storage, "circumstances", lambda: {"sphereflow": "99.0"})
     with pytest.raises(sf.SphereflowError, match="holds a different run"):
         sf.evolve(**EVOLVE, out=tmp_path / "run.zarr", progress=False)
 

@@ -242,3 +242,10 @@ def test_views():
     assert sphere.to_csv().startswith("x1,x2,x3,mass")
     assert np.isnan(landscape.inspect(Problem.random(3.0, 5, 2, seed=1), np.eye(5)[:2]).gap)
     assert json.loads(landscape.inspect(Problem.random(3.0, 5, 2, seed=1), np.eye(5)[:2]).to_json())["gap"] is None
+
+
+def test_rings_are_called_rings():
+    found = landscape.minimise(landscape.Problem(beta=5.0, outer=[1.0], inner=[[1.0, 0.0, 0.0]]))
+    assert found.rings
+    assert found.kind == "rings"
+    assert landscape.maximise(found.problem).kind == "atoms"

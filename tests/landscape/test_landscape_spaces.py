@@ -209,7 +209,7 @@ def test_windows():
         (lambda: Problem(1.0, [1.0], [[1.0]]), "dimension d of at least 2"),
         (lambda: Problem(1.0, [1.0, 2.0], [[1.0, 0.0]]), "as many outer weights"),
         (lambda: Problem(1.0, [np.nan], [[1.0, 0.0]]), "must be finite"),
-        (lambda: Problem(1.0, ["a"], [[1.0, 0.0]]), "must be numbers"),
+        (lambda: Problem(1.0, ["a"], [[1.0, 0.0]]), "array of numbers"),
         (lambda: Problem(700.0, [1.0], [[1.0, 0.0]], kernel_scale="raw"), "overflow"),
         (lambda: Problem(1.0, [1.0], [[1.0, 0.0]], activation="relux"), "activation must be one of"),
         (lambda: landscape.energy(Problem(1.0, [1.0], [[1.0, 0.0]]), [[1.0, 1.0]]), "unit vectors"),

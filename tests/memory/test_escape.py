@@ -101,3 +101,14 @@ def test_renewals_count_escapes():
     )
     exact = by_scipy(20, 0.6, noise, start, 0.3)
     assert seen.mean == pytest.approx(exact, abs=4 * seen.error + 0.02 * exact)
+
+
+def test_more_cells_are_more_digits():
+    exact = escape.escape_time(50, 0.2, 0.3, cells=48_000)
+    errors = [abs(escape.escape_time(50, 0.2, 0.3, cells=cells) / exact - 1) for cells in (750, 3000)]
+    assert errors[1] < 1e-6
+    assert errors[1] < errors[0] / 4
+    with pytest.raises(SphereflowError, match="too long for a number"):
+        escape.escape_time(10_000, 0.05, 0.1)
+    with pytest.raises(SphereflowError, match="capacity"):
+        escape.escape_time(50, 5.0, 0.3)

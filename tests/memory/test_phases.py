@@ -106,7 +106,7 @@ def test_killed_sweep_continues_to_the_same_end(tmp_path):
         "lse", loads=(0.3, 0.35, 0.4, 0.45, 0.5, 0.55), temperatures=(0.1, 0.5), patterns=40, trials=3, steps=300
     )
     np.testing.assert_array_equal([row[0] for row in after], whole.overlap.T)
-    with pytest.raises(SphereflowError, match="other parameters"):
+    with pytest.raises(SphereflowError, match="was made with"):
         sweep("lse", loads=(0.3,), temperatures=(0.1,), patterns=40, keep=kept)
     kept.write_text("{")
     with pytest.raises(SphereflowError, match="cannot read"):

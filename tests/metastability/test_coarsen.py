@@ -7,7 +7,7 @@ import pytest
 
 import sphereflow as sf
 from sphereflow.errors import SphereflowError
-from sphereflow.metastability import Outcome, coarsen_to_one, load_history, staircase, well_prepared
+from sphereflow.metastability import Outcome, coarsen_to_one, load_history, log_merging_time, staircase, well_prepared
 from sphereflow.metastability.staircase import limit
 
 START = np.array([0.0, 0.55, 1.35, 2.45, 4.0])
@@ -27,7 +27,11 @@ def test_energy_rises_and_plateaus_are_sums_of_squared_masses(history):
     assert [round(p.level, 12) for p in history.plateaus] == [0.2, 0.28, 0.44, 0.52, 1.0]
     assert np.all(np.diff(history.curve[:, 1]) > -1e-12)
     assert np.all(np.diff(history.curve[:, 0]) >= 0)
-    assert history.merges[-1].energy_after == pytest.approx(1.0, abs=1e-15)
+    # One atom of mass m at x has the energy m^2 e^{beta(|x|^2 - 1)}. Normalising leaves |x|^2 wrong by at most (d + 4)
+    # half-ulps, which the exponent multiplies by beta; adding five masses, each already rounded by their division, and
+    # squaring costs a dozen more.
+    rounding = (history.beta * (history.d + 4) / 2 + 12) * np.finfo(float).eps
+    assert history.merges[-1].energy_after == pytest.approx(1.0, abs=rounding)
 
 
 def test_the_error_estimate_covers_a_tighter_run(history):
@@ -177,3 +181,24 @@ def test_well_prepared_starts():
 def test_what_makes_no_sense_is_said(change, word):
     with pytest.raises(SphereflowError, match=word):
         coarsen_to_one(**{"kind": "sa", "x0": circle(START), "beta": 9.0, **change})
+
+
+def test_the_energy_between_steps_lies_within_its_bounds():
+    beta, start = 20.0, 1.2
+    pair = coarsen_to_one("usa", circle(np.array([0.0, start])), beta, errors=False)
+    ends = np.geomspace(2 * pair.radius, 0.999 * start, 40)
+    log_t = np.array([log_merging_time(start, beta, kind="usa", end=end) for end in ends])
+    exact = (1 + np.exp(-2 * beta * np.sin(ends / 2) ** 2)) / 2
+    low, high = pair.energy_bounds(log_t)
+    # The curve is good to the tolerance of the run; log t, of size 20, is known to eps, and the energy steep in it.
+    assert np.all(low <= exact + 1e-8)
+    assert np.all(exact <= high + 1e-8)
+    told = pair.energy(log_t)
+    assert np.all((low <= told) & (told <= high))
+    assert np.abs(told - exact).max() < 0.02
+    # Before the second row the energy grows linearly in time from its first value.
+    first = (1 + np.exp(-2 * beta * np.sin(start / 2) ** 2)) / 2
+    assert pair.energy(-30.0) == pytest.approx(first, rel=1e-12)
+    assert pair.energy(-np.inf) == pytest.approx(first, rel=1e-12)
+    with pytest.raises(SphereflowError, match="log_t"):
+        pair.energy(np.nan)

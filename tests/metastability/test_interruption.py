@@ -39,11 +39,11 @@ def _started(file):
 def test_an_interrupted_run_goes_on_to_the_same_end(tmp_path):
     file = tmp_path / "run.json"
     process = _started(file)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200  # a busy machine takes its time
     while not file.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    told, _ = process.communicate(timeout=60)
+    told, _ = process.communicate(timeout=200)
     assert process.returncode == 0
     outcome, merged = told.split()
     assert outcome == "INTERRUPTED"
@@ -58,7 +58,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(tmp_path):
     assert np.array_equal(resumed.curve, whole.curve)
     assert coarsen_to_one("sa", start, 300.0, checkpoint=file).merges == whole.merges  # finished: read back
 
-    with pytest.raises(SphereflowError, match="other parameters"):
+    with pytest.raises(SphereflowError, match="was made with"):
         coarsen_to_one("sa", start, 301.0, checkpoint=file)
     file.write_text("{}")
     with pytest.raises(SphereflowError, match="not a file of the kind"):

@@ -71,7 +71,7 @@ def test_unequal_masses_merge_faster_in_sa_only():
     [
         ({"theta": math.pi}, "opposite"),
         ({"theta": 0.5, "end": 0.6}, "below the initial angle"),
-        ({"theta": 1.0, "masses": (0.5, -0.5)}, "positive"),
+        ({"theta": 1.0, "masses": (0.5, -0.5)}, "masses must be"),
         ({"theta": 1.0, "kind": "softmax"}, "one of"),
         ({"theta": math.nan}, "theta"),
     ],
@@ -79,3 +79,18 @@ def test_unequal_masses_merge_faster_in_sa_only():
 def test_what_makes_no_sense_is_said(arguments, word):
     with pytest.raises(SphereflowError, match=word):
         merge_pair(**{"beta": 5.0, **arguments})
+
+
+def test_the_angle_zero_takes_for_ever():
+    for end in (0.0, -1.0, float("nan")):
+        with pytest.raises(SphereflowError, match="end"):
+            merge_pair(1.0, 5.0, end=end)
+
+
+@pytest.mark.parametrize("kind", ["sa", "usa"])
+@pytest.mark.parametrize("beta", [1e3, 1e9, 1e13, 1e15, 1e24, 1e100])
+def test_any_beta_gives_the_leading_asymptotics(beta, kind):
+    masses = (0.3, 0.6)
+    exact, leading = (f(1.0, beta, masses, kind) for f in (log_merging_time, laplace_log_time))
+    # The next term is of relative size 1/beta in T; rounding is that of an exponent of size beta.
+    assert exact == pytest.approx(leading, abs=10 / beta + 1e-14 * beta)

@@ -169,3 +169,11 @@ def test_attention_moves_the_modes_towards_the_fastest_harmonic():
 def test_mistakes_are_named(wrong):
     with pytest.raises(SphereflowError, match=next(iter(wrong))):
         sample_modes(**{"n": 10, "beta": 1.0, "runs": 2, **wrong})
+
+
+@pytest.mark.parametrize(("n", "beta", "share"), [(2, 10.0, 0.15), (3, 10.0, 0.12), (5, 4.0, 0.07), (30, 30.0, 0.05)])
+def test_the_prediction_is_as_good_for_few_samples_as_it_says(n, beta, share):
+    counted = sample_modes(n, beta, 3000, seed=4).everywhere
+    off = abs(expected_modes(n, beta) / counted.value - 1)
+    assert off < share + 3 * counted.error / counted.value
+    assert n > 5 or off > 0.01  # an approximation that is exact needs no such sentence

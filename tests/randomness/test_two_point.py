@@ -135,7 +135,7 @@ def test_averages_of_constants_and_of_odd_flows():
     law = Backward(TwoPoint(8, of_activation("softplus")))
     np.testing.assert_allclose(law.averages(lambda r: 0 * r + 3, [0.1, 1.0]), 3, rtol=1e-11)
     np.testing.assert_allclose(law.averages(lambda r: r, [0.0], start=0.37), 0.37, atol=1e-7)
-    with pytest.raises(SphereflowError, match="must not decrease"):
+    with pytest.raises(SphereflowError, match="do not decrease"):
         law.averages(lambda r: r, [1.0, 0.5])
 
 
@@ -213,3 +213,11 @@ def test_vectors_gram_matrix_and_backward_equation_agree():
     products = [mean(r[:, 0] * r[:, 1]) for r in (np.einsum("kad,kbd->kab", y, y)[:, i, j], np.asarray(matrix))]
     for found in products:
         assert found.agrees(0.3205, slack=0.01), found
+
+
+def test_one_time_is_a_time():
+    equation = Backward(TwoPoint(3, of_powers([1.0])), cells=200)
+    one, two = equation.averages(lambda r: r, 0.7, start=0.3), equation.averages(lambda r: r, [0.7], start=0.3)
+    np.testing.assert_array_equal(one, two)
+    with pytest.raises(SphereflowError, match="times"):
+        equation.averages(lambda r: r, [0.7, 0.2])

@@ -98,7 +98,7 @@ def test_wrong_requests():
         wave_influence(16, 3, 1.0, beta=1.0, weights=1.0, waves=(8,), copies=8)
     with pytest.raises(sf.SphereflowError, match="source must be"):
         wave_influence(16, 15, 1.0, beta=1.0, weights=1.0)
-    with pytest.raises(sf.SphereflowError, match="sources must be positions"):
+    with pytest.raises(sf.SphereflowError, match="each of sources must be"):
         measure_profile(16, 1.0, beta=1.0, weights=1.0, vocab=4, sources=(0,))
 
 

@@ -198,8 +198,8 @@ def test_wrong_weights_are_told_by_the_size_of_the_error():
         (lambda: profile(1.0, 1.0, 0.0), "t must be"),
         (lambda: profile(1.0, 1.0, 1.0, 0), "vocab must be"),
         (lambda: profile(1.0, 1.0, 1.0).score(0.0), "must lie in"),
-        (lambda: several_heads([(1.0, 2.0)], 1.0), "three numbers"),
-        (lambda: several_heads([], 1.0), "at least one head"),
+        (lambda: several_heads([(1.0, 2.0)], 1.0), "weight, beta, slope"),
+        (lambda: several_heads([], 1.0), "weight, beta, slope"),
         (lambda: several_heads([(1, 1, 1), (1, 2, 1)], 1.0).log_score(0.5), "one head of positive weight"),
     ],
 )

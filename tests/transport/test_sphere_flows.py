@@ -253,3 +253,22 @@ def test_measures_do_not_feel_each_other():
 def test_misuse_is_told_in_a_sentence(call, sentence):
     with pytest.raises(SphereflowError, match=sentence):
         call(every_kind())
+
+
+E1, E2 = np.eye(2)
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: Drift(duration=1.0, omega=E1 + E2), "unit vector"),
+        (lambda: Gate(duration=1.0, a=E1, beta=0.0, omega=2 * E1), "unit vector"),
+        (lambda: RankOne(duration=1.0, alpha=E2 / 2), "unit vector"),
+        (lambda: Drift(duration=1.0, omega=np.nan * E1), "finite"),
+        (lambda: Drift(duration=-1.0, omega=E1), "duration"),
+        (lambda: Block(duration=1.0, V=np.eye(2), B=np.full((2, 2), np.inf)), "finite"),
+    ],
+)
+def test_a_piece_that_cannot_be_is_refused_when_it_is_made(make, what):
+    with pytest.raises(SphereflowError, match=what):
+        make()

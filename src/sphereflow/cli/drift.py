@@ -41,25 +41,23 @@ def train(
     """
     from sphereflow.drifting import TwoSidedField
     from sphereflow.drifting.checkpoints import read, restore, save
-    from sphereflow.drifting.training import beginning
+    from sphereflow.drifting.training import MOST_SEED, beginning
     from sphereflow.drifting.training import train as run
-    from sphereflow.errors import SphereflowError, writable_target
+    from sphereflow.errors import whole_number, writable_target
     from sphereflow.observables import energy_distance, gaussian_like, sampling_floor
+    from sphereflow.provenance import circumstances, same_request
 
     writable_target(out, overwrite=True)
-    asked = {"target": target, "steps": steps, "batch": batch, "width": width, "rate": rate, "schedule": schedule,
-             "friction": friction, "seed": seed}  # fmt: skip
-    sampler, fresh, again = _data(target, seed)
-    model, recipe = _fresh(asked, fresh.shape[1])
-    asked["dimension"] = fresh.shape[1]
+    given = {"target": target, "steps": steps, "batch": batch, "width": width, "rate": rate, "schedule": schedule}
+    given |= {"friction": friction, "seed": seed}
+    whole_number("--seed", seed, least=0, most=MOST_SEED)
+    sampler, fresh, again, content = _data(target, seed)
+    model, recipe = _fresh(given, fresh.shape[1])
+    field = TwoSidedField(width)
+    asked = given | {"data": content, "dimension": fresh.shape[1], "noise": _NOISE} | circumstances()
     state = beginning(model, recipe)
     if out.exists():
-        stored, _ = read(out)
-        if stored != asked:
-            changed = next(name for name in asked if stored.get(name) != asked[name])
-            raise SphereflowError(
-                f"{out} was trained with {changed} = {stored.get(changed)}, now {asked[changed]}; choose another name."
-            )
+        same_request(out, read(out)[0], asked)
         state = restore(out, model, recipe)
     chance = sampling_floor(fresh, again, 4)
     blob = energy_distance(gaussian_like(again, len(fresh)), fresh)
@@ -76,7 +74,7 @@ def train(
         save(out, current, asked)
 
     try:
-        run(state, recipe, TwoSidedField(width), _noise, sampler, measure=measure, every=max(steps // 4, 1), keep=keep)
+        run(state, recipe, field, _noise, sampler, measure=measure, every=max(steps // 4, 1), keep=keep)
     except KeyboardInterrupt:
         raise Stopped("stopped by Ctrl-C; the same command goes on from the last line printed.") from None
     written(out)
@@ -103,15 +101,20 @@ def sample(
     import numpy as np
 
     from sphereflow.drifting.checkpoints import read, restore
+    from sphereflow.drifting.training import MOST_SEED
     from sphereflow.errors import SphereflowError, whole_number, writable_target
     from sphereflow.saving import write_bytes
 
-    whole_number("n", n, most=10**8)
+    whole_number("-n", n, most=10**8)
+    whole_number("--seed", seed, least=0, most=MOST_SEED)
     writable_target(out, overwrite=True)
     if out.suffix not in (".npy", ".png"):
         raise SphereflowError(f"--out must end in .npy or .png; got {str(out)!r}.")
     asked, _ = read(model)
-    network, recipe = _fresh(asked, int(asked["dimension"]))
+    try:
+        network, recipe = _fresh(asked, int(asked["dimension"]))
+    except (KeyError, TypeError, ValueError):
+        raise SphereflowError(f"{model} is damaged or not a drifting generator.") from None
     generator = restore(model, network, recipe).average
     samples = np.asarray(generator(_noise(jax.random.key(seed), n)))
     if out.suffix == ".png":
@@ -236,8 +239,8 @@ def _fresh(asked: dict[str, Any], dimension: int) -> tuple[Any, Any]:
     return Generator(_NOISE, dimension, key=jax.random.key(asked["seed"] + 1)), recipe
 
 
-def _data(target: str, seed: int) -> tuple[Any, Any, Any]:
-    """What draws the data to learn from, a sample held out of it, and another of the same law and size."""
+def _data(target: str, seed: int) -> tuple[Any, Any, Any, str]:
+    """What draws the data to learn from, a sample held out of it, another of the same law and size, and its digest."""
     import jax
     import numpy as np
 
@@ -245,17 +248,18 @@ def _data(target: str, seed: int) -> tuple[Any, Any, Any]:
     from sphereflow.drifting.samplers import LAWS, from_rows
     from sphereflow.drifting.translation import split
     from sphereflow.errors import SphereflowError
+    from sphereflow.provenance import digest
 
     if target in LAWS:
         fresh, again = (np.asarray(LAWS[target](jax.random.key(seed + k), _TESTED), float) for k in (3, 4))
-        return LAWS[target], fresh, again
+        return LAWS[target], fresh, again, target
     if not Path(target).exists():
         raise SphereflowError(f"there is no law or file {target}; the laws are {', '.join(LAWS)}.")
     rows = read_rows(target)
     if len(rows) < 10:
         raise SphereflowError(f"{target} has {len(rows)} rows; a fifth is held out, so at least 10 are needed.")
     learn, held = split(rows)
-    return from_rows(learn), held, learn[: len(held)]
+    return from_rows(learn), held, learn[: len(held)], digest(rows)
 
 
 def _distances(generator: Any, fresh: Any, seed: int) -> dict[str, float]:

@@ -97,7 +97,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _print(problem: Problem, found: CriticalPoint) -> None:
     """A table of the atoms and the numbers that say what they are; at most 80 columns."""
-    told = {"atoms": "atoms", "density": "density (atoms below: one quadrature of it)", "rings": "ring, as points"}
+    told = {"atoms": "atoms", "density": "density (atoms below: one quadrature of it)", "rings": "rings"}
+    told["rings"] += " about the axis of the weights" if found.rings else ", as points"
     told["unresolved"] = "unresolved: positions are not refined"
     say(repr(problem))
     columns = found.columns()

@@ -44,7 +44,7 @@ def phases(
     from sphereflow.memory.phases import CAUTION, phase_diagram
     from sphereflow.memory.pictures import draw
     from sphereflow.memory.state import REFERENCE_B
-    from sphereflow.memory.sweep import sweep
+    from sphereflow.memory.sweep import planned, sweep
     from sphereflow.pictures import rendered
     from sphereflow.saving import writable_folder, write_into
 
@@ -58,15 +58,16 @@ def phases(
     ):
         whole_number(f"--{name}", value, least=least)
     sharpness = (REFERENCE_B if kernel == "lsr" else 1.0) if beta is None else beta
+    numbers: dict[str, Any] = {"patterns": patterns, "trials": trials, "steps": steps, "seed": seed}
+    place = folder / "monte-carlo.json"
+    if monte_carlo:  # before anything is written: a sweep of another plane may lie there
+        planned(kernel, sharpness, **numbers, keep=place)
     diagram = phase_diagram(kernel, sharpness, sizes=_sizes(sizes), duration=duration)
     figure = draw(diagram)
     write_into(folder, diagram.files() | {f"phases.{kind}": rendered(figure, kind) for kind in ("png", "svg")})
     if monte_carlo:
         try:
-            found = sweep(
-                kernel, sharpness, patterns=patterns, trials=trials, steps=steps, seed=seed,
-                keep=folder / "monte-carlo.json",
-            )  # fmt: skip
+            found = sweep(kernel, sharpness, **numbers, keep=place)
         except KeyboardInterrupt:
             raise Stopped("stopped by Ctrl-C; the same command continues the Monte Carlo sweep.") from None
         figure = draw(diagram, found)

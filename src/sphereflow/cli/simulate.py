@@ -47,7 +47,7 @@ def command(
     """
     _refuse_before_work(out, plot, movie, overwrite)
     if t1 == "inf":
-        _to_the_end(n, d, beta, model, causal, start, seed, tol, out, plot, movie)
+        _to_the_end(n, d, beta, model, causal, start, seed, saves, tol, out, plot, movie)
         return
 
     from sphereflow.evolution.status import Status
@@ -93,6 +93,7 @@ def _to_the_end(
     causal: bool,
     start: str,
     seed: int,
+    saves: int,
     tol: float,
     out: Path | None,
     plot: Path | None,
@@ -107,9 +108,8 @@ def _to_the_end(
     if movie is not None:
         raise SphereflowError("--movie needs a finite --t1: frames of a run to t = e^1000 would show nothing move.")
     checkpoint = None if out is None else out.with_name(out.name + ".checkpoint")
-    history = simulate(
-        n, d, beta, t1="inf", model=model, causal=causal, start=start, seed=seed, tol=tol, out=checkpoint
-    )  # fmt: skip
+    options: dict[str, Any] = {"model": model, "causal": causal, "start": start, "seed": seed, "saves": saves}
+    history = simulate(n, d, beta, t1="inf", **options, tol=tol, out=checkpoint)
     if not history.outcome.complete:
         advice = "" if checkpoint is None else "; the same command continues from there"
         raise Stopped(f"stopped after {len(history)} mergers{advice}.")

@@ -14,13 +14,15 @@ def command(
     n: Annotated[int, typer.Option("--n", help="Number of tokens, 2 to 10,000.")] = 5,
     d: Annotated[int, typer.Option("--d", help="Dimension; tokens are unit vectors in R^d.")] = 2,
     beta: Annotated[float, typer.Option(help="Inverse temperature.")] = 200.0,
-    model: Annotated[str, typer.Option(metavar="sa|usa", help="Softmax or unnormalised attention.")] = "usa",
+    model: Annotated[str, typer.Option(metavar="sa|usa", help="Softmax attention, or unnormalised.")] = "sa",
     seed: Annotated[int, typer.Option(help="Seed of the first tokens.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FIG.png", help="Draw it (.png, .svg, .pdf).")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Keep the history of mergers.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist already.")] = False,
 ) -> None:
     """Follow tokens until they are one cluster, beside the dynamics that glues them, and the limit of large beta.
+
+    The tokens move by softmax attention (sa), as in simulate; --model usa is the model of the staircase theorem.
 
     Example: sphereflow staircase --n 50 --beta 400 --plot staircase.png
     """

@@ -37,7 +37,7 @@ def fit(
     """
     from sphereflow.pictures import rendered
     from sphereflow.saving import writable_folder, write_into
-    from sphereflow.transport.files import check_suffix
+    from sphereflow.transport.files import check_suffix, content
     from sphereflow.transport.fit import fit as fit_schedule
     from sphereflow.transport.names import read
     from sphereflow.transport.pictures import draw
@@ -47,8 +47,7 @@ def fit(
     first, second = read(source, target)
     found = fit_schedule(first, second, pieces, method, seed=seed, steps=steps)
     picture = rendered(draw(found.schedule, first, second), "png")
-    write_into(folder, {f"{out.stem}.png": picture})
-    found.schedule.save(out)
+    write_into(folder, {f"{out.stem}.png": picture, out.name: content(found.schedule, out.suffix)})
     say(found)
     made = (out, out.with_suffix(".png"))
     written(*made)

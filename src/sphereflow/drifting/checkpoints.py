@@ -14,16 +14,17 @@ import numpy as np
 from sphereflow.drifting.generators import Generator
 from sphereflow.drifting.training import Recipe, State, beginning
 from sphereflow.errors import SphereflowError
+from sphereflow.provenance import versions
 from sphereflow.reading import file_bytes, packed_arrays, plain_data
 from sphereflow.saving import write_bytes
 
-FORMAT = "sphereflow drifting generator, version 2"
+FORMAT = "sphereflow drifting generator, version 3"
 
 
 def save(path: str | Path, state: State, asked: dict[str, Any]) -> None:
     """One file, replaced as a whole: the arrays of the state, and what was asked as JSON inside."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(state, eqx.is_array))]
-    head = json.dumps({"format": FORMAT, "asked": asked, "leaves": len(leaves)}).encode()
+    head = json.dumps({"format": FORMAT, "asked": asked, "leaves": len(leaves), "versions": versions()}).encode()
     content = io.BytesIO()
     np.savez(content, head=np.frombuffer(head, np.uint8), **{f"leaf{i}": leaf for i, leaf in enumerate(leaves)})  # type: ignore[arg-type]
     write_bytes(path, content.getvalue())
@@ -35,7 +36,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], list[np.ndarray]]:
         stored = packed_arrays(file_bytes(path))
         head = plain_data(bytes(stored["head"]))
         if head["format"] == FORMAT:
-            return head["asked"], [stored[f"leaf{i}"] for i in range(int(head["leaves"]))]
+            return dict(head["asked"]), [stored[f"leaf{i}"] for i in range(int(head["leaves"]))]
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, SphereflowError):
             raise
@@ -49,6 +50,6 @@ def restore(path: str | Path, model: Generator, recipe: Recipe) -> State:
     arrays, rest = eqx.partition(fresh, eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
     _, stored = read(path)
-    if [a.shape for a in leaves] != [a.shape for a in stored]:
+    if [(a.shape, a.dtype) for a in leaves] != [(a.shape, a.dtype) for a in stored]:
         raise SphereflowError(f"{path} holds another network; train a new one or choose another name.")
     return eqx.combine(jax.tree.unflatten(structure, [jax.numpy.asarray(a) for a in stored]), rest)

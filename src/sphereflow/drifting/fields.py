@@ -20,12 +20,14 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from sphereflow.drifting.radial import KERNELS, log_kernel, squared_distances
 from sphereflow.errors import SphereflowError, one_of, real_number
 
 ITSELF = ("include", "mask")
+_WIDEST = 1e15  # of a kernel: its square must be a number in float32
 # Entries of one block of rows: what stays near a processor core, and what keeps a graphics processor busy.
 _BLOCK_ENTRIES, _BLOCK_ENTRIES_GPU = 2**20, 2**24
 
@@ -68,7 +70,7 @@ class PopulationField(Field):
 
     def __init__(self, kernel: str = "laplace", width: float = 1.0, *, itself: str):
         self.kernel = one_of("kernel", kernel, KERNELS)
-        self.width = jnp.asarray(real_number("width", width, above=0))
+        self.width = jnp.asarray(real_number("width", width, least=1 / _WIDEST, most=_WIDEST))
         self.itself = one_of("itself", itself, ITSELF)
 
     @eqx.filter_jit
@@ -124,7 +126,7 @@ class UnnormalisedField(Field):
 
     def __init__(self, kernel: str = "laplace", width: float = 1.0):
         self.kernel = one_of("kernel", kernel, KERNELS)
-        self.width = jnp.asarray(real_number("width", width, above=0))
+        self.width = jnp.asarray(real_number("width", width, least=1 / _WIDEST, most=_WIDEST))
 
     @eqx.filter_jit
     def __call__(self, data: Float[Array, "m D"], generated: Float[Array, "n D"]) -> Drift:
@@ -161,7 +163,7 @@ class TwoSidedField(Field):
 
     def __init__(self, width: float = 0.05, kernel: str = "laplace"):
         self.kernel = one_of("kernel", kernel, KERNELS)
-        self.width = jnp.asarray(real_number("width", width, above=0))
+        self.width = jnp.asarray(real_number("width", width, least=1 / _WIDEST, most=_WIDEST))
 
     @eqx.filter_jit
     def __call__(self, data: Float[Array, "m D"], generated: Float[Array, "n D"]) -> Drift:
@@ -194,9 +196,10 @@ class MultiRadiusField(Field):
     radii: tuple[float, ...] = eqx.field(static=True)
 
     def __init__(self, radii: tuple[float, ...] = (0.02, 0.05, 0.2)):
-        if not radii:
+        chosen = np.atleast_1d(np.asarray(radii, dtype=object))
+        if not len(chosen):
             raise SphereflowError("radii must name at least one radius.")
-        self.radii = tuple(real_number("each of radii", radius, above=0) for radius in radii)
+        self.radii = tuple(real_number("each of radii", radius, above=0, most=_WIDEST) for radius in chosen)
 
     @eqx.filter_jit
     def __call__(self, data: Float[Array, "m D"], generated: Float[Array, "n D"]) -> Drift:
@@ -247,7 +250,7 @@ def _log_sums(logits: Callable[[], Array], axis: int) -> Array:
 def _softmax(logits: Array) -> tuple[Array, Array, Array]:
     """Row weights, the number of entries they amount to, and rows without any mass."""
     top = jnp.max(logits, axis=1, keepdims=True)
-    blind = ~jnp.isfinite(top)
+    blind = jnp.isneginf(top)  # a sample that is not a number is not blind: it must be seen in the result
     weights = jnp.exp(logits - jnp.where(blind, 0.0, top))
     weights = weights / jnp.where(blind, 1.0, weights.sum(axis=1, keepdims=True))
     return weights, _heard(weights), blind[:, 0]
@@ -302,6 +305,10 @@ def _blocks(places: Array, count: int) -> tuple[Array, Array]:
 
 
 def _check(x: Array, y: Array) -> None:
+    if not all(isinstance(each, (jax.Array, np.ndarray)) for each in (x, y)):
+        raise SphereflowError("samples must be two arrays (n, D) of NumPy or JAX.")
+    if jnp.iscomplexobj(x) or jnp.iscomplexobj(y):
+        raise SphereflowError("samples must be real numbers, got complex ones.")
     if len(x) == 0 or len(y) == 0 or x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise SphereflowError(
             f"samples must be two non-empty arrays (n, D) of one dimension; got shapes {x.shape} and {y.shape}."

@@ -11,6 +11,9 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
+from sphereflow.errors import SphereflowError, real_number
+from sphereflow.reading import real_array
+
 
 def gaussian_field(
     x: Float[np.ndarray, "k D"],
@@ -20,7 +23,7 @@ def gaussian_field(
 ) -> Float[np.ndarray, "k D"]:
     """V at the rows of x, for data and generated laws given as (mean, covariance)."""
     linear, shift = _affine(data, generated, width)
-    return x @ linear.T + shift
+    return real_array("x", x, shape=("k", len(shift))) @ linear.T + shift
 
 
 def gaussian_step(
@@ -37,6 +40,19 @@ def _affine(
     data: tuple[np.ndarray, np.ndarray], generated: tuple[np.ndarray, np.ndarray], width: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """V(x) = A x + b."""
-    smooth = width**2 * np.eye(len(data[0]))
-    towards, away = np.linalg.inv(data[1] + smooth), np.linalg.inv(generated[1] + smooth)
-    return width**2 * (away - towards), width**2 * (towards @ data[0] - away @ generated[0])
+    width = real_number("width", width, above=0, most=1e100)
+    (centre, spread), (middle, extent) = (_law(*law) for law in (_pair(data), _pair(generated)))
+    smooth = width**2 * np.eye(len(centre))
+    towards, away = np.linalg.inv(spread + smooth), np.linalg.inv(extent + smooth)
+    return width**2 * (away - towards), width**2 * (towards @ centre - away @ middle)
+
+
+def _pair(law: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    if not isinstance(law, (tuple, list)) or len(law) != 2:
+        raise SphereflowError("a law must be a pair: its mean and its covariance.")
+    return law[0], law[1]
+
+
+def _law(mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    centre = real_array("a mean", mean, shape=("D",))
+    return centre, real_array("a covariance", covariance, shape=(len(centre), len(centre)))

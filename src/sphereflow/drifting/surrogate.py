@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sphereflow.errors import one_of, real_number, whole_number
+from sphereflow.reading import real_array
 
 KERNELS = ("laplace", "gaussian")
 
@@ -29,7 +30,7 @@ def surrogate_field(a: ArrayLike, width: float = 1.0, kernel: str = "laplace") -
     """
     one_of("kernel", kernel, KERNELS)
     width = real_number("width", width, above=0)
-    a = np.asarray(a, float)
+    a = real_array("a", a)
     u = np.abs(a) / width
     if kernel == "laplace":
         return np.asarray(a * (2 * np.exp(-2 * u) - np.exp(-u)))

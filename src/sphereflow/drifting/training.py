@@ -34,6 +34,7 @@ OPTIMISERS: dict[str, optax.GradientTransformation] = {"adam": optax.scale_by_ad
 SCHEDULES = ("constant", "linear", "felt")
 # A batch has its square of pairs: 10^5 are 10^10 of them a step, which takes minutes.
 MOST_BATCH = 10**5
+MOST_SEED = 2**62  # neighbouring seeds draw the network, the noise and the held-out data
 _CHUNK = 50  # steps per compiled call: the host looks in between
 
 
@@ -80,6 +81,7 @@ class Recipe:
         real_number("decay", self.decay, least=0, most=1)
         one_of("optimiser", self.optimiser, tuple(OPTIMISERS))
         one_of("schedule", self.schedule, SCHEDULES)
+        whole_number("seed", self.seed, least=0, most=MOST_SEED)
         if self.friction.mode == "viscous":
             raise SphereflowError("viscous friction moves particles; training takes gain, restoring or none.")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -28,6 +27,7 @@ from sphereflow.errors import SphereflowError, writable_target
 from sphereflow.evolution.settings import Settings
 from sphereflow.evolution.status import Status
 from sphereflow.evolution.trajectory import Trajectory
+from sphereflow.provenance import circumstances, digest
 from sphereflow.reading import distrusted, file_bytes, honest_size, plain_data
 from sphereflow.saving import promote_folder, spoken
 
@@ -219,15 +219,11 @@ def _checksum(array: np.ndarray) -> int:
 
 
 def _identity(times: np.ndarray, start: np.ndarray, settings: Settings) -> str:
-    """What must agree for two runs to be the same run: all of it, and the version that makes it."""
+    """What must agree for two runs to be the same run: all of it, and what makes it."""
     description, arrays = describe(settings.model)
-    numbers = {name: _digest(array) for name, array in {**arrays, "times": times, "start": start}.items()}
-    plain = settings.plain() | {"versions": settings.versions.get("sphereflow")}
+    numbers = {name: digest(array) for name, array in {**arrays, "times": times, "start": start}.items()}
+    plain = settings.plain() | {"versions": circumstances()}
     return json.dumps([description, numbers, plain], sort_keys=True)
-
-
-def _digest(array: np.ndarray) -> str:
-    return f"{array.dtype} {array.shape} {hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()}"
 
 
 def _locked(partial: Path) -> int:

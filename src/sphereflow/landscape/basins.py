@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.evolution import evolve
 from sphereflow.landscape.maxima import local_maxima
 from sphereflow.landscape.problem import Problem
@@ -45,7 +45,7 @@ def basins(problem: Problem, starts: int = 720, t1: float = 60.0) -> Basins:
     """The basin map of the ascent of one cluster on the circle or on S^2, from a grid of starts."""
     if problem.d > 3:
         raise SphereflowError(f"the basin map needs a grid of the sphere, that is d=2 or d=3, got d={problem.d}.")
-    count = whole_number("starts", starts, least=8)
+    count, t1 = whole_number("starts", starts, least=8), real_number("t1", t1, above=0, most=1e6)
     space = SphereSpace(problem.converted("peak"))
     grid = space.grid(count)
     peaks, heights = local_maxima(space, 1440 if problem.d == 2 else 4000)
@@ -58,7 +58,10 @@ def basins(problem: Problem, starts: int = 720, t1: float = 60.0) -> Basins:
     labels = np.full(count, -1)
     if size > 0 and len(peaks):
         climber = space.problem.replaced(outer=space.problem.outer / size)
-        ends = evolve(climber.perceptron, grid, t1, saveat=2, tol=1e-6, solver="tsit5").final
+        run = evolve(climber.perceptron, grid, t1, saveat=2, tol=1e-6, solver="tsit5")
+        if not run.status.complete:
+            raise SphereflowError(f"the starts could not be followed to t1={t1:g}: {run.status.value}")
+        ends = run.final
 
         def below(points: np.ndarray) -> Jet:
             jet = space.half_potential(points)

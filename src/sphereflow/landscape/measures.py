@@ -28,7 +28,9 @@ def energy(problem: Problem, positions: Any, masses: Any = None) -> float:
 def first_variation(problem: Problem, positions: Any, masses: Any, at: Float[np.ndarray, "n d"]) -> np.ndarray:
     """g of the measure at other points of the sphere."""
     space, atoms = _seen(problem, positions, masses)
-    return problem.factor * (1 / problem.beta + spaces.first_variation(space, atoms, np.asarray(at)).value)
+    return problem.factor * (
+        1 / problem.beta + spaces.first_variation(space, atoms, given_atoms(problem.d, at).points).value
+    )
 
 
 def field(problem: Problem, positions: Any, masses: Any = None) -> Float[np.ndarray, "k d"]:

@@ -26,6 +26,7 @@ from sphereflow.dynamics import Perceptron
 from sphereflow.dynamics.activations import ACTIVATIONS
 from sphereflow.errors import SphereflowError, enough_memory, one_of, real_number, whole_number
 from sphereflow.kernels import KERNEL_SCALES
+from sphereflow.reading import real_array
 
 WEIGHT_LAWS = ("normal", "signs")
 
@@ -168,13 +169,10 @@ class Problem:
 
 
 def _numbers(name: str, values: Any, axes: int) -> np.ndarray:
-    try:
-        array = np.array(values, dtype=float)
-    except (TypeError, ValueError):
-        raise SphereflowError(f"{name} must be numbers in an array with {axes} axes.") from None
+    array = real_array(name, values)
     if array.ndim != axes:
         raise SphereflowError(f"{name} must be an array with {axes} axes, got shape {array.shape}.")
-    if not np.isfinite(array).all():
-        raise SphereflowError(f"{name} must be finite: there is a NaN or an infinity.")
+    if np.abs(array).max(initial=0.0) > 1e100:
+        raise SphereflowError(f"{name} must be within [-1e100, 1e100].")
     array.setflags(write=False)
     return array

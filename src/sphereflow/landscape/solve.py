@@ -59,8 +59,9 @@ def minimise(problem: Problem, nodes: int | None = None) -> CriticalPoint:
 
     **Returns:** a `CriticalPoint`. Its `kind` is "atoms" where the atoms are isolated and refined, "density" where the
     first variation is flat on the whole space (the atoms listed are then one of many equivalent quadratures), "rings"
-    where it is a uniform ring about the direction of one neuron on S^2 (listed as equally spaced points), and
-    "unresolved" otherwise: energy and gap still hold, positions are not refined.
+    where it has uniform rings, about the common axis of the weights (listed by polar angle) or about the direction of
+    one neuron on S^2 (listed as equally spaced points), and "unresolved" otherwise: energy and gap still hold,
+    positions are not refined.
 
     ```python
     from sphereflow import landscape
@@ -84,7 +85,7 @@ def minimise(problem: Problem, nodes: int | None = None) -> CriticalPoint:
         kind, atoms, gap = "rings", *round_measure
     else:
         atoms, refined = settle(space, atoms, grid, space.spacing(count))
-        kind = "atoms" if refined else "unresolved"
+        kind = ("rings" if _has_rings(space, atoms) else "atoms") if refined else "unresolved"
         gap = duality_gap(space, atoms, _CERTIFIED * rise if refined else flat_wanted)
     return CriticalPoint.of(problem, space, "minimise", kind, atoms, gap, count, time.perf_counter() - began)
 
@@ -148,6 +149,11 @@ def grid_atoms(problem: Problem, nodes: int) -> tuple[Atoms, Float[np.ndarray, "
 
 def _name(space: Space) -> str:
     return "rings" if isinstance(space, ZonalSpace) else "circle" if space.problem.d == 2 else "sphere"
+
+
+def _has_rings(space: Space, atoms: Atoms) -> bool:
+    """Whether some polar angle is that of a whole ring and not of a pole."""
+    return isinstance(space, ZonalSpace) and bool(np.any(np.sin(atoms.points) > 1e-9))
 
 
 def _rise(space: Space) -> float:

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from sphereflow.errors import real_number, whole_number
 from sphereflow.shapes import AnyArray
 from sphereflow.sphere import normalise
 
@@ -57,10 +58,19 @@ class Energy(eqx.Module):
         return jnp.where(total > 0, weights @ patterns / jnp.where(total > 0, total, 1), x)
 
 
+def _positive(name: str, value: Array | float) -> None:
+    """Refuse a sharpness that is none; inside a compiled program it is not known yet."""
+    if not isinstance(value, jax.core.Tracer):
+        real_number(name, value, above=0, most=1e12)
+
+
 class LSE(Energy):
     """The Gaussian kernel: the energy of attention."""
 
     beta: Float[Array, ""] | float
+
+    def __check_init__(self) -> None:
+        _positive("beta", self.beta)
 
     def value(self, inner: Float[Array, "*b M"], half: Float[Array, "*b M"], n: int) -> Float[Array, "*b"]:
         return -jax.nn.logsumexp(self.beta * (inner - half), axis=-1) / self.beta
@@ -80,6 +90,10 @@ class LSR(Energy):
 
     beta: Float[Array, ""] | float
     floor: float = 0.0
+
+    def __check_init__(self) -> None:
+        _positive("beta", self.beta)
+        real_number("floor", self.floor, least=0, most=1)
 
     @classmethod
     def on_sphere(cls, b: float, n: int, floor: float = 0.0) -> LSR:
@@ -108,6 +122,9 @@ class Polynomial(Energy):
     """Inner products to a power: degree 2 is Hopfield's energy. Bounded below on the sphere only."""
 
     degree: int = eqx.field(static=True, default=2)
+
+    def __check_init__(self) -> None:
+        whole_number("degree", self.degree, most=1000)
 
     def value(self, inner: Float[Array, "*b M"], half: Float[Array, "*b M"], n: int) -> Float[Array, "*b"]:
         return -n * jnp.sum((inner / n) ** self.degree, axis=-1)

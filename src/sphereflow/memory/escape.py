@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sphereflow.errors import SphereflowError
+from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.memory.overlaps import Broadcast, Values, log_mean_kernel
 from sphereflow.memory.spherical import noise_overlap
 from sphereflow.memory.state import lse_overlap
+from sphereflow.reading import real_array
 
-_CELLS = 3000
+CELLS = 3000
+_LONGEST = float(np.log(np.finfo(float).max))
 
 
 def potential(phi: Broadcast, n: Broadcast, beta: float, noise: Broadcast) -> Values:
@@ -40,7 +42,7 @@ def log_escape_time(
     *,
     start: Broadcast | None = None,
     stop: Broadcast | None = None,
-    cells: int = _CELLS,
+    cells: int = CELLS,
     extrapolate: bool = True,
 ) -> Values:
     r"""$\ln\tau$ from the overlap `start` (the retrieval overlap by default) down to `stop` (half of `noise`).
@@ -48,15 +50,18 @@ def log_escape_time(
     All arguments but `beta`, `cells` and `extrapolate` may be arrays; they broadcast. `noise` is $\phi_{noise}$.
     Without the extrapolation the error is second order in the cells, enough for a map.
     """
-    temperature = np.asarray(temperature, dtype=float)
-    noise = np.asarray(noise, dtype=float)
-    start = lse_overlap(temperature) if start is None else np.asarray(start, dtype=float)
-    stop = noise / 2 if stop is None else np.asarray(stop, dtype=float)
-    n, temperature, noise, start, stop = np.broadcast_arrays(
-        np.asarray(n, dtype=float), temperature, noise, start, stop
-    )
-    if not (np.all(start > stop) and np.all(temperature > 0) and np.all(n >= 4)):
-        raise SphereflowError("an escape time needs start above stop, a temperature above 0 and N of at least 4.")
+    beta, cells = real_number("beta", beta, above=0, most=1e6), whole_number("cells", cells, least=12, most=10**7)
+    n, temperature, noise = real_array("n", n), real_array("temperature", temperature), real_array("noise", noise)
+    if not (np.all(temperature > 0) and np.all(n >= 4) and np.all(n <= 1e9) and np.all(np.abs(noise) <= 1)):
+        raise SphereflowError("an escape time needs a temperature above 0, N from 4 to 1e9 and noise within [-1, 1].")
+    start = lse_overlap(temperature) if start is None else real_array("start", start)
+    stop = noise / 2 if stop is None else real_array("stop", stop)
+    try:
+        n, temperature, noise, start, stop = np.broadcast_arrays(n, temperature, noise, start, stop)
+    except ValueError:
+        raise SphereflowError("n, temperature, noise, start and stop must have shapes that broadcast.") from None
+    if not (np.all(start > stop) and np.all(start < 1) and np.all(stop > -1)):
+        raise SphereflowError("an escape time needs start above stop, both between -1 and 1.")
     args = [a[..., None] for a in (n, temperature, noise, start, stop)]
     coarse = _log_time(beta, cells, *args)
     if not extrapolate:
@@ -73,10 +78,24 @@ def escape_time(
     *,
     start: float | None = None,
     stop: float | None = None,
+    cells: int = CELLS,
 ) -> float:
-    """The mean escape time at load alpha, with the noise floor of the spherical layer."""
-    noise = noise_overlap(alpha, beta)
-    return float(np.exp(log_escape_time(n, beta, temperature, noise, start=start, stop=stop)))
+    """The mean escape time at load alpha, with the noise floor of the spherical layer.
+
+    With the default number of cells the relative error is below 1e-6; it falls with their square or faster.
+    """
+    whole_number("n", n, least=4, most=10**9)
+    real_number("alpha", alpha, above=0)
+    real_number("temperature", temperature, above=0, most=1e6)
+    noise = float(noise_overlap(alpha, real_number("beta", beta, above=0, most=1e6)))
+    if noise >= 1:
+        raise SphereflowError(
+            f"alpha must lie below the capacity at this beta, got {alpha!r}: there is no basin to leave."
+        )
+    log_time = float(log_escape_time(n, beta, temperature, noise, start=start, stop=stop, cells=cells))
+    if log_time > _LONGEST:
+        raise SphereflowError(f"the escape time is e^{log_time:.6g}, too long for a number: use log_escape_time.")
+    return float(np.exp(log_time))
 
 
 def free_energy_barrier(alpha: Broadcast, temperature: Broadcast, beta: float) -> Values:

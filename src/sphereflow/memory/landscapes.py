@@ -95,7 +95,9 @@ class Bulk(Landscape):
 
 def random_patterns(n: int, count: int, seed: int | list[int] = 0) -> Float[np.ndarray, "count n"]:
     r"""Independent uniform patterns on the sphere of radius $\sqrt n$."""
-    draws = np.random.default_rng(seed).standard_normal((count, n))
+    n, count = whole_number("n", n, most=10**9), whole_number("count", count, most=10**9)
+    seeds = [whole_number("seed", part, least=0) for part in (seed if isinstance(seed, list) else [seed])]
+    draws = np.random.default_rng(seeds if isinstance(seed, list) else seeds[0]).standard_normal((count, n))
     return np.sqrt(n) * draws / np.linalg.norm(draws, axis=1, keepdims=True)
 
 
@@ -120,7 +122,8 @@ def draw_cone(n: int, alpha: float, beta: float, keep: float = 0.4, seed: int = 
     """A cone landscape drawn from its law: a Poisson number of kept patterns around a random target."""
     whole_number("n", n, least=4)
     real_number("keep", keep, least=0, most=0.999)
-    rng = np.random.default_rng([seed, n])
+    alpha, beta = real_number("alpha", alpha, above=0), real_number("beta", beta, above=0, most=1e6)
+    rng = np.random.default_rng([whole_number("seed", seed, least=0), n])
     log_expected = alpha * n + float(log_tail(keep, n))
     if log_expected + np.log(n) > np.log(_MOST_STORED):
         raise SphereflowError(

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from scipy.interpolate import PchipInterpolator
 from scipy.special import logsumexp
 
+from sphereflow.errors import real_number, whole_number
 from sphereflow.memory.overlaps import Numbers, Values, log_density, log_mean_kernel, log_tail, sample
 from sphereflow.memory.spherical import capacity, saddle
 
@@ -34,7 +35,9 @@ def log_mean_noise_leading(n: int, alpha: float, beta: float) -> float:
 
 def sample_log_noise(n: int, alpha: float, beta: float, draws: int, seed: int = 0) -> Float[np.ndarray, "draws"]:
     r"""Independent draws of $\ln S_{nr}$."""
-    rng = np.random.default_rng([seed, n, draws])
+    n, draws = whole_number("n", n, least=4, most=10**9), whole_number("draws", draws, most=10**9)
+    alpha, beta = real_number("alpha", alpha, above=0, most=1e6), real_number("beta", beta, above=0, most=1e6)
+    rng = np.random.default_rng([whole_number("seed", seed, least=0), n, draws])
     if alpha * n <= np.log(_ONE_BY_ONE):
         others = round(np.exp(alpha * n)) - 1
         return np.array([logsumexp(-beta * n * (1 - sample(rng, n, others))) for _ in range(draws)])

@@ -22,6 +22,7 @@ from sphereflow.memory.escape import log_escape_time
 from sphereflow.memory.lines import Line, check_plane, named_lines
 from sphereflow.memory.state import lse_free_energy, lsr_free_energy
 from sphereflow.provenance import versions
+from sphereflow.reading import real_array
 
 CAUTION = (
     "Boundaries seen at finite N in a finite time are kinetic: they are where the escape time equals the length of the "
@@ -134,17 +135,25 @@ def phase_diagram(
     """
     sharpness = check_plane(kernel, sharpness)
     real_number("duration", duration, above=1)
-    for n in sizes:
-        whole_number("each of sizes", n, least=5)
+    sizes = tuple(whole_number("each of sizes", n, least=5) for n in np.atleast_1d(np.asarray(sizes, object)))
     if loads is None:
         top = 1.25 * float(spherical.capacity(sharpness)) if kernel == "lse" else 1.6 * compact.threshold(sharpness)
         loads = np.linspace(top / 100, top, 100)
     if temperatures is None:
         temperatures = np.linspace(0.025, 2.0, 80)
+    loads, temperatures = _axis("loads", loads), _axis("temperatures", temperatures)
     lines = named_lines(kernel, sharpness, temperatures, sizes)
     plane = _lse_plane if kernel == "lse" else _lsr_plane
     region, published, log_escape = plane(sharpness, loads, temperatures, sizes)
     return PhaseDiagram(kernel, sharpness, loads, temperatures, region, published, lines, sizes, duration, log_escape)
+
+
+def _axis(name: str, values: np.ndarray) -> np.ndarray:
+    """One axis of the plane."""
+    axis = real_array(name, values, shape=("k",))
+    if not len(axis) or not (axis > 0).all() or (axis > 1e6).any():
+        raise SphereflowError(f"{name} must be at least one number, each above 0 and at most 1e6.")
+    return axis
 
 
 Plane = tuple[np.ndarray, np.ndarray, dict[int, np.ndarray]]

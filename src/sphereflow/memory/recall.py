@@ -26,6 +26,7 @@ from sphereflow.memory.landscapes import Full
 from sphereflow.memory.sampling import metropolis, published_step
 from sphereflow.memory.sharp import softmax_average
 from sphereflow.memory.state import REFERENCE_B
+from sphereflow.reading import real_array
 
 KERNELS = ("lse", "lsr", "polynomial")
 SPACES = ("sphere", "euclidean")
@@ -51,7 +52,7 @@ class DenseMemory:
         self.kernel = one_of("kernel", kernel, KERNELS)
         self.space = one_of("space", space, SPACES)
         self.stored = _rows(patterns, "patterns")
-        self.beta = real_number("beta", DEFAULT_SHARPNESS[kernel] if beta is None else beta, above=0)
+        self.beta = real_number("beta", DEFAULT_SHARPNESS[kernel] if beta is None else beta, above=0, most=1e12)
         if kernel == "polynomial":
             self.beta = whole_number("beta (the power of a polynomial kernel)", int(self.beta), least=2, most=64)
             if space == "euclidean":
@@ -99,12 +100,13 @@ class DenseMemory:
 
         **Returns:** a `Recall`, with `state`, `index`, `pattern`, `confidence`, `energy`, `overlap`.
         """
-        single = np.ndim(query) == 1
+        single = real_array("query", query).ndim == 1
         rows = _rows(np.asarray(query)[None] if single else query, "query")
         if rows.shape[1] != self.dimension:
             raise SphereflowError(f"a query must have dimension {self.dimension}, got {rows.shape[1]}.")
         whole_number("steps", steps, least=0)
-        real_number("temperature", temperature, least=0)
+        real_number("temperature", temperature, least=0, most=1e6)
+        whole_number("seed", seed, least=0)
         state = self._placed(rows.astype(self.stored.dtype), "query")
         if temperature > 0:
             state = self._heated(state, temperature, steps, seed)
@@ -211,13 +213,10 @@ def _judged(energy: Energy, state: Array, patterns: Array) -> tuple[Array, Array
 
 
 def _rows(values: Any, name: str) -> Float[Array, "k N"]:
-    try:
-        rows = np.asarray(values)
-        rows = rows.astype(np.float32 if rows.dtype == np.float32 else np.float64)
-    except (TypeError, ValueError):
-        raise SphereflowError(f"{name} must be an array of numbers.") from None
+    single = getattr(values, "dtype", None) == np.float32
+    rows = real_array(name, values)
     if rows.ndim != 2 or 0 in rows.shape:
         raise SphereflowError(f"{name} must have shape (count, dimension) with neither zero, got {rows.shape}.")
-    if not np.isfinite(rows).all():
-        raise SphereflowError(f"{name} must be finite: it contains NaN or infinity.")
-    return jnp.asarray(rows)
+    if np.abs(rows).max() > (1e15 if single else 1e100):
+        raise SphereflowError(f"{name} must have squares that are numbers: an entry is too large.")
+    return jnp.asarray(rows, jnp.float32 if single else jnp.float64)

@@ -6,29 +6,31 @@ as it is done, so a sweep that is interrupted or killed goes on with the next ro
 
 from __future__ import annotations
 
-import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.errors import SphereflowError, real_number, whole_number, writable_target
 from sphereflow.memory.energies import LSE, LSR, Energy
 from sphereflow.memory.landscapes import Full, random_patterns, state_at
 from sphereflow.memory.lines import check_plane
 from sphereflow.memory.sampling import metropolis_each, published_step
 from sphereflow.memory.state import lse_overlap, lsr_overlap
 from sphereflow.progress import progress_bar
+from sphereflow.provenance import circumstances, same_request, versions
 from sphereflow.reading import file_bytes, plain_data
 from sphereflow.saving import write_bytes
 
 LOADS = tuple(np.round(np.arange(0.05, 0.651, 0.05), 3).tolist())
 TEMPERATURES = (0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.4, 1.9)
-_FORMAT = "sphereflow memory sweep 1"
+_FORMAT = "sphereflow memory sweep 2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +58,8 @@ def sweep(
     kernel: str = "lse",
     sharpness: float = 1.0,
     *,
-    loads: tuple[float, ...] | None = None,
-    temperatures: tuple[float, ...] = TEMPERATURES,
+    loads: Iterable[float] | None = None,
+    temperatures: Iterable[float] = TEMPERATURES,
     patterns: int = 300,
     trials: int = 8,
     steps: int = 2000,
@@ -67,45 +69,94 @@ def sweep(
 ) -> Sweep:
     """Chains started at the retrieval overlap with the target; the first half of the steps is discarded.
 
-    By default all `LOADS` that so few patterns can have in at least five dimensions. `keep` is a file for the rows; a
-    sweep with the same parameters continues from it.
+    By default all `LOADS` that so few patterns can have in at least five dimensions. `keep` is a file for the rows; the
+    same call continues from it, and a call that asks for something else is refused.
     """
-    sharpness = check_plane(kernel, sharpness)
-    patterns = whole_number("patterns", patterns, least=2)
-    trials, steps = whole_number("trials", trials, least=2), whole_number("steps", steps, least=10)
-    largest = float(np.log(patterns) / 5)
-    loads = tuple(a for a in LOADS if a <= largest) if loads is None else loads
-    if not loads:
-        raise SphereflowError(f"patterns must be more than {patterns}: the smallest load of the plane needs more.")
-    for a in loads:
-        real_number("each of loads", a, above=0, most=largest)
-    for t in temperatures:
-        real_number("each of temperatures", t, above=0)
-    sizes = [max(5, round(float(np.log(patterns)) / a)) for a in loads]
-    asked = [kernel, sharpness, list(loads), list(temperatures), patterns, trials, steps, seed]
-    fingerprint = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
-    rows = _kept(keep, fingerprint, (len(loads), len(temperatures)))
-    with progress_bar(f"monte carlo, {kernel}", progress, total=len(loads), completed=len(rows)) as bar:
-        for index in range(len(rows), len(loads)):
-            rows.append(_row(kernel, sharpness, sizes[index], temperatures, patterns, trials, steps, [seed, index]))
+    if keep is not None:
+        writable_target(keep, overwrite=True)
+    plan = planned(
+        kernel,
+        sharpness,
+        loads=loads,
+        temperatures=temperatures,
+        patterns=patterns,
+        trials=trials,
+        steps=steps,
+        seed=seed,
+        keep=keep,
+    )
+    asked, rows = plan.asked, plan.rows
+    with progress_bar(f"monte carlo, {kernel}", progress, total=len(plan.sizes), completed=len(rows)) as bar:
+        for index in range(len(rows), len(plan.sizes)):
+            rows.append(_row(asked, plan.sizes[index], index))
             if keep is not None:
-                record = {"format": _FORMAT, "fingerprint": fingerprint, "asked": asked, "rows": rows}
+                record = {"format": _FORMAT, "asked": asked, "versions": versions(), "rows": rows}
                 write_bytes(keep, json.dumps(record).encode())
             bar.advance()
     table = np.array(rows)  # loads, (mean, error), temperatures
     return Sweep(
-        kernel, sharpness, np.array(loads), np.array(temperatures), np.array(sizes), patterns, trials, steps, seed,
-        table[:, 0].T, table[:, 1].T,
+        kernel, asked["sharpness"], np.array(asked["loads"]), np.array(asked["temperatures"]), np.array(plan.sizes),
+        patterns, trials, steps, seed, table[:, 0].T, table[:, 1].T,
     )  # fmt: skip
 
 
-def _row(
-    kernel: str, sharpness: float, n: int, temperatures: tuple[float, ...], patterns: int, trials: int, steps: int,
-    seed: list[int],
-) -> list[list[float]]:  # fmt: skip
-    t = np.array(temperatures)
+class Plan(NamedTuple):
+    """What a sweep will do: the request that identifies it, a size for every load, and the rows that are there."""
+
+    asked: dict[str, Any]
+    sizes: list[int]
+    rows: list[list[list[float]]]
+
+
+def planned(
+    kernel: str,
+    sharpness: float,
+    *,
+    loads: Iterable[float] | None = None,
+    temperatures: Iterable[float] = TEMPERATURES,
+    patterns: int,
+    trials: int,
+    steps: int,
+    seed: int,
+    keep: str | Path | None,
+) -> Plan:
+    """Check a request, and a file it would continue, before anything is computed or written."""
+    sharpness = check_plane(kernel, sharpness)
+    patterns = whole_number("patterns", patterns, least=2)
+    largest = float(np.log(patterns) / 5)
+    chosen = [a for a in LOADS if a <= largest] if loads is None else _listed("loads", loads)
+    if not chosen:
+        raise SphereflowError(f"patterns must be more than {patterns}: the smallest load of the plane needs more.")
+    bath = [real_number("each of temperatures", t, above=0) for t in _listed("temperatures", temperatures)]
+    if not bath:
+        raise SphereflowError("temperatures must name at least one temperature.")
+    asked: dict[str, Any] = {
+        "kernel": kernel,
+        "sharpness": sharpness,
+        "loads": [real_number("each of loads", a, above=0, most=largest) for a in chosen],
+        "temperatures": bath,
+        "patterns": patterns,
+        "trials": whole_number("trials", trials, least=2),
+        "steps": whole_number("steps", steps, least=10),
+        "seed": whole_number("seed", seed, least=0),
+    } | circumstances()
+    sizes = [max(5, round(float(np.log(patterns)) / a)) for a in asked["loads"]]
+    return Plan(asked, sizes, _kept(keep, asked))
+
+
+def _listed(name: str, values: Iterable[float]) -> list[float]:
+    try:
+        return list(values)
+    except TypeError:
+        raise SphereflowError(f"{name} must be a list of numbers, got {values!r}.") from None
+
+
+def _row(asked: dict[str, Any], n: int, index: int) -> list[list[float]]:
+    kernel, sharpness, trials, steps = (asked[name] for name in ("kernel", "sharpness", "trials", "steps"))
+    seed = [asked["seed"], index]
+    t = np.array(asked["temperatures"])
     start = lse_overlap(t) if kernel == "lse" else lsr_overlap(t, sharpness)
-    stored = np.stack([random_patterns(n, patterns, [*seed, trial]) for trial in range(trials)])
+    stored = np.stack([random_patterns(n, asked["patterns"], [*seed, trial]) for trial in range(trials)])
     x0 = np.stack([state_at(each[0], start, [*seed, trial, 1]) for trial, each in enumerate(stored)])
     energy: Energy = LSE(sharpness) if kernel == "lse" else LSR.on_sphere(sharpness, n)
     place, x, bath, sigma = (jnp.asarray(a, jnp.float32) for a in (stored, x0, t, published_step(n, t)))
@@ -115,16 +166,18 @@ def _row(
     return [overlap.mean(axis=0).tolist(), (overlap.std(axis=0, ddof=1) / np.sqrt(trials)).tolist()]
 
 
-def _kept(keep: str | Path | None, fingerprint: str, shape: tuple[int, int]) -> list[list[list[float]]]:
+def _kept(keep: str | Path | None, asked: dict[str, Any]) -> list[list[list[float]]]:
+    """The rows that a file holds, if it is a sweep that was asked for the same."""
     if keep is None or not Path(keep).exists():
         return []
     try:
         record = plain_data(file_bytes(keep))
-        if str(record["fingerprint"]) != fingerprint:
-            raise SphereflowError(f"{keep} belongs to a sweep with other parameters; remove it or choose another name.")
+        if record["format"] != _FORMAT:
+            raise ValueError("another format")
+        same_request(keep, record["asked"], asked)
         rows = record["rows"]
-        table = np.array(rows, dtype=float).reshape(len(rows), 2, shape[1])
-        if not isinstance(rows, list) or len(rows) > shape[0] or not np.isfinite(table).all():
+        table = np.array(rows, dtype=float).reshape(len(rows), 2, len(asked["temperatures"]))
+        if not isinstance(rows, list) or len(rows) > len(asked["loads"]) or not np.isfinite(table).all():
             raise ValueError("these are not rows of this sweep")
     except SphereflowError:
         raise

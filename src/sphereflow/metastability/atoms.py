@@ -19,6 +19,9 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import cKDTree
 
+from sphereflow.errors import SphereflowError
+from sphereflow.sphere import tokens
+
 KINDS = ("sa", "usa")
 
 # A velocity this much smaller than the pulls it is the sum of is rounding: the atoms balance on a saddle.
@@ -86,6 +89,14 @@ def scaled_field(
         strength = strength / denominators
     size = float(np.linalg.norm(strength))
     return ScaledField(velocity, scale, size, table)
+
+
+def real_tokens(name: str, x: object) -> Float[np.ndarray, "n d"]:
+    """Tokens as a user gives them: real unit vectors in one system."""
+    points = np.asarray(tokens(x, name), dtype=float)
+    if points.ndim != 2 or np.iscomplexobj(np.asarray(x)):
+        raise SphereflowError(f"{name} must be real numbers of the shape (n, d), got the shape {points.shape}.")
+    return points
 
 
 def normalised_energy(x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, "k"], beta: float) -> float:

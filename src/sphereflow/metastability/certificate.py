@@ -31,7 +31,7 @@ from jaxtyping import Float, Int
 from scipy.sparse.csgraph import connected_components
 
 from sphereflow.errors import SphereflowError, real_number
-from sphereflow.metastability.atoms import Atoms, angles
+from sphereflow.metastability.atoms import Atoms, angles, real_tokens
 from sphereflow.metastability.circle_caps import circle_separated as circle_separated
 from sphereflow.metastability.circle_caps import place_centres
 from sphereflow.metastability.coarsen import Moment, Rules, advance
@@ -105,8 +105,8 @@ def certify(
 
     Given `centres` are used as they are (each token goes to the nearest).
     """
-    points = np.asarray(tokens(x, "x"), dtype=float)
-    real_number("beta", beta, above=0)
+    points = real_tokens("x", x)
+    real_number("beta", beta, above=0, most=1e12)
     if epsilon is not None:
         return _at(points, float(beta), real_number("epsilon", epsilon, above=0), centres, angles(points))
     table = angles(points)
@@ -121,7 +121,7 @@ def certify(
 
 def first_exit(certificate: Certificate, kind: str, x: object, *, tol: float = 1e-9) -> float:
     r"""log of the first time at which a token leaves $S_q(2\varepsilon)$; infinite if it never does."""
-    points = np.asarray(tokens(x, "x"), dtype=float)
+    points = real_tokens("x", x)
     beta = certificate.beta
     if certificate.height(points) < 0:
         return -math.inf

@@ -8,7 +8,6 @@ exactly where an uninterrupted one does.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +17,14 @@ import numpy as np
 from sphereflow.errors import SphereflowError, writable_target
 from sphereflow.metastability.atoms import Atoms
 from sphereflow.metastability.history import CURVE, Merge, Outcome, dumps, loads, merge_from_plain
+from sphereflow.provenance import circumstances, digest, same_request, versions
 from sphereflow.reading import brief
 from sphereflow.saving import write_bytes
 
 if TYPE_CHECKING:
     from sphereflow.metastability.coarsen import Moment, Rules
 
-_FORMAT = "sphereflow merge checkpoint 1"
+_FORMAT = "sphereflow merge checkpoint 2"
 _SECONDS_BETWEEN_WRITES = 1.0
 
 
@@ -33,7 +33,7 @@ class Checkpoint:
     """The run so far; `path` is None for a run that is not kept on disk."""
 
     path: Path | None
-    fingerprint: str
+    asked: dict[str, Any]
     main: Moment
     companion: Moment | None
     merges: list[Merge]
@@ -42,23 +42,23 @@ class Checkpoint:
     written_at: float = 0.0
 
     @classmethod
-    def open(cls, path: str | Path | None, rules: Rules, start: Atoms) -> Checkpoint:
+    def open(cls, path: str | Path | None, rules: Rules, start: Atoms, errors: bool) -> Checkpoint:
         """Continue from the file if there is one, else begin."""
         from sphereflow.metastability.coarsen import begin
 
-        fingerprint = _fingerprint(rules, start)
         target = None if path is None else writable_target(path, overwrite=True)
+        asked = {} if target is None else _asked(rules, start, errors)
         if target is not None and target.exists():
-            return cls._read(target, fingerprint)
+            return cls._read(target, asked)
         moment, merges, row = begin(start, rules)
-        return cls(target, fingerprint, moment, None, merges, [row])
+        return cls(target, asked, moment, None, merges, [row])
 
     def after(
         self, main: Moment, companion: Moment | None, merges: list[Merge], rows: np.ndarray, seconds: float
     ) -> Checkpoint:
         """The checkpoint one leg later. All of it is replaced at once, so an interruption finds it whole."""
         later = Checkpoint(
-            self.path, self.fingerprint, main, companion, [*self.merges, *merges], [*self.curve, rows], seconds,
+            self.path, self.asked, main, companion, [*self.merges, *merges], [*self.curve, rows], seconds,
             self.written_at,
         )  # fmt: skip
         if merges and time.monotonic() - self.written_at > _SECONDS_BETWEEN_WRITES:
@@ -70,7 +70,8 @@ class Checkpoint:
             return
         plain = {
             "format": _FORMAT,
-            "fingerprint": self.fingerprint,
+            "asked": self.asked,
+            "versions": versions(),
             "main": _moment_to_plain(self.main),
             "companion": None if self.companion is None else _moment_to_plain(self.companion),
             "merges": [dataclasses.asdict(m) for m in self.merges],
@@ -81,33 +82,26 @@ class Checkpoint:
         self.written_at = time.monotonic()
 
     @classmethod
-    def _read(cls, path: Path, fingerprint: str) -> Checkpoint:
+    def _read(cls, path: Path, asked: dict[str, Any]) -> Checkpoint:
         plain = loads(path, _FORMAT)
-        if plain.get("fingerprint") != fingerprint:
-            raise SphereflowError(
-                f"{path} belongs to a run with another start or other parameters; choose another checkpoint file."
-            )
+        same_request(path, plain.get("asked"), asked)
         try:
             companion = None if plain["companion"] is None else _moment_from_plain(plain["companion"])
             merges = [merge_from_plain(m) for m in plain["merges"]]
             curve = [np.asarray(plain["curve"], dtype=float).reshape(-1, len(CURVE))]
             main = _moment_from_plain(plain["main"])
-            return cls(path, fingerprint, main, companion, merges, curve, float(plain["seconds"]), time.monotonic())
+            return cls(path, asked, main, companion, merges, curve, float(plain["seconds"]), time.monotonic())
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise SphereflowError(f"cannot read {path}: the file is damaged ({brief(error)}).") from None
 
 
-def _fingerprint(rules: Rules, start: Atoms) -> str:
-    """A digest of everything that determines the run."""
-    digest = hashlib.sha256(repr((rules.kind, rules.beta, rules.radius, rules.tol, rules.max_time)).encode())
-    if rules.perceptron is not None:
-        p = rules.perceptron
-        digest.update(p.activation.encode())
-        for part in (p.outer, p.inner, p.bias):
-            digest.update(np.asarray(part).tobytes())
-    digest.update(start.positions.tobytes())
-    digest.update(start.masses.tobytes())
-    return digest.hexdigest()
+def _asked(rules: Rules, start: Atoms, errors: bool) -> dict[str, Any]:
+    """Everything that determines the run: numbers as they are, arrays by their digests."""
+    plain = {f.name: getattr(rules, f.name) for f in dataclasses.fields(rules) if f.name != "perceptron"}
+    p = rules.perceptron
+    neurons = "none" if p is None else f"{p.activation} {digest(p.outer, p.inner, p.bias)}"
+    begins = {"x0": digest(start.positions), "masses": digest(start.masses)}
+    return {**plain, "perceptron": neurons, "errors": errors, **begins, **circumstances()}
 
 
 def _moment_to_plain(moment: Moment) -> dict[str, Any]:
@@ -131,5 +125,5 @@ def _moment_from_plain(plain: Any) -> Moment:
     outcome = None if plain["outcome"] is None else Outcome[plain["outcome"]]
     return Moment(
         float(plain["log_t"]), float(plain["clock"]), float(plain["length"]), atoms, int(plain["next_name"]),
-        float(plain["energy"]),         bool(plain["resting"]), outcome,
+        float(plain["energy"]), bool(plain["resting"]), outcome,
     )  # fmt: skip

@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 
 from sphereflow.dynamics import Perceptron
-from sphereflow.errors import SphereflowError, one_of, real_number
-from sphereflow.metastability.atoms import KINDS, Atoms, close_pairs, normalised_energy
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.metastability.atoms import KINDS, Atoms, close_pairs, normalised_energy, real_tokens
 from sphereflow.metastability.checkpoint import Checkpoint
 from sphereflow.metastability.crowd import FEW, MOVING, Rest, stretch
 from sphereflow.metastability.history import Merge, MergeHistory, Outcome
 from sphereflow.metastability.slow import DOMINANT, Collision, Leg, follow, jump, nearest_pair
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
-from sphereflow.sphere import tokens
+from sphereflow.reading import real_array
 
 _LOOSER = 100.0
 _ROWS_PER_LEG = 40
@@ -88,7 +88,8 @@ def coarsen_to_one(
     - `tol`: tolerance for positions and relative times. `radius`: gluing distance, $10^{-3}/\sqrt{\beta}$ by default.
     - `errors`: whether to estimate errors by a second, looser run.
     - `perturb`: size of a random displacement, drawn from `seed`, that takes a symmetric start off its saddle.
-    - `checkpoint`: a JSON file; the state is kept there after every merger, and an interrupted run goes on from it.
+    - `checkpoint`: a JSON file; the state is kept there after every merger, and the same call goes on from it; a call
+      that would compute something else is refused.
 
     **Returns:** a `MergeHistory`; interrupted by Ctrl-C, the part up to the last merger.
 
@@ -102,7 +103,7 @@ def coarsen_to_one(
     rules = _rules(kind, beta, tol, radius, perceptron, max_time)
     start = _start(x0, masses, perturb, seed)
     began = time.perf_counter()
-    record = Checkpoint.open(checkpoint, rules, start)
+    record = Checkpoint.open(checkpoint, rules, start, bool(errors))
     if errors and record.companion is None and len(record.main.atoms) <= FEW:
         record.companion = record.main
     spent = record.seconds
@@ -300,14 +301,15 @@ def _rules(
 
 
 def _start(x0: Any, masses: Any, perturb: float, seed: int | None) -> Atoms:
-    x = np.asarray(tokens(x0, "x0"), dtype=float)
-    if x.ndim != 2 or x.shape[1] < 2:
+    x = real_tokens("x0", x0)
+    if x.shape[1] < 2:
         raise SphereflowError(f"x0 must have shape (n, d) with d at least 2, got {x.shape}.")
     size = real_number("perturb", perturb, least=0, most=1)
+    seed = 0 if seed is None else whole_number("seed", seed, least=0)
     if size:
-        x = x + size * np.random.default_rng(0 if seed is None else seed).normal(size=x.shape)
+        x = x + size * np.random.default_rng(seed).normal(size=x.shape)
     x = x / np.linalg.norm(x, axis=1, keepdims=True)
-    weights = np.ones(len(x)) if masses is None else np.asarray(masses, dtype=float)
-    if weights.shape != (len(x),) or not np.isfinite(weights).all() or not (weights > 0).all():
+    weights = np.ones(len(x)) if masses is None else real_array("masses", masses)
+    if weights.shape != (len(x),) or not (weights > 0).all() or not np.isfinite(weights.sum()):
         raise SphereflowError(f"masses must be {len(x)} positive numbers, one per token.")
     return Atoms(x, weights / weights.sum(), np.arange(len(x)))

@@ -21,7 +21,7 @@ import numpy as np
 import xarray as xr
 
 from sphereflow.errors import SphereflowError, whole_number, writable_target
-from sphereflow.reading import brief, file_bytes, plain_data
+from sphereflow.reading import brief, file_bytes, plain_data, real_array
 from sphereflow.saving import write_bytes
 
 if TYPE_CHECKING:
@@ -119,8 +119,28 @@ class MergeHistory:
         return len(self.final)
 
     def energy(self, log_t: Any) -> np.ndarray:
-        """Normalised energy at the given log times, interpolated between the steps of the solver."""
-        return np.interp(np.asarray(log_t, dtype=float), self.curve[:, 0], self.curve[:, 1])
+        """Normalised energy at the given log times: linear between the rows of `curve`, in time before the second.
+
+        Rows are exact to the tolerance of the run. Between them the error is that of the straight line, far below
+        1e-6 on plateaus and up to a hundredth while a pair closes; `energy_bounds` encloses the true value.
+        """
+        low = real_array("log_t", log_t, finite=False)
+        times, values = self.curve[:, 0], self.curve[:, 1]
+        if len(times) < 2 or np.isfinite(times[0]):
+            return np.interp(low, times, values)
+        early = values[0] + (values[1] - values[0]) * np.exp(np.minimum(low - times[1], 0.0))
+        return np.where(low < times[1], early, np.interp(low, times[1:], values[1:]))
+
+    def energy_bounds(self, log_t: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(low, high) between which the energy lies at the given log times: the rows of `curve` before and after.
+
+        The energy never decreases, so this holds to the tolerance of the run; a perceptron takes that away.
+        """
+        at = real_array("log_t", log_t, finite=False)
+        times, values = self.curve[:, 0], self.curve[:, 1]
+        before = np.maximum(np.searchsorted(times, at, "left") - 1, 0)
+        after = np.minimum(np.searchsorted(times, at, "right"), len(times) - 1)
+        return values[before], values[after]
 
     @cached_property
     def tree(self) -> dict[int, tuple[int, ...]]:

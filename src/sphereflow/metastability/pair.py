@@ -26,6 +26,8 @@ from jaxtyping import Float
 from sphereflow.errors import SphereflowError, one_of, real_number
 from sphereflow.metastability.atoms import KINDS
 
+# Below this an angle has no logarithm in doubles; above that beta squares of it are no numbers.
+_LEAST_ANGLE, _MOST_BETA = 1e-300, 1e150
 # Contributions e^{-45} below the largest are below rounding.
 _DEEP = 45.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -57,12 +59,17 @@ def merge_pair(
     end: float = 1e-3,
     clock_stops: float = 0.0,
 ) -> PairMerger:
-    """Follow two clusters from angle `theta` to angle `end`; the clock stops at angle `clock_stops`."""
-    theta, beta, end = _checked(theta, beta, masses, kind, end)
-    inside = min(max(clock_stops, end), theta)
+    """Follow two clusters from angle `theta` to angle `end` > 0; the clock stops at angle `clock_stops`.
+
+    At the end a pair closes exponentially: the angle 0 takes for ever, and is refused.
+    """
+    theta, beta, masses, end = _checked(theta, beta, masses, kind, end)
+    inside = min(max(real_number("clock_stops", clock_stops, least=0), end), theta)
     stretches = [_stretch(hi, lo, beta, masses, kind) for hi, lo in _regions(theta, end, beta, masses, inside)]
     panels = {name: np.concatenate([s[name] for s in stretches]) for name in stretches[0]}
     log_times = np.logaddexp.accumulate(panels["log_time"])
+    if _beginning_is_below_rounding(theta, beta, masses):
+        log_times = np.logaddexp(log_times, laplace_log_time(theta, beta, masses, kind))
     ticking = panels["theta"] >= inside * (1 - 1e-12)
     first = float(np.sum(panels["first"]))
     return PairMerger(
@@ -90,24 +97,27 @@ def laplace_log_time(
     $$T\sim\frac{e^{\beta(1-r_0)}}{\beta(1-r_0^2)\,m},\quad m=\alpha_1/\alpha_2+\alpha_2/\alpha_1\ \text{(SA)},\quad
       m=\alpha_1+\alpha_2\ \text{(USA)}.$$
     """
-    theta, beta, _ = _checked(theta, beta, masses, kind, 0.0)
+    theta, beta, masses, _ = _checked(theta, beta, masses, kind, _LEAST_ANGLE)
     real_number("beta", beta, above=0)
     first, second = masses
     rate = first / second + second / first if kind == "sa" else first + second
     return _steepness(theta, beta) - math.log(beta * math.sin(theta) ** 2 * rate)
 
 
-def _checked(theta: float, beta: float, masses: tuple[float, float], kind: str, end: float) -> tuple[float, ...]:
+def _checked(
+    theta: float, beta: float, masses: tuple[float, float], kind: str, end: float
+) -> tuple[float, float, tuple[float, float], float]:
     one_of("kind", kind, KINDS)
-    if len(masses) != 2 or not all(math.isfinite(m) and m > 0 for m in masses):
+    if np.shape(masses) != (2,):
         raise SphereflowError(f"masses must be two positive numbers, got {masses!r}.")
+    first, second = (real_number("each of masses", m, least=1e-100, most=1e100) for m in masses)
     theta = real_number("theta", theta, above=0)
     if theta >= math.pi:
         raise SphereflowError(f"theta must lie below pi (opposite clusters never move), got {theta!r}.")
-    end = real_number("end", end, least=0)
+    end = real_number("end", end, least=_LEAST_ANGLE)
     if end >= theta:
         raise SphereflowError(f"the final angle end={end!r} must lie below the initial angle theta={theta!r}.")
-    return theta, real_number("beta", beta, least=0), end
+    return theta, real_number("beta", beta, least=0, most=_MOST_BETA), (first, second), end
 
 
 def _steepness(theta: float, beta: float) -> float:
@@ -119,6 +129,17 @@ def _angle_at(steepness: float, beta: float) -> float:
     return 2 * math.asin(min(1.0, math.sqrt(steepness / (2 * beta))))
 
 
+def _beginning_is_below_rounding(theta: float, beta: float, masses: tuple[float, float]) -> bool:
+    """Whether all of the time passes within one ulp of theta: panels cannot resolve it, and need not (Laplace)."""
+    top = _steepness(theta, beta)
+    return top - _DEEP > _moderate(masses) and _angle_at(top - _DEEP, beta) >= theta * (1 - 1e-14)
+
+
+def _moderate(masses: tuple[float, float]) -> float:
+    """The steepness below which both terms of the softmax count."""
+    return _DEEP + abs(math.log(masses[0] / masses[1]))
+
+
 def _regions(
     theta: float, end: float, beta: float, masses: tuple[float, float], inside: float
 ) -> list[tuple[float, float]]:
@@ -128,7 +149,7 @@ def _regions(
     """
     cuts = {theta, end, inside}
     top = _steepness(theta, beta)
-    moderate = _DEEP + abs(math.log(masses[0] / masses[1]))
+    moderate = _moderate(masses)
     if top - _DEEP > moderate:
         cuts |= {_angle_at(top - _DEEP, beta), _angle_at(moderate, beta)}
     kept = sorted((c for c in cuts if end <= c <= theta), reverse=True)
@@ -141,7 +162,7 @@ def _stretch(
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Integrals over panels from angle `start` down to `stop`, and the angle at which each panel ends."""
     upper, lower = _steepness(start, beta), _steepness(stop, beta)
-    if lower > (1 - 1e-9) * (_DEEP + abs(math.log(masses[0] / masses[1]))) and upper - lower > 2 * _DEEP:
+    if lower > (1 - 1e-9) * _moderate(masses) and upper - lower > 2 * _DEEP:
         # Deep inside, q_k is proportional to e^{-S}: the time no longer counts, and what does is smooth in z.
         borders = _borders(start, stop, 0.0, 0.0, beta)
     else:

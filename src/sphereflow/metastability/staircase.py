@@ -22,6 +22,7 @@ from sphereflow.metastability.coarsen import coarsen_to_one
 from sphereflow.metastability.history import MergeHistory
 from sphereflow.metastability.modes import Modes, slow_modes
 from sphereflow.metastability.slow import clock_radius
+from sphereflow.reading import real_array
 from sphereflow.sphere import draw
 
 if TYPE_CHECKING:
@@ -66,12 +67,15 @@ def staircase(
     beta: float = 200.0,
     seed: int = 0,
     *,
-    kind: str = "usa",
+    kind: str = "sa",
     d: int = 2,
     x0: Any = None,
     progress: bool | None = None,
 ) -> Staircase:
-    """The staircase of n tokens (uniform on S^{d-1} from `seed`, or `x0`) from one call."""
+    """The staircase of n tokens (uniform on S^{d-1} from `seed`, or `x0`) from one call.
+
+    `kind` "sa" is softmax attention, as in `simulate`; "usa" is the model of the theorem.
+    """
     one_of("kind", kind, KINDS)
     real_number("beta", beta, above=math.e, most=1e6)
     drawn = draw("uniform", whole_number("n", n, least=2, most=10**4), whole_number("d", d, least=2), seed)
@@ -80,6 +84,8 @@ def staircase(
     modified = coarsen_to_one(
         kind, start, beta, radius=min(clock_radius(beta), 0.5), errors=False, seed=seed, progress=progress
     )
+    if not (honest.outcome.complete and modified.outcome.complete):
+        raise KeyboardInterrupt  # half a staircase is none
     heights, levels = limit(start, kind)
     return Staircase(honest, modified, heights, levels, tuple(_modes(honest, start)))
 
@@ -116,8 +122,9 @@ def well_prepared(angles: Float[np.ndarray, "n"], beta: float) -> float:
 
     The staircase theorem asks for increasing angles in $[0,\pi]$ and c > 1.
     """
-    theta = np.asarray(angles, dtype=float)
-    if not (np.diff(theta) > 0).all() or theta[0] < 0 or theta[-1] > np.pi:
+    theta = real_array("angles", angles, shape=("n",))
+    beta = real_number("beta", beta, above=1, most=1e300)
+    if not len(theta) or not (np.diff(theta) > 0).all() or theta[0] < 0 or theta[-1] > np.pi:
         raise SphereflowError("angles must increase and lie in [0, pi].")
     if len(theta) < 3:
         return math.inf

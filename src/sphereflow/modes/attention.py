@@ -34,7 +34,7 @@ _PAIRS = 1 << 18
 
 def circle_modes(beta: float, t: float = 0.0) -> float:
     """N(t): expected modes for many uniform tokens, after attention has acted for a (short) time t."""
-    beta = real_number("beta", beta, above=0)
+    beta, t = real_number("beta", beta, above=0, most=1e10), real_number("t", t, least=0, most=1e6)
     k = np.arange(1, math.ceil(12 * math.sqrt(beta)) + 40)
     bessel = ive(k, beta) / ive(0, beta)
     growth = 2 * k**2 * bessel / beta * t
@@ -44,6 +44,7 @@ def circle_modes(beta: float, t: float = 0.0) -> float:
 
 def fastest_harmonic(beta: float) -> int:
     """The k with the largest rate k^2 I_k(beta) / (beta I_0(beta)), near sqrt(2 beta)."""
+    beta = real_number("beta", beta, above=0, most=1e10)
     k = np.arange(1, math.ceil(4 * math.sqrt(beta)) + 10)
     return int(k[np.argmax(k**2 * ive(k, beta))])
 

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from sphereflow.errors import SphereflowError, one_of
 from sphereflow.modes.cells import circle_cells, line_cells
 from sphereflow.modes.isolate import up_crossings
+from sphereflow.reading import real_array
 from sphereflow.shapes import ArrayLike
 
 Space = Literal["line", "circle"]
@@ -94,15 +95,10 @@ def find_modes(samples: ArrayLike, beta: ArrayLike, *, space: Space = "line") ->
 
 
 def _checked(samples: ArrayLike, beta: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        data, widths = np.asarray(samples, dtype=float), np.asarray(beta, dtype=float)
-    except (TypeError, ValueError):
-        raise SphereflowError("samples and beta must be numbers.") from None
+    data, widths = real_array("samples", samples), real_array("beta", beta)
     if data.ndim not in (1, 2) or data.size == 0:
         raise SphereflowError(f"samples must have shape (n,) or (runs, n) with n >= 1, got shape {data.shape}.")
     data = np.atleast_2d(data)
-    if not np.isfinite(data).all():
-        raise SphereflowError(f"samples must be finite, but {np.count_nonzero(~np.isfinite(data))} are not.")
-    if widths.shape not in ((), (len(data),)) or not (np.isfinite(widths) & (widths > 0)).all():
+    if widths.shape not in ((), (len(data),)) or not (widths > 0).all():
         raise SphereflowError("beta must be a finite number above 0, or one such number for each run.")
     return data, np.broadcast_to(widths, len(data))

@@ -29,30 +29,37 @@ from scipy.stats import norm
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.modes.moments import Density, Moments, Values, density_moments, normal_moments
 from sphereflow.modes.sparse import DENSE_RATE, sparse_rate
+from sphereflow.reading import real_array
 
+# Beyond these a single mode is narrower than the panels, and powers of beta leave the range of doubles.
+_MOST_SAMPLES, _MOST_BETA, _FARTHEST = 1e70, 1e120, 1e4
 _ISOLATED = 0.02
 _WIDE = 10.0
-_PANEL, _NODES, _HALVINGS = 0.08, 12, 110
+_PANEL, _NODES, _HALVINGS = 0.08, 12, 140
 
 
 def edge(n: float, beta: float) -> float:
     """T0 = sqrt(2 log n - log beta): beyond it a bandwidth holds less than 0.4 samples; zero if beta >= n^2."""
+    n, beta = _checked(n, beta)
     return math.sqrt(max(2 * math.log(n) - math.log(beta), 0.0))
 
 
 def belt(n: float, beta: float) -> tuple[float, float]:
     """|t| between sqrt(2 log n - 3 log beta) (or 0) and T0: where almost all modes are, as n grows."""
+    n, beta = _checked(n, beta)
     return math.sqrt(max(2 * math.log(n) - 3 * math.log(beta), 0.0)), edge(n, beta)
 
 
 def gaussian_density(t: Values, n: float, beta: float, density: Density | None = None) -> Values:
     """rho_G(t), modes per unit length if (F, F') were Gaussian."""
-    return _gaussian(_moments(t, beta, density), n)
+    n, beta = _checked(n, beta)
+    return _gaussian(_moments(_places(t), beta, density), n)
 
 
 def mode_density(t: Values, n: float, beta: float, density: Density | None = None) -> Values:
     """rho(t), modes per unit length, sparse tails included; `density` is that of the samples (standard normal)."""
-    t = np.asarray(t, dtype=float)
+    t = _places(t)
+    n, beta = _checked(n, beta)
     moments = _moments(t, beta, density)
     per_bandwidth = n * (norm.pdf(t) if density is None else density(t)) / math.sqrt(beta)
     local = np.sqrt(moments.s22 / moments.s11) / (2 * math.pi)
@@ -65,15 +72,22 @@ def gaussian_modes(n: float, beta: float, low: float | None = None, high: float 
     """Integral of rho_G, over [-T0, T0] unless told otherwise; the whole line is refused, for it diverges."""
     n, beta = _checked(n, beta)
     low, high = -edge(n, beta) if low is None else low, edge(n, beta) if high is None else high
-    if not math.isfinite(low) or not math.isfinite(high):
-        raise SphereflowError("the Gaussian formula does not decay: give finite ends, or use expected_modes.")
+    if _end("low", low) < -_FARTHEST or _end("high", high) > _FARTHEST:
+        raise SphereflowError(
+            f"the Gaussian formula does not decay: give ends within {_FARTHEST:g}, or use expected_modes."
+        )
     t, weights = _nodes(low, high)
     return float(weights @ gaussian_density(t, n, beta))
 
 
 def expected_modes(n: float, beta: float, low: float = -math.inf, high: float = math.inf) -> float:
-    """Expected number of modes in [low, high] for n standard normal samples: the integral of rho."""
+    """Expected number of modes in [low, high] for n standard normal samples: the integral of rho.
+
+    rho is an approximation for many samples. On the whole line it is off by up to 15 % at n = 1 and 2, 12 % at 3, 7 %
+    at 5, 5 % from n = 10 on and 2 % from n = 1000 on (measured for beta from 1 to 1000); `sample_modes` counts.
+    """
     n, beta = _checked(n, beta)
+    low, high = _end("low", low), _end("high", high)
     # Beyond this even the expected number of samples is nothing.
     far = math.sqrt(2 * math.log(n) + 64)
     t, weights = _nodes(max(low, -far), min(high, far))
@@ -88,11 +102,12 @@ def belt_fraction(n: float, beta: float) -> float:
 
 def saturated_rate(beta: float) -> float:
     """sqrt(3 beta / 2) / (2 pi) = 0.194924 sqrt(beta) modes per unit length, where the slope does not matter."""
-    return DENSE_RATE * math.sqrt(beta)
+    return DENSE_RATE * math.sqrt(real_number("beta", beta, above=0))
 
 
 def central_modes(n: float, beta: float) -> float:
     """0.2905 beta^{5/4} n^{-1/2} modes near the origin, for n^{2/5} << beta << n^{2/3}."""
+    n, beta = _checked(n, beta)
     return DENSE_RATE * math.sqrt(math.pi) * 2**-0.25 * beta**1.25 / math.sqrt(n)
 
 
@@ -134,4 +149,16 @@ def _nodes(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _checked(n: float, beta: float) -> tuple[float, float]:
-    return real_number("n", n, least=1), real_number("beta", beta, above=0)
+    return real_number("n", n, least=1, most=_MOST_SAMPLES), real_number("beta", beta, above=0, most=_MOST_BETA)
+
+
+def _end(name: str, value: float) -> float:
+    """The end of an interval, which may be infinite."""
+    return float(real_array(name, value, shape=(), finite=False))
+
+
+def _places(t: Values) -> np.ndarray:
+    places = real_array("t", t)
+    if np.abs(places).max(initial=0.0) > _FARTHEST:
+        raise SphereflowError(f"t must be within [-{_FARTHEST:g}, {_FARTHEST:g}].")
+    return places

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.reading import real_array
 
 _BLOCK = 1 << 21
 
@@ -25,11 +26,14 @@ def mean_shift(
     most: int = 20_000,
 ) -> Float[np.ndarray, "k"]:
     """Where each start (each sample, by default) ends: steps shorter than `tolerance` bandwidths stop a point."""
-    beta = real_number("beta", beta, above=0)
+    beta = real_number("beta", beta, above=0, most=1e40)
     whole_number("most", most)
     h = beta**-0.5
-    samples = np.asarray(samples, dtype=float)
-    at = np.array(samples if starts is None else starts, dtype=float)
+    tolerance = real_number("tolerance", tolerance, least=0)
+    samples = real_array("samples", samples, shape=("n",))
+    at = (samples if starts is None else real_array("starts", starts, shape=("k",))).copy()
+    if not len(samples) or np.ptp(samples) > 1e100 or np.abs(at).max(initial=0.0) > 1e100:
+        raise SphereflowError("samples must be at least one number, and no number may be beyond 1e100.")
     moving = np.arange(len(at))
     for _ in range(most):
         before = at[moving]

@@ -13,9 +13,10 @@ import math
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from sphereflow.errors import real_number, whole_number
+from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.modes.find import find_modes
 from sphereflow.modes.moments import Values
+from sphereflow.reading import real_array
 
 DENSE_RATE = math.sqrt(1.5) / (2 * math.pi)
 _SERIES_BELOW, _CUBIC = 0.05, 0.802
@@ -36,7 +37,9 @@ def series(x: Values) -> Values:
 
 def sparse_rate(x: Values) -> Values:
     """f(x): modes per bandwidth at x samples per bandwidth."""
-    x = np.asarray(x, dtype=float)
+    x = real_array("x", x, finite=False)
+    if (x < 0).any():
+        raise SphereflowError("x must be numbers of samples per bandwidth, at least 0.")
     inside = _BETWEEN(np.clip(x, INTENSITIES[0], INTENSITIES[-1]))
     return np.where(x < _SERIES_BELOW, series(np.minimum(x, 1.0)), np.where(x > INTENSITIES[-1], DENSE_RATE, inside))
 

@@ -41,7 +41,8 @@ def clock(d: int, layers: int, heads: int, step: float, *, value_scale: float = 
     whole_number("d", d, least=2)
     whole_number("layers", layers)
     whole_number("heads", heads)
-    real_number("step", step, above=0)
+    step = real_number("step", step, above=0, most=1e50)
+    value_scale = real_number("value_scale", value_scale, least=0, most=1e50)
     alpha = step / heads * value_scale**2 * (d - 1) / d
     noise, first, second = alpha * step * layers, step**2 * layers, step**3 * layers
     if second > _SMALL:

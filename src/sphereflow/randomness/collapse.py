@@ -156,6 +156,7 @@ def measure(
     """Run the network on independent tokens to its last layer, or to well after the predicted collapse."""
     a = architecture
     whole_number("realisations", realisations, least=2)
+    whole_number("seed", seed, least=0, most=2**62)
     network = a.network()
     last = min(a.layers, math.ceil(1.5 * collapse_depth(a, LEVELS[-1])))
     cost = float(sum(network.normals(a.n, a.d))) * realisations * last

@@ -19,8 +19,9 @@ from scipy.integrate import cumulative_simpson
 from scipy.interpolate import make_interp_spline
 from scipy.linalg.lapack import dgttrf, dgttrs
 
-from sphereflow.errors import SphereflowError, real_number
+from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.randomness.two_point import TwoPoint
+from sphereflow.reading import real_array
 
 Array = np.ndarray
 Payoff = Callable[[Array], Array]
@@ -46,14 +47,22 @@ class Backward:
     left: float | None = None
     right: float = _FAR
 
-    def averages(self, payoff: Payoff, times: Sequence[float], start: float | str = "uniform") -> Float[Array, "times"]:
+    def __post_init__(self) -> None:
+        whole_number("cells", self.cells, least=8, most=10**6)
+        real_number("right", self.right, above=0, most=100)
+        if self.left is not None:
+            real_number("left", self.left, above=0, most=100)
+
+    def averages(
+        self, payoff: Payoff, times: Sequence[float] | float, start: float | str = "uniform"
+    ) -> Float[Array, "times"]:
         r"""$E\,\phi(r(t))$ for a pair that starts at the overlap `start`, or as two independent uniform tokens.
 
         `payoff` is a function of arrays r; errors are about 1e-7 for smooth payoffs and 1e-4 for indicators.
         """
-        t = np.array([real_number("a time", time, least=0) for time in times])
-        if np.any(np.diff(t) < 0):
-            raise SphereflowError("times must not decrease.")
+        t = np.atleast_1d(real_array("times", times))
+        if t.ndim != 1 or not len(t) or t[0] < 0 or t[-1] > 1e6 or np.any(np.diff(t) < 0):
+            raise SphereflowError("times must be numbers from 0 to 1e6 that do not decrease.")
         coarse, fine = (self._averages(payoff, t, start, cells) for cells in (self.cells, 2 * self.cells))
         return (4 * fine - coarse) / 3
 

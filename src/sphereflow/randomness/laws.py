@@ -21,8 +21,9 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-from sphereflow.errors import SphereflowError, one_of
+from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.randomness.normals import standard_normals
+from sphereflow.reading import real_array
 
 # One chi-square variable costs about as much time as this many normals, and an entry put below a diagonal as much as
 # two (measured); where the triangular form saves less, the whole matrix is drawn.
@@ -35,6 +36,9 @@ SCORE_NAMES = ("product", "gaussian", "orthogonal", "identity")
 
 def _number(value: float | Array) -> Float[Array, ""]:
     return jnp.asarray(value, dtype=float)
+
+
+LARGEST = 1e100  # of any scale
 
 
 class ScoreLaw(eqx.Module):
@@ -191,9 +195,9 @@ def weights(
     matrix `score_scale` times $\sqrt d$ for orthogonal, `score_scale` itself for the identity.
     """
     one_of("score", score, SCORE_NAMES)
-    if d < 1:
-        raise SphereflowError(f"d must be at least 1, got {d}.")
-    size, spread, centre = (jnp.asarray(v, dtype=float) for v in (score_scale, value_scale, value_mean))
+    d = whole_number("d", d)
+    size, spread = finite("score_scale", score_scale, least=0.0), finite("value_scale", value_scale, least=0.0)
+    centre = finite("value_mean", value_mean)
     laws: dict[str, ScoreLaw] = {
         "product": Product(jnp.sqrt(size) / d**0.25),
         "gaussian": Gaussian(size),
@@ -201,6 +205,15 @@ def weights(
         "identity": Identity(size),
     }
     return Weights(laws[score], ValueLaw(spread, centre, value))
+
+
+def finite(name: str, value: float | Array, least: float = -LARGEST) -> Array:
+    """A number or an array of numbers within [least, 1e100]; inside a compiled program they are not known yet."""
+    if not isinstance(value, jax.core.Tracer):
+        numbers = real_array(name, value)
+        if (numbers < least).any() or (numbers > LARGEST).any():
+            raise SphereflowError(f"{name} must be within [{least:g}, {LARGEST:g}], got {value!r}.")
+    return jnp.asarray(value, dtype=float)
 
 
 def bartlett_pays(r: int, d: int) -> bool:

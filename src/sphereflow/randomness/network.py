@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.randomness.laws import AnyLaw, Law, ValueLaw, Weights, haar_corner, lower_root
+from sphereflow.randomness.laws import AnyLaw, Law, ValueLaw, Weights, finite, haar_corner, lower_root
 from sphereflow.randomness.normals import standard_normals
 from sphereflow.randomness.random_fields import compiled
 from sphereflow.shapes import AnyArray
@@ -60,7 +60,9 @@ class RandomNetwork(eqx.Module):
         attention: str = "softmax",
     ):
         self.law = law
-        self.beta, self.step = jnp.asarray(beta, dtype=float), jnp.asarray(step, dtype=float)
+        self.beta, self.step = finite("beta", beta, least=0.0), finite("step", step, least=0.0)
+        if self.beta.ndim or self.step.ndim:
+            raise SphereflowError("beta and step must be one number each.")
         self.heads = whole_number("heads", heads)
         self.mask = None if mask is None else jnp.asarray(mask)
         self.attention = one_of("attention", attention, ("softmax", "hardmax"))
@@ -170,15 +172,13 @@ def run(
 ) -> Depths:
     """Run realisations (first axis of x0) to the given depths and keep what `observe` says at each of them."""
     start = tokens(x0, "x0")
-    if start.ndim != 3:
-        raise SphereflowError(f"x0 must have shape (realisations, n, d), got {start.shape}.")
+    if start.ndim != 3 or np.iscomplexobj(x0):
+        raise SphereflowError(f"x0 must be real, of the shape (realisations, n, d), got {start.shape}.")
     real_number("step", network.step, above=0)
-    depths = [layers] if isinstance(layers, int) else list(layers)
-    for depth in depths:
-        whole_number("layers", depth, least=0)
+    depths = [whole_number("layers", depth, least=0) for depth in np.atleast_1d(np.asarray(layers, dtype=object))]
     if depths != sorted(depths):
         raise SphereflowError("layers must be increasing depths.")
-    keys = realisation_keys(seed, start.shape[0])
+    keys = realisation_keys(whole_number("seed", seed, least=0), start.shape[0])
     state, seen, reached = start, [], 0
     for depth in depths:
         state = advance(network, keys, state, jnp.asarray(reached), jnp.asarray(depth))

@@ -44,6 +44,7 @@ def sphere_growth_rates(beta: float, d: int, count: int) -> np.ndarray:
     """
     degree = np.arange(1, whole_number("count", count) + 1)
     half = whole_number("d", d, least=2) / 2
+    beta = real_number("beta", beta, above=0, most=700)
     scale = np.exp(special.gammaln(half) + (half - 1) * np.log(2 / beta) + beta)
     return degree * (degree + d - 2) * scale * special.ive(degree + half - 1, beta)
 

@@ -24,8 +24,8 @@ from sphereflow.sphere import normalise as unit
 def decoder(beta: float, slope: float, n: int, d: int, normalise: str = "mean") -> Attention:
     """Strictly causal attention with ALiBi weights on S^{d-1} for sequences of n tokens."""
     one_of("normalise", normalise, ("mean", "softmax"))
-    beta = real_number("beta", beta, least=0)
-    mask = Alibi(jnp.asarray(real_number("the slope", slope) / whole_number("n", n)), strict=True)
+    beta = real_number("beta", beta, least=0, most=1e6)
+    mask = Alibi(jnp.asarray(real_number("the slope", slope, least=-500, most=500) / whole_number("n", n)), strict=True)
     value = beta * np.eye(whole_number("d", d, least=2)) if normalise == "mean" else None
     return Attention(beta, normalise, value=value, mask=mask, kernel_scale="raw")
 

@@ -54,6 +54,10 @@ def equal_time_correlation(a: float, t: float, sigma: float, s: float, slope: fl
 
     The integral runs over $y=\log\frac{e^{\lambda r}-1}{\lambda}$, in which the integrand is smooth and decays.
     """
+    real_number("s", s, above=0, most=real_number("sigma", sigma, above=0, most=1))
+    real_number("slope", slope, least=-500, most=500)
+    real_number("a", a, least=-1e6, most=1e6)
+    real_number("t", t, least=0)
 
     def integrand(y: float) -> float:
         r = float(position(y, slope))

@@ -12,11 +12,16 @@ import abc
 from collections.abc import Callable
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow.errors import SphereflowError
+from sphereflow.reading import real_array
 from sphereflow.shapes import ArrayLike
+
+_STEEPEST = 1e4  # the largest amplitude or slope: e^{-slope} must stay a number
 
 
 class CausalWeights(eqx.Module):
@@ -46,8 +51,7 @@ class Exponentials(CausalWeights):
     slopes: Float[Array, "q"]
 
     def __init__(self, amplitudes: ArrayLike, slopes: ArrayLike):
-        self.amplitudes = jnp.atleast_1d(jnp.asarray(amplitudes, dtype=float))
-        self.slopes = jnp.atleast_1d(jnp.asarray(slopes, dtype=float))
+        self.amplitudes, self.slopes = _numbers("amplitudes", amplitudes), _numbers("slopes", slopes)
         if self.amplitudes.ndim != 1 or self.amplitudes.shape != self.slopes.shape:
             raise SphereflowError(
                 f"a sum of exponentials needs one slope per amplitude, got shapes {self.amplitudes.shape} and "
@@ -77,4 +81,11 @@ class AnyKernel(CausalWeights):
 
 def alibi(slope: ArrayLike) -> Exponentials:
     r"""$p(s)=e^{-\lambda s}$: attention with a linear bias against distance."""
-    return Exponentials([1.0], jnp.reshape(jnp.asarray(slope, dtype=float), (1,)))
+    return Exponentials([1.0], jnp.reshape(_numbers("slope", slope), (1,)))
+
+
+def _numbers(name: str, value: ArrayLike) -> Array:
+    """A list of numbers; inside a compiled program they are not known yet."""
+    if not isinstance(value, jax.core.Tracer) and np.abs(real_array(name, value)).max(initial=0.0) > _STEEPEST:
+        raise SphereflowError(f"{name} must be within [-{_STEEPEST:g}, {_STEEPEST:g}], got {value!r}.")
+    return jnp.atleast_1d(jnp.asarray(value, dtype=float))

@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.reading import real_array
 from sphereflow.retrieval.bessel import (
     graphon,
     growth_rates,
@@ -37,11 +38,19 @@ def two_time_influence(a: ArrayLike, t: float, sigma: ArrayLike, sigma0: ArrayLi
 
     Zero if sigma0 lies after sigma. For the covariance of both at time t see `equal_time_correlation`.
     """
-    return np.asarray(graphon(sigma, sigma0, slope) * psi(np.asarray(a) * t, separation(sigma, sigma0, slope)))
+    _checked(slope)
+    a, t = real_array("a", a), real_number("t", t, least=0, most=1e6)
+    if np.abs(a).max(initial=0.0) > 1e6:
+        raise SphereflowError("a must be within [-1e6, 1e6].")
+    sigma, sigma0 = real_array("sigma", sigma), real_array("sigma0", sigma0)
+    if (sigma <= 0).any() or (sigma0 < 0).any() or max(sigma.max(), sigma0.max()) > 1:
+        raise SphereflowError("positions sigma and sigma0 must lie in (0, 1].")
+    return np.asarray(graphon(sigma, sigma0, slope) * psi(a * t, separation(sigma, sigma0, slope)))
 
 
 def critical_time(beta: float, slope: float, vocab: int, readout: Readout = "soft") -> float:
     r"""$t_{crit}=2(1-e^{-\lambda})\frac{\sum\omega_na_n}{\sum\omega_na_n^2}$: recency is lost from then on."""
+    _checked(slope, vocab, readout)
     rates = growth_rates(beta)
     scale = rates.max()
     weights = readout_weights(vocab, len(rates), readout)
@@ -51,6 +60,7 @@ def critical_time(beta: float, slope: float, vocab: int, readout: Readout = "sof
 
 def theorem_time(beta: float, slope: float) -> float:
     r"""$\min\{3-\sqrt3,\,2(1-e^{-\lambda})\}/\sup_na_n$: until then a U-shape is proved, whatever the vocabulary."""
+    _checked(slope)
     return float(min(3 - np.sqrt(3), -2 * np.expm1(-slope)) / growth_rates(beta).max())
 
 
@@ -71,10 +81,10 @@ class Head:
     slope: float
 
     def __post_init__(self) -> None:
-        real_number("a head's weight", self.weight)
+        real_number("a head's weight", self.weight, least=-1e6, most=1e6)
         real_number("beta", self.beta, above=0)
         growth_rates(self.beta)
-        real_number("the slope", self.slope, least=-500, most=500)
+        _checked(self.slope)
 
 
 @dataclass(frozen=True)
@@ -98,9 +108,8 @@ class Profile:
     def __post_init__(self) -> None:
         if not self.heads:
             raise SphereflowError("a profile needs at least one head.")
-        real_number("t", self.t, above=0)
-        whole_number("vocab", self.vocab)
-        one_of("readout", self.readout, READOUTS)
+        real_number("t", self.t, above=0, most=1e6)
+        _checked(0.0, self.vocab, self.readout)
 
     @property
     def baseline(self) -> float:
@@ -192,10 +201,14 @@ def profile(
 
 def several_heads(heads: Sequence[Sequence[float]], t: float, vocab: int = 8, *, readout: Readout = "soft") -> Profile:
     """The profile of heads given as (weight, beta, slope)."""
-    rows = [tuple(float(x) for x in row) for row in heads]
-    if any(len(row) != 3 for row in rows):
-        raise SphereflowError("every head is three numbers: weight, beta, slope.")
+    rows = real_array("heads (each weight, beta, slope)", heads, shape=("h", 3)).tolist()
     return Profile(tuple(Head(*row) for row in rows), t, vocab, readout)
+
+
+def _checked(slope: float, vocab: int = 1, readout: str = "soft") -> None:
+    real_number("the slope", slope, least=-500, most=500)
+    whole_number("vocab", vocab, most=10**9)
+    one_of("readout", readout, READOUTS)
 
 
 def _positions(sigma0: ArrayLike) -> np.ndarray:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from sphereflow.errors import SphereflowError, one_of, whole_number
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.estimates import Estimate
+from sphereflow.reading import real_array
 from sphereflow.retrieval.circle import CausalCircle
 from sphereflow.retrieval.influence import (
     Draw,
@@ -36,7 +37,16 @@ def codewords(vocab: int) -> Float[np.ndarray, "m"]:
 
 def decode(angles: Float[np.ndarray, "..."], vocab: int) -> np.ndarray:
     """The index of the nearest codeword."""
-    return np.rint(np.asarray(angles) * vocab / (2 * np.pi)).astype(int) % whole_number("vocab", vocab)
+    vocab = whole_number("vocab", vocab)
+    return np.rint(_moderate(angles) * vocab / (2 * np.pi)).astype(int) % vocab
+
+
+def _moderate(angles: np.ndarray) -> np.ndarray:
+    """Angles that still mean a point of the circle: beyond 1e15 a double skips whole turns."""
+    found = real_array("angles", angles)
+    if np.abs(found).max(initial=0.0) > 1e15:
+        raise SphereflowError("angles must be within [-1e15, 1e15].")
+    return found
 
 
 def hard_hit(difference: Float[np.ndarray, "..."], vocab: int) -> Float[np.ndarray, "..."]:
@@ -99,7 +109,10 @@ def measure_profile(
     through a multiple of M equidistant angles, which makes the baseline of the hard accuracy exact.
     """
     one_of("prompt", prompt, PROMPTS)
-    if not sources or any(not 1 <= k <= n - 1 for k in sources):
+    n, vocab = whole_number("n", n, least=2, most=10**6), whole_number("vocab", vocab, most=10**5)
+    t, seed = real_number("t", t, above=0, most=1e4), whole_number("seed", seed, least=0, most=2**62)
+    sources = tuple(whole_number("each of sources", k, most=n - 1) for k in np.atleast_1d(np.asarray(sources, object)))
+    if not sources:
         raise SphereflowError(f"sources must be positions from 1 to n - 1 = {n - 1}, got {tuple(sources)}.")
     copies = vocab * max(1, -(-16 // vocab))
     model = CausalCircle(beta, weights, normalise, length=n, modes=modes)

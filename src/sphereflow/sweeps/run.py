@@ -14,7 +14,7 @@ import numpy as np
 
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.progress import progress_bar
-from sphereflow.provenance import versions
+from sphereflow.provenance import circumstances
 from sphereflow.sweeps.functions import cell_name, of_function, refuse_other_shapes
 from sphereflow.sweeps.grid import Grid, Region
 from sphereflow.sweeps.identity import fingerprint, sources
@@ -23,10 +23,9 @@ from sphereflow.sweeps.refine import Refinement
 from sphereflow.sweeps.result import Sweep, opened
 from sphereflow.sweeps.specification import Specification, is_plain
 from sphereflow.sweeps.store import STATE, Block, Store
-from sphereflow.sweeps.workers import COMPUTING, connected, here, on_cluster
+from sphereflow.sweeps.workers import connected, here, on_cluster
 
 _CHUNK = 32  # points per refined axis
-_SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_prng_impl", "jax_threefry_partitionable")
 
 Piece = tuple[int, tuple[Region, ...]]
 
@@ -107,11 +106,7 @@ def _record(specification: Specification, measured: Quantity, out: str | Path | 
     if measured.shipped:
         record["defaults"] = {name: value for name, value in measured.parameters.items() if name not in given}
     if out is not None:
-        import jax
-
-        used = versions()
-        record["made_with"] = {name: used.get(name) for name in COMPUTING}
-        record["made_with"] |= {name: str(getattr(jax.config, name, None)) for name in _SETTINGS}
+        record["made_with"] = circumstances()
         if measured.shipped:
             record["made_with"]["sources"] = sources()
     return record

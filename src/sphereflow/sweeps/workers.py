@@ -19,7 +19,6 @@ _AHEAD = 3  # blocks per worker that are handed out at a time: enough to keep it
 _PATIENCE_SECONDS = 10
 
 # What cells are computed with: another version of one of these does not go on with a sweep.
-COMPUTING = ("sphereflow", "jax", "jaxlib", "diffrax", "equinox", "optax", "numpy", "scipy")
 
 Work = Callable[[Any], Any]
 Computed = Iterator[tuple[Any, Any]]
@@ -92,7 +91,7 @@ def same_versions(workers: Mapping[str, Mapping[str, str]]) -> None:
     """Refuse workers that would compute with other packages than this process, by which a sweep is known."""
     mine = provenance.versions()
     for address, theirs in workers.items():
-        for name in COMPUTING:
+        for name in provenance.COMPUTING:
             if theirs.get(name) != mine.get(name):
                 raise SphereflowError(
                     f"the worker at {address} has {name} {theirs.get(name)}, and this process {mine.get(name)}."

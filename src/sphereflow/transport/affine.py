@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError
+from sphereflow.reading import real_array
 from sphereflow.transport.schedule import Schedule
 
 
@@ -52,13 +53,15 @@ def translation(shift: Any) -> Schedule:
 
 def affine_schedule(matrix: Any, shift: Any = None) -> Schedule:
     """The schedule whose map is x -> matrix x + shift; flows keep orientation, so the determinant must be positive."""
-    m = np.asarray(matrix, dtype=float)
+    m = real_array("matrix", matrix)
     if m.ndim != 2 or m.shape[0] != m.shape[1] or m.size == 0 or not np.isfinite(m).all():
         raise SphereflowError(f"an affine map needs a finite square matrix, got shape {m.shape}.")
     d = len(m)
-    c = np.zeros(d) if shift is None else np.asarray(shift, dtype=float)
+    c = np.zeros(d) if shift is None else real_array("shift", shift)
     if c.shape != (d,) or not np.isfinite(c).all():
         raise SphereflowError(f"the shift must be {d} finite numbers, got shape {c.shape}.")
+    if max(np.abs(m).max(), np.abs(c).max()) > 1e100:
+        raise SphereflowError("the matrix and the shift must be within [-1e100, 1e100].")
     u, s, vt = np.linalg.svd(m)
     if not s[-1] > 1e-14 * s[0]:
         raise SphereflowError("the matrix is singular: it flattens space, which no flow does.")

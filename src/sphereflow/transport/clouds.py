@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError
+from sphereflow.reading import real_array
 
 # A direction in which the points spread less than this, relative to the widest one, counts as flat.
 _FLATTEST = 1e-9
@@ -15,15 +16,12 @@ _FLATTEST = 1e-9
 
 def checked_cloud(points: Any, name: str = "the cloud") -> Float[np.ndarray, "n d"]:
     """The points as an array (n, d) that has a density around it, or one sentence that says why not."""
-    try:
-        cloud = np.asarray(points, dtype=float)
-    except (TypeError, ValueError):
-        raise SphereflowError(f"{name} must be an array of numbers.") from None
+    cloud = real_array(name, points)
     cloud = cloud[:, None] if cloud.ndim == 1 else cloud
     if cloud.ndim != 2 or 0 in cloud.shape:
         raise SphereflowError(f"{name} must have shape (points, dimension) with neither zero, got {cloud.shape}.")
-    if not np.isfinite(cloud).all():
-        raise SphereflowError(f"{name} must be finite: it contains NaN or infinity.")
+    if np.abs(cloud).max() > 1e100:
+        raise SphereflowError(f"{name} must be within [-1e100, 1e100].")
     n, d = cloud.shape
     if n <= d:
         raise SphereflowError(f"{name} has {n} points in dimension {d}: too few to span the space, give more than {d}.")

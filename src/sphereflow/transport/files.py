@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sphereflow.errors import SphereflowError, whole_number, writable_target
+from sphereflow.provenance import versions
 from sphereflow.reading import file_bytes, packed_arrays, plain_data
 from sphereflow.saving import write_bytes
 from sphereflow.transport.schedule import KINDS, AbstractSchedule
@@ -28,18 +29,22 @@ def check_suffix(path: str | Path) -> Path:
 def save(schedule: AbstractSchedule, path: str | Path) -> None:
     """Write the schedule in the format that the suffix names, whole or not at all."""
     target = writable_target(check_suffix(path), overwrite=True)
-    head = {"format": FORMAT, "space": schedule.space, "d": schedule.d, "T": schedule.duration}
+    write_bytes(target, content(schedule, target.suffix))
+
+
+def content(schedule: AbstractSchedule, suffix: str) -> bytes:
+    """What a file with this suffix holds of the schedule."""
+    head = {"format": FORMAT, "space": schedule.space, "d": schedule.d, "T": schedule.duration, "versions": versions()}
     arrays = schedule.arrays()
-    if target.suffix == ".npz":
+    if suffix == ".npz":
         buffer = io.BytesIO()
         np.savez_compressed(buffer, head=np.array(json.dumps(head)), **arrays)  # type: ignore[arg-type]
-        write_bytes(target, buffer.getvalue())
-        return
+        return buffer.getvalue()
     lists = {name: values.tolist() for name, values in arrays.items()}
     pieces = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
     lines = ",\n  ".join(json.dumps(piece) for piece in pieces)
     opening = json.dumps(head)[:-1]
-    write_bytes(target, f'{opening}, "pieces": [\n  {lines}\n]}}\n'.encode())
+    return f'{opening}, "pieces": [\n  {lines}\n]}}\n'.encode()
 
 
 def load(path: str | Path) -> AbstractSchedule:

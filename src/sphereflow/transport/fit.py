@@ -65,6 +65,7 @@ def fit(source: Any, target: Any, pieces: int, method: str = "construct", *, see
     one_of("method", method, METHODS)
     pieces = whole_number("pieces", pieces, least=3, most=MOST_PIECES)
     whole_number("seed", seed, least=0)
+    whole_number("steps", steps)
     start, start_held = _sides(source, "source")
     goal, goal_held = _sides(target, "target")
     d = goal_held.shape[1]

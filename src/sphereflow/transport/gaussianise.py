@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import log_ndtr, ndtri
 
-from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.progress import progress_bar
 from sphereflow.transport.clouds import checked_cloud
 from sphereflow.transport.monotone import piecewise_linear
@@ -47,6 +47,7 @@ def gaussianise(
     n, d = cloud.shape
     knots = whole_number("knots", knots, least=2)
     frames = whole_number("frames", frames)
+    tolerance, seed = real_number("tolerance", tolerance, least=0), whole_number("seed", seed, least=0)
     if n < 4 * knots:
         raise SphereflowError(f"{n} points are too few for {knots} knots per direction; give at least {4 * knots}.")
     rng = np.random.default_rng(seed)

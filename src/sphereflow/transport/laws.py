@@ -17,7 +17,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special, stats
 
-from sphereflow.errors import SphereflowError, real_number
+from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.reading import real_array
 from sphereflow.transport.schedule import Schedule
 
 _LOG_2PI = math.log(2 * math.pi)
@@ -95,19 +96,26 @@ class Mixture(Law):
     gaussian_tails = True
 
     def __init__(self, means: Any, scales: Any = 1.0, weights: Any = None, *, covariances: Any = None):
-        self.means = np.atleast_2d(np.asarray(means, dtype=float))
+        self.means = np.atleast_2d(_moderate("means", means))
+        if self.means.ndim != 2 or not self.means.size:
+            raise SphereflowError(f"means must have the shape (m, d), got {np.shape(means)}.")
         count, self.d = self.means.shape
-        self.weights = np.full(count, 1 / count) if weights is None else np.asarray(weights, dtype=float)
+        self.weights = np.full(count, 1 / count) if weights is None else real_array("weights", weights)
         if self.weights.shape != (count,) or (self.weights <= 0).any() or not np.isclose(self.weights.sum(), 1):
             raise SphereflowError("weights of a mixture must be positive, one per component, and add up to 1.")
         self.scales: np.ndarray | None = None
         if covariances is None:
-            scales = np.asarray(scales, dtype=float)
-            self.scales = np.broadcast_to(scales[:, None] if scales.ndim == 1 else scales, self.means.shape)
+            scales = _moderate("scales", scales)
+            try:
+                self.scales = np.broadcast_to(scales[:, None] if scales.ndim == 1 else scales, self.means.shape)
+            except ValueError:
+                raise SphereflowError(
+                    f"scales must be one number, one per component, or one per component and axis; got {scales.shape}."
+                ) from None
             roots = np.stack([np.diag(row) for row in self.scales])
         else:
             try:
-                roots = np.linalg.cholesky(np.asarray(covariances, dtype=float))
+                roots = np.linalg.cholesky(_moderate("covariances", covariances))
             except np.linalg.LinAlgError:
                 raise SphereflowError(
                     "a covariance is singular or not positive: its law has no density, so relative entropy is infinite."
@@ -182,14 +190,25 @@ class Mixture(Law):
 
 def gaussian(d: int = 1, mean: Any = 0.0, scale: float = 1.0) -> Mixture:
     """N(mean, scale^2 I) in R^d."""
-    return Mixture(np.broadcast_to(np.asarray(mean, dtype=float), (1, d)), real_number("scale", scale, above=0))
+    d, centre = whole_number("d", d, most=10**6), _moderate("mean", mean)
+    if centre.shape not in ((), (d,), (1, d)):
+        raise SphereflowError(f"mean must be one number or {d} of them, got the shape {centre.shape}.")
+    return Mixture(np.broadcast_to(centre, (1, d)), real_number("scale", scale, above=0))
+
+
+def _moderate(name: str, value: Any) -> np.ndarray:
+    """Numbers whose squares are numbers."""
+    array = real_array(name, value)
+    if np.abs(array).max(initial=0.0) > 1e100:
+        raise SphereflowError(f"{name} must be within [-1e100, 1e100].")
+    return array
 
 
 class StudentT(Law):
     r"""Student's law in R^d: density $\propto(1+|x|^2/\nu)^{-(\nu+d)/2}$; its second moment is infinite if nu <= 2."""
 
     def __init__(self, nu: float, d: int = 1):
-        self.nu, self.d = real_number("nu", nu, above=0), d
+        self.nu, self.d = real_number("nu", nu, above=0, most=1e12), whole_number("d", d, most=10**6)
         self.second_moment = d * nu / (nu - 2) if nu > 2 else math.inf
 
     def log_density(self, x: Any) -> Any:
@@ -224,7 +243,7 @@ class Histogram(Law):
     d = 1
 
     def __init__(self, edges: Any, masses: Any = (1.0,)):
-        self.edges, self.masses = np.asarray(edges, dtype=float), np.asarray(masses, dtype=float)
+        self.edges, self.masses = _moderate("edges", edges), real_array("masses", masses, shape=("m",))
         if self.edges.shape != (len(self.masses) + 1,) or not (np.diff(self.edges) > 0).all():
             raise SphereflowError("a histogram needs increasing edges, one more than it has bins.")
         if (self.masses <= 0).any() or not np.isclose(self.masses.sum(), 1):

@@ -148,7 +148,8 @@ def fit_velocities(
     if x.shape != y.shape:
         raise SphereflowError(f"start and end must be rows of pairs: their shapes are {x.shape} and {y.shape}.")
     neurons, times = whole_number("neurons", neurons), whole_number("times", times)
-    ridge = real_number("ridge", ridge, above=0)
+    ridge, reach = real_number("ridge", ridge, above=0, most=1e100), real_number("reach", reach, above=0, most=1e6)
+    seed = whole_number("seed", seed, least=0)
     rng = np.random.default_rng(seed)
     d = x.shape[1]
     normals = rng.standard_normal((neurons, d))

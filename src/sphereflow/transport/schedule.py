@@ -27,6 +27,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.reading import real_array
 from sphereflow.shapes import AnyArray
 from sphereflow.transport import flow
 
@@ -273,10 +274,9 @@ def _parallel(first: np.ndarray, second: np.ndarray, a: np.ndarray) -> bool:
 
 def _checked(w: Any, a: Any, b: Any, tau: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The arrays as float64 that cannot be written to, or one sentence."""
-    try:
-        w, a, b, tau = (np.array(value, dtype=float) for value in (w, a, b, tau))
-    except (TypeError, ValueError):
-        raise SphereflowError("the weights of a schedule must be arrays of numbers.") from None
+    w, a, b, tau = (real_array(name, value) for name, value in (("w", w), ("a", a), ("b", b), ("tau", tau)))
+    if any(np.abs(value).max(initial=0.0) > 1e100 for value in (w, a, b, tau)):
+        raise SphereflowError("the weights of a schedule must be within [-1e100, 1e100].")
     if w.ndim != 2 or w.shape[1] == 0 or a.shape != w.shape or b.shape != w.shape[:1] or tau.shape != b.shape:
         raise SphereflowError(
             "a schedule of K pieces in d dimensions has w and a of shape (K, d), b and tau of shape (K,); "

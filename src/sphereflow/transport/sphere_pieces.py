@@ -19,6 +19,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
+from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.reading import real_array
 from sphereflow.transport.sphere_flows import attention_shift, gate, gate_value, placed, polar
 
 Points = Float[np.ndarray, "n d"]
@@ -26,6 +28,8 @@ Masses = Float[np.ndarray, "n"]
 Vector = Float[np.ndarray, "d"]
 Matrix = Float[np.ndarray, "d d"]
 
+_LARGEST = 1e12  # of durations, speeds and weights: beyond it their products mean nothing
+_UNIT = 1e-8  # how far the norm of a direction may be from one
 _ROWS_AT_ONCE = 1024  # of the attention matrix
 # A piece that gathers particles by a factor 1e4 is undone by its inverse to 1e-9 only if it was solved to 1e-14. The
 # kinks of a perceptron make such steps tiny, so that blocks with one are solved to 1e-10.
@@ -40,6 +44,30 @@ class Piece(abc.ABC):
     duration: float
     speed: float = 1.0
     kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Directions are unit vectors, everything is finite and of one dimension; lists become arrays."""
+        real_number("duration", self.duration, least=0, most=_LARGEST)
+        dimension: int | str = "d"
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name in ("speed", "beta", "sign"):
+                real_number(field.name, value, least=-_LARGEST, most=_LARGEST)
+            elif field.name == "d":
+                whole_number("d", value, least=2, most=10**4)
+            elif field.name != "duration" and (value is not None or field.default is dataclasses.MISSING):
+                shape = (dimension,) * (2 if field.name.isupper() else 1)
+                array = real_array(field.name, value, shape=shape)
+                dimension = array.shape[-1]
+                if np.abs(array).max(initial=0.0) > _LARGEST:
+                    raise SphereflowError(f"{field.name} must be within [-{_LARGEST:g}, {_LARGEST:g}].")
+                if len(set(array.shape)) > 1:
+                    raise SphereflowError(f"{field.name} must be a square matrix, got the shape {array.shape}.")
+                if field.name in ("omega", "alpha") and abs(np.linalg.norm(array) - 1) > _UNIT:
+                    raise SphereflowError(
+                        f"{field.name} must be a unit vector, but its norm is {np.linalg.norm(array):.6g}."
+                    )
+                object.__setattr__(self, field.name, array)
 
     def flow(self, x: Points, masses: Masses) -> Points:
         """The particles after the piece."""

@@ -1,0 +1,309 @@
+"""Every argument of the main functions of the areas, given wrongly: run as a program, it prints what happened as JSON.
+
+In a process of its own, because in the tests annotations are checked and would speak first. What is given wrongly
+follows from the type of a good value: numbers that are not finite, huge, negative or not whole, words, shapes.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+import sphereflow as sf
+from sphereflow import drifting, landscape, memory, metastability, modes, randomness, retrieval, transport
+from sphereflow.drifting import training
+from sphereflow.errors import SphereflowError
+from sphereflow.randomness import flow_backward, two_point
+from sphereflow.randomness.flow_covariance import of_powers
+
+CIRCLE = np.stack([np.cos([0.0, 0.7, 2.0]), np.sin([0.0, 0.7, 2.0])], axis=1)
+POINTS = np.random.default_rng(0).normal(size=(60, 1))
+PAIRS = np.random.default_rng(2).normal(size=(200, 1))
+PATTERNS = np.random.default_rng(1).normal(size=(6, 5))
+PROBLEM = landscape.Problem(beta=2.0, outer=[1.0], inner=[[1.0, 0.0]])
+ARCHITECTURE = {"d": 4, "n": 3, "layers": 5, "heads": 1, "step": 0.1, "beta": 1.0, "weight_scale": 1.0,
+                "value_scale": 1.0}  # fmt: skip
+THIRDS = np.full(3, 1 / 3)
+UNIT = np.array([1.0, 0.0])
+NAN, INFINITE = float("nan"), float("inf")
+WHOLE = {"negative": -1, "fraction": 2.5, "nan": NAN, "infinite": INFINITE, "word": "x", "list": [1, 2], "vast": 2**70}
+REAL = {"nan": NAN, "infinite": INFINITE, "minus infinity": -INFINITE, "negative": -1.0, "vast": 1e300, "word": "x",
+        "list": [1.0, 2.0], "complex": 1j}  # fmt: skip
+WORD = {"another word": "nonsense", "number": 3}
+
+# name: (function, arguments that work)
+VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "simulate": (sf.simulate, {"n": 3, "d": 2, "beta": 1.0, "t1": 1.0, "model": "sa", "causal": False,
+        "start": "uniform", "seed": 0, "saves": 3, "tol": 1e-6, "kernel_scale": "peak", "method": "auto"}),
+    "landscape.Problem": (landscape.Problem, {"beta": 2.0, "outer": [1.0], "inner": [[1.0, 0.0]], "bias": [0.1],
+        "activation": "relu", "kernel_scale": "peak"}),
+    "landscape.minimise": (lambda nodes: landscape.minimise(PROBLEM, nodes), {"nodes": 100}),
+    "landscape.maximise": (lambda nodes: landscape.maximise(PROBLEM, nodes), {"nodes": 100}),
+    "landscape.energy": (lambda **k: landscape.energy(PROBLEM, **k), {"positions": CIRCLE, "masses": THIRDS}),
+    "landscape.inspect": (lambda **k: landscape.inspect(PROBLEM, **k), {"positions": CIRCLE, "masses": THIRDS}),
+    "landscape.first_variation": (lambda **k: landscape.first_variation(PROBLEM, **k),
+        {"positions": CIRCLE, "masses": THIRDS, "at": CIRCLE}),
+    "landscape.basins": (lambda **k: landscape.basins(PROBLEM, **k), {"starts": 12, "t1": 1.0}),
+    "modes.find_modes": (modes.find_modes, {"samples": POINTS[:, 0], "beta": 4.0, "space": "line"}),
+    "modes.expected_modes": (modes.expected_modes, {"n": 10, "beta": 4.0, "low": -1.0, "high": 1.0}),
+    "modes.gaussian_modes": (modes.gaussian_modes, {"n": 10, "beta": 4.0, "low": -1.0, "high": 1.0}),
+    "modes.mode_density": (modes.mode_density, {"t": np.array([0.1]), "n": 10, "beta": 4.0}),
+    "modes.gaussian_density": (modes.gaussian_density, {"t": np.array([0.1]), "n": 10, "beta": 4.0}),
+    "modes.edge": (modes.edge, {"n": 10, "beta": 4.0}),
+    "modes.belt": (modes.belt, {"n": 10, "beta": 4.0}),
+    "modes.belt_fraction": (modes.belt_fraction, {"n": 10, "beta": 4.0}),
+    "modes.central_modes": (modes.central_modes, {"n": 10, "beta": 4.0}),
+    "modes.saturated_rate": (modes.saturated_rate, {"beta": 4.0}),
+    "modes.sparse_rate": (modes.sparse_rate, {"x": np.array([0.5])}),
+    "modes.sample_modes": (modes.sample_modes, {"n": 5, "beta": 4.0, "runs": 3, "seed": 0, "space": "line"}),
+    "modes.circle_modes": (modes.circle_modes, {"beta": 4.0, "t": 0.1}),
+    "modes.fastest_harmonic": (modes.fastest_harmonic, {"beta": 4.0}),
+    "modes.limit_constant": (modes.limit_constant, {"a": 1.0}),
+    "modes.mean_shift": (modes.mean_shift, {"samples": POINTS[:, 0], "beta": 4.0, "tolerance": 1e-6, "most": 500}),
+    "metastability.merge_pair": (metastability.merge_pair, {"theta": 1.0, "beta": 5.0, "masses": (0.5, 0.5),
+        "kind": "sa", "end": 1e-3, "clock_stops": 0.01}),
+    "metastability.laplace_log_time": (metastability.laplace_log_time, {"theta": 1.0, "beta": 5.0,
+        "masses": (0.5, 0.5), "kind": "sa"}),
+    "metastability.coarsen_to_one": (metastability.coarsen_to_one, {"kind": "sa", "x0": CIRCLE, "beta": 5.0,
+        "masses": [1.0, 1.0, 1.0], "tol": 1e-6, "radius": 1e-3, "perturb": 1e-3, "max_time": 10.0, "seed": 1}),
+    "metastability.staircase": (metastability.staircase, {"n": 3, "beta": 20.0, "seed": 0, "kind": "sa", "d": 2}),
+    "metastability.certify": (metastability.certify, {"x": CIRCLE, "beta": 50.0, "epsilon": 0.1}),
+    "metastability.slow_modes": (metastability.slow_modes, {"x": CIRCLE, "masses": np.full(3, 1 / 3), "beta": 5.0,
+        "kind": "sa"}),
+    "metastability.well_prepared": (metastability.well_prepared, {"angles": np.array([0.0, 0.2, 0.9]), "beta": 50.0}),
+    "retrieval.profile": (retrieval.profile, {"beta": 1.0, "slope": 1.0, "t": 1.0, "vocab": 8, "readout": "soft",
+        "weight": 1.0}),
+    "retrieval.several_heads": (retrieval.several_heads, {"heads": [[1.0, 1.0, 1.0]], "t": 1.0, "vocab": 8}),
+    "retrieval.critical_time": (retrieval.critical_time, {"beta": 1.0, "slope": 1.0, "vocab": 8, "readout": "soft"}),
+    "retrieval.theorem_time": (retrieval.theorem_time, {"beta": 1.0, "slope": 1.0}),
+    "retrieval.growth_rates": (retrieval.growth_rates, {"beta": 1.0, "count": 4}),
+    "retrieval.sphere_growth_rates": (retrieval.sphere_growth_rates, {"beta": 1.0, "d": 3, "count": 4}),
+    "retrieval.CausalCircle": (retrieval.CausalCircle, {"beta": 1.0, "weights": 1.0, "normalise": "mean",
+        "modes": 8}),
+    "retrieval.measure_profile": (retrieval.measure_profile, {"n": 8, "t": 0.2, "beta": 1.0, "weights": 1.0,
+        "vocab": 4, "sources": (2,), "normalise": "mean", "prompt": "uniform", "environments": 2, "seed": 0}),
+    "retrieval.codewords": (retrieval.codewords, {"vocab": 4}),
+    "retrieval.decode": (retrieval.decode, {"angles": np.array([0.1]), "vocab": 4}),
+    "retrieval.equal_time_correlation": (retrieval.equal_time_correlation, {"a": 0.5, "t": 1.0, "sigma": 0.5,
+        "s": 0.3, "slope": 1.0}),
+    "retrieval.two_time_influence": (retrieval.two_time_influence, {"a": 0.5, "t": 1.0, "sigma": 1.0, "sigma0": 0.3,
+        "slope": 1.0}),
+    "retrieval.weight_matrix": (retrieval.weight_matrix, {"n": 4, "weights": 1.0}),
+    "retrieval.decoder": (retrieval.decoder, {"beta": 1.0, "slope": 1.0, "n": 4, "d": 2, "normalise": "mean"}),
+    "randomness.Architecture": (randomness.Architecture, ARCHITECTURE),
+    "randomness.predict": (lambda **k: randomness.predict(randomness.Architecture(**k)), ARCHITECTURE),
+    "randomness.measure": (lambda **k: randomness.measure(randomness.Architecture(**ARCHITECTURE), **k),
+        {"realisations": 2, "seed": 0}),
+    "randomness.clock": (randomness.clock, {"d": 4, "layers": 5, "heads": 1, "step": 0.1, "value_scale": 1.0}),
+    "randomness.weights": (randomness.weights, {"score": "product", "d": 4, "score_scale": 1.0, "value": "gaussian",
+        "value_scale": 1.0, "value_mean": 0.0}),
+    "randomness.RandomNetwork": (lambda **k: randomness.RandomNetwork(randomness.weights(d=4), **k), {"beta": 1.0,
+        "step": 0.1, "heads": 1, "attention": "softmax"}),
+    "randomness.run": (lambda **k: randomness.run(randomness.RandomNetwork(randomness.weights(d=2), 1.0, 0.1), **k,
+        observe=lambda x: x), {"x0": CIRCLE[None], "layers": 2, "seed": 0}),
+    "randomness.prompts": (randomness.prompts, {}),
+    "randomness.Backward.averages": (lambda **k: flow_backward.Backward(two_point.TwoPoint(3, of_powers([1.0])),
+        cells=100).averages(lambda r: r, **k), {"times": [0.1, 0.2], "start": 0.3}),
+    "transport.fit": (transport.fit, {"source": transport.gaussian(1), "target": POINTS, "pieces": 6,
+        "method": "construct", "seed": 0, "steps": 2}),
+    "transport.gaussianise": (transport.gaussianise, {"points": POINTS, "frames": 1, "knots": 4, "tolerance": 0.0,
+        "seed": 0}),
+    "transport.Schedule": (transport.Schedule, {"w": [[1.0]], "a": [[1.0]], "b": [0.0], "tau": [0.5]}),
+    "transport.affine_schedule": (transport.affine_schedule, {"matrix": np.eye(2), "shift": np.ones(2)}),
+    "transport.Mixture": (transport.Mixture, {"means": [[0.0], [1.0]], "scales": 1.0, "weights": [0.5, 0.5]}),
+    "transport.gaussian": (transport.gaussian, {"d": 1, "mean": 0.0, "scale": 1.0}),
+    "transport.StudentT": (transport.StudentT, {"nu": 3.0, "d": 1}),
+    "transport.Histogram": (transport.Histogram, {"edges": [0.0, 1.0, 2.0], "masses": [0.5, 0.5]}),
+    "transport.Grid": (transport.Grid, {"cells": 2, "knots": 4, "box": 5.0, "layer": 0.02}),
+    "transport.fit_velocities": (transport.fit_velocities, {"start": POINTS, "end": POINTS + 1, "neurons": 4,
+        "times": 2, "ridge": 1e-3, "reach": 3.0, "seed": 0}),
+    "transport.fit_conditional": (transport.fit_conditional, {"samples_x": PAIRS, "samples_y": PAIRS[::-1].copy(),
+        "pieces": 400, "neurons": 20, "times": 2, "neighbours": 8, "sampling": "swept", "ridge": 1e-3, "seed": 0}),
+    "transport.interpolate": (transport.interpolate, {"sources": [CIRCLE[:1]], "targets": [CIRCLE[1:2]],
+        "tolerance": 1e-3, "atoms": 2, "seed": 0}),
+    "transport.Drift": (transport.Drift, {"duration": 1.0, "speed": 1.0, "omega": UNIT}),
+    "transport.Gate": (transport.Gate, {"duration": 1.0, "speed": 1.0, "omega": UNIT, "a": UNIT, "beta": 0.1}),
+    "transport.RankOne": (transport.RankOne, {"duration": 1.0, "speed": 1.0, "alpha": UNIT, "sign": 1.0}),
+    "transport.Gathering": (transport.Gathering, {"duration": 1.0, "speed": 1.0, "d": 2, "beta": 0.1, "sign": 1.0}),
+    "transport.Block": (transport.Block, {"duration": 1.0, "speed": 1.0, "V": np.eye(2), "B": np.eye(2)}),
+    "memory.phase_diagram": (memory.phase_diagram, {"kernel": "lse", "sharpness": 1.0, "loads": np.array([0.1, 0.2]),
+        "temperatures": np.array([0.2, 0.4]), "sizes": (10,), "duration": 1e3}),
+    "memory.sweep": (memory.sweep, {"kernel": "lse", "sharpness": 1.0, "loads": (0.3,), "temperatures": (0.2,),
+        "patterns": 20, "trials": 2, "steps": 10, "seed": 0}),
+    "memory.escape_time": (memory.escape_time, {"n": 20, "alpha": 0.1, "temperature": 0.5, "beta": 1.0, "start": 0.8,
+        "stop": 0.3, "cells": 60}),
+    "memory.log_escape_time": (memory.log_escape_time, {"n": 20, "beta": 1.0, "temperature": 0.5, "noise": 0.2,
+        "cells": 60}),
+    "memory.DenseMemory": (memory.DenseMemory, {"patterns": PATTERNS, "kernel": "lse", "beta": 2.0,
+        "space": "sphere"}),
+    "memory.recall": (lambda **k: memory.DenseMemory(PATTERNS).recall(**k), {"query": PATTERNS[:2], "steps": 2,
+        "temperature": 0.1, "seed": 0}),
+    "memory.random_patterns": (memory.random_patterns, {"n": 5, "count": 3, "seed": 0}),
+    "memory.draw_cone": (memory.draw_cone, {"n": 10, "alpha": 0.2, "beta": 1.0, "keep": 0.4, "seed": 0}),
+    "memory.sample_log_noise": (memory.sample_log_noise, {"n": 10, "alpha": 0.2, "beta": 1.0, "draws": 3, "seed": 0}),
+    "memory.LSE": (memory.LSE, {"beta": 1.0}),
+    "memory.LSR": (memory.LSR, {"beta": 1.0, "floor": 0.0}),
+    "memory.Polynomial": (memory.Polynomial, {"degree": 2}),
+    "drifting.Friction": (drifting.Friction, {"mode": "gain", "start": 0.0, "end": 1.0, "horizon": 10}),
+    "drifting.Recipe": (training.Recipe, {"steps": 10, "batch": 4, "rate": 1e-3, "optimiser": "adam", "decay": 0.9,
+        "schedule": "linear", "seed": 0}),
+    "drifting.PopulationField": (drifting.PopulationField, {"kernel": "laplace", "width": 1.0, "itself": "mask"}),
+    "drifting.UnnormalisedField": (drifting.UnnormalisedField, {"kernel": "laplace", "width": 1.0}),
+    "drifting.TwoSidedField": (drifting.TwoSidedField, {"width": 1.0, "kernel": "laplace"}),
+    "drifting.MultiRadiusField": (drifting.MultiRadiusField, {"radii": (0.1, 0.2)}),
+    "drifting.field": (lambda **k: drifting.PopulationField("laplace", 1.0, itself="mask")(**k), {"data": PATTERNS,
+        "generated": PATTERNS + 1}),
+    "drifting.spurious_scale": (drifting.spurious_scale, {"width": 1.0, "kernel": "laplace"}),
+    "drifting.surrogate_field": (drifting.surrogate_field, {"a": [0.5], "width": 1.0, "kernel": "laplace"}),
+    "drifting.gaussian_field": (drifting.gaussian_field, {"x": np.zeros((1, 2)), "data": (np.zeros(2), np.eye(2)),
+        "generated": (np.ones(2), np.eye(2)), "width": 1.0}),
+}  # fmt: skip
+
+
+# These compile for long: only what must be refused is tried.
+HEAVY = {"landscape.basins", "retrieval.measure_profile", "randomness.measure", "transport.interpolate"}
+
+# What looks wrong and is not: wrong values that have a right answer.
+FINE: dict[str, set[str]] = {
+    "simulate.t1": {"vast"},  # ends with a status that says so
+    "landscape.Problem.bias": {"none"},
+    "landscape.energy.masses": {"none"},
+    "landscape.inspect.masses": {"none"},
+    "landscape.first_variation.masses": {"none"},
+    "modes.find_modes.samples": {"more axes"},
+    "modes.expected_modes.n": {"fraction", "vast"},
+    "modes.expected_modes.low": {"infinite", "minus infinity", "negative", "vast"},
+    "modes.expected_modes.high": {"infinite", "minus infinity", "negative", "vast"},
+    "modes.gaussian_modes.n": {"fraction", "vast"},
+    "modes.gaussian_modes.low": {"negative", "infinite", "vast"},  # an empty interval
+    "modes.gaussian_modes.high": {"negative", "minus infinity"},
+    "modes.mode_density.t": {"more axes", "empty"},
+    "modes.mode_density.n": {"fraction", "vast"},
+    "modes.gaussian_density.t": {"more axes", "empty"},
+    "modes.gaussian_density.n": {"fraction", "vast"},
+    "modes.edge.n": {"fraction", "vast"},
+    "modes.belt.n": {"fraction", "vast"},
+    "modes.belt_fraction.n": {"fraction", "vast"},
+    "modes.central_modes.n": {"fraction", "vast"},
+    "modes.saturated_rate.beta": {"vast"},
+    "modes.sparse_rate.x": {"infinite", "more axes", "empty", "vast"},  # the dense limit
+    "modes.mean_shift.tolerance": {"vast"},
+    "metastability.merge_pair.clock_stops": {"vast"},
+    "metastability.coarsen_to_one.masses": {"none", "vast"},
+    "metastability.coarsen_to_one.max_time": {"vast"},
+    "metastability.certify.epsilon": {"vast"},  # nothing is separated
+    "metastability.well_prepared.beta": {"vast"},
+    "retrieval.profile.slope": {"negative"},
+    "retrieval.profile.weight": {"negative"},
+    "retrieval.critical_time.slope": {"negative"},
+    "retrieval.theorem_time.slope": {"negative"},
+    "retrieval.CausalCircle.weights": {"negative"},
+    "retrieval.measure_profile.weights": {"negative"},
+    "retrieval.decode.angles": {"more axes", "empty"},
+    "retrieval.equal_time_correlation.a": {"negative"},
+    "retrieval.equal_time_correlation.slope": {"negative"},
+    "retrieval.two_time_influence.a": {"negative", "list"},
+    "retrieval.two_time_influence.slope": {"negative"},
+    "retrieval.weight_matrix.weights": {"negative"},
+    "retrieval.decoder.slope": {"negative"},
+    "randomness.Architecture.beta": {"vast"},
+    "randomness.Architecture.weight_scale": {"vast"},
+    "randomness.predict.beta": {"vast"},
+    "randomness.predict.weight_scale": {"vast"},
+    "randomness.weights.score_scale": {"list"},
+    "randomness.weights.value_scale": {"list"},
+    "randomness.weights.value_mean": {"list", "negative"},
+    "randomness.run.layers": {"list"},
+    "transport.gaussianise.tolerance": {"vast"},
+    "transport.Schedule.tau": {"none"},
+    "transport.affine_schedule.shift": {"none"},
+    "transport.Mixture.scales": {"list"},
+    "transport.Mixture.weights": {"none"},
+    "transport.gaussian.mean": {"negative"},
+    "transport.Grid.box": {"vast"},
+    "transport.Drift.speed": {"negative"},
+    "transport.Gate.speed": {"negative"},
+    "transport.Gate.beta": {"negative"},
+    "transport.RankOne.speed": {"negative"},
+    "transport.RankOne.sign": {"negative"},
+    "transport.Gathering.speed": {"negative"},
+    "transport.Gathering.beta": {"negative"},
+    "transport.Gathering.sign": {"negative"},
+    "transport.Block.speed": {"negative"},
+    "memory.phase_diagram.loads": {"none"},
+    "memory.phase_diagram.temperatures": {"none"},
+    "memory.phase_diagram.duration": {"vast"},
+    "memory.phase_diagram.sizes": {"empty"},
+    "memory.sweep.loads": {"none"},
+    "memory.log_escape_time.temperature": {"list"},
+    "memory.random_patterns.seed": {"list"},
+    "memory.log_escape_time.noise": {"negative"},
+    "drifting.Friction.start": {"vast"},
+    "drifting.Friction.end": {"vast"},
+    "drifting.field.data": {"nan", "infinite", "vast"},  # seen in the result: see the tests of the fields
+    "drifting.field.generated": {"nan", "infinite", "vast"},
+    "drifting.spurious_scale.width": {"vast"},
+    "drifting.surrogate_field.a": {"more axes", "empty", "vast"},
+    "drifting.surrogate_field.width": {"vast"},
+    "drifting.gaussian_field.x": {"empty", "vast"},
+}
+
+
+def wrong(value: Any) -> dict[str, Any]:
+    """What to give instead of a value that works, each with a name."""
+    if isinstance(value, (bool, str)):
+        return WORD
+    if isinstance(value, (int, float)):
+        return WHOLE if isinstance(value, int) else REAL
+    if isinstance(value, np.ndarray) or (isinstance(value, list) and not isinstance(value[0], np.ndarray)):
+        array = np.asarray(value, dtype=float)
+        return {"word": "x", "none": None, "nan": array * NAN, "infinite": np.full_like(array, INFINITE),
+                "complex": array + 1j, "more axes": np.stack([array] * 3), "empty": array[:0],
+                "ragged": [[1.0], [2.0, 3.0]], "vast": 1e300 * (1 + abs(array))}  # fmt: skip
+    return {"word": "x", "none": None, "nan": NAN, "empty": []}
+
+
+def outcome(call: Callable[..., Any], arguments: dict[str, Any]) -> str:
+    def late(*_: Any) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            jax.block_until_ready(call(**arguments))
+    except SphereflowError as error:
+        told = str(error)
+        return "refused" if told.endswith(".") and "\n" not in told else f"not a sentence: {told[:200]}"
+    except Exception as error:
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+    finally:
+        signal.alarm(0)
+    return "accepted"
+
+
+def main(chosen: list[str]) -> None:
+    for name, (call, base) in VERBS.items():
+        if not any(name.startswith(each) for each in chosen):
+            continue
+        if name not in HEAVY:
+            print(json.dumps([name, "", "accepted", outcome(call, base)]), flush=True)
+        for argument, value in base.items():
+            fine = FINE.get(f"{name}.{argument}", set())
+            for what, other in wrong(value).items():
+                if what not in fine or name not in HEAVY:
+                    expected = "accepted" if what in fine else "refused"
+                    told = outcome(call, {**base, argument: other})
+                    print(json.dumps([f"{name}({argument})", what, expected, told]), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
