@@ -48,7 +48,8 @@ def test_measured_order_on_the_sphere_is_the_theoretical_one(name):
     coarse = np.abs(run(x0, t1, h) - exact).max()
     # Half the step in two halves, since as many steps are the same compiled program.
     fine = np.abs(run(run(x0, t1 / 2, h / 2), t1 / 2, h / 2) - exact).max()
-    assert np.log2(coarse / fine) == pytest.approx(SOLVERS[name][1], abs=0.2), (coarse, fine)
+    # Steps of order eight that are far above rounding are long, and the next power of h still adds half an order.
+    assert -0.2 < np.log2(coarse / fine) - SOLVERS[name][1] < 0.7, (coarse, fine)
 
 
 @pytest.mark.parametrize("tol", [1e-6, 1e-8, 1e-10])
