@@ -11,28 +11,36 @@ from scipy import special, stats
 from sphereflow import sphere
 from sphereflow.errors import SphereflowError
 
-SIZES = st.tuples(st.integers(1, 6), st.integers(2, 9), st.integers(0, 2**16))
+# A size is compiled once; what varies from example to example are the numbers.
+SIZES = st.tuples(st.sampled_from([(1, 2), (5, 3), (4, 9)]), st.integers(0, 2**16))
+exponential, distance, project = jax.jit(sphere.exponential), jax.jit(sphere.distance), jax.jit(sphere.project)
+
+
+def draw_pair(size):
+    """Points of the sphere, and vectors of any direction and length."""
+    (n, d), seed = size
+    x, v = np.random.default_rng(seed).normal(size=(2, n, d))
+    return x / np.linalg.norm(x, axis=1, keepdims=True), v
 
 
 @given(SIZES)
 def test_projection_is_tangent_and_idempotent(size):
-    n, d, seed = size
-    x = sphere.draw("uniform", n, d, seed)
-    v = jax.random.normal(jax.random.key(seed + 1), (n, d))
-    tangent = sphere.project(x, v)
+    x, v = draw_pair(size)
+    tangent = np.asarray(project(x, v))
     np.testing.assert_allclose(np.sum(x * tangent, axis=1), 0, atol=1e-14)
-    np.testing.assert_allclose(sphere.project(x, tangent), tangent, atol=1e-14)
+    np.testing.assert_allclose(project(x, tangent), tangent, atol=1e-14)
+    along = v - tangent
+    np.testing.assert_allclose(along, np.sum(along * x, axis=1, keepdims=True) * x, atol=1e-14)
 
 
 @given(SIZES, st.floats(0, 3.1))
 def test_exponential_map_travels_the_length_of_its_vector(size, length):
-    n, d, seed = size
-    x = sphere.draw("uniform", n, d, seed)
-    v = sphere.project(x, jax.random.normal(jax.random.key(seed + 1), (n, d)))
-    v = length * v / jnp.linalg.norm(v, axis=1, keepdims=True)
-    y = sphere.exponential(x, v)
-    np.testing.assert_allclose(sphere.distance(x, y), length, atol=1e-12)
-    np.testing.assert_allclose(jnp.linalg.norm(y, axis=1), 1, atol=1e-15)
+    x, v = draw_pair(size)
+    v = v - np.sum(x * v, axis=1, keepdims=True) * x
+    v = length * v / np.linalg.norm(v, axis=1, keepdims=True)
+    y = exponential(x, v)
+    np.testing.assert_allclose(distance(x, y), length, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(y, axis=1), 1, atol=1e-15)
 
 
 def test_distance_keeps_its_digits_near_zero_and_near_the_antipode():
@@ -66,11 +74,11 @@ def test_von_mises_fisher_mean_is_a_ratio_of_bessel_functions(d, kappa):
 
 
 def test_orthogonal_and_equiangular_frames():
-    frame = sphere.draw("orthogonal", 5, 8, seed=1)
+    frame = np.asarray(sphere.draw("orthogonal", 5, 8, seed=1))
     np.testing.assert_allclose(frame @ frame.T, np.eye(5), atol=1e-14)
     for inner in (-0.25, 0.0, 0.4, 0.999):
-        gram = np.asarray(sphere.equiangular_frame(5, 7, inner) @ sphere.equiangular_frame(5, 7, inner).T)
-        np.testing.assert_allclose(gram, (1 - inner) * np.eye(5) + inner, atol=1e-14)
+        frame = np.asarray(sphere.equiangular_frame(5, 7, inner))
+        np.testing.assert_allclose(frame @ frame.T, (1 - inner) * np.eye(5) + inner, atol=1e-14)
 
 
 def test_fibonacci_points_integrate_low_degree_polynomials():
@@ -123,6 +131,7 @@ def test_tokens_are_checked(value, sentence):
 
 
 def test_same_seed_same_tokens():
-    for start, d in (("uniform", 4), ("vmf", 3), ("mixture", 5)):
-        np.testing.assert_array_equal(sphere.draw(start, 9, d, seed=7), sphere.draw(start, 9, d, seed=7))
-        assert not np.array_equal(sphere.draw(start, 9, d, seed=7), sphere.draw(start, 9, d, seed=8))
+    for start in ("uniform", "vmf", "mixture"):
+        once, again, other = (np.asarray(sphere.draw(start, 5, 3, seed)) for seed in (7, 7, 8))
+        np.testing.assert_array_equal(once, again)
+        assert not np.array_equal(once, other)

@@ -197,8 +197,8 @@ class TestDerivatives:
 
         expected = self.numerical(plain, arguments, directions)
         arguments, directions = (tuple(map(jnp.asarray, x)) for x in (arguments, directions))
-        _, forward = jax.jvp(engine, arguments, directions)
-        reverse = jax.grad(engine, argnums=range(5))(*arguments)
+        _, forward = jax.jit(lambda x, e: jax.jvp(engine, x, e))(arguments, directions)
+        reverse = jax.jit(jax.grad(engine, argnums=range(5)))(*arguments)
         np.testing.assert_allclose(forward, expected, rtol=1e-7)
         inner = sum(float(jnp.sum(g * e)) for g, e in zip(reverse, directions, strict=True))
         np.testing.assert_allclose(inner, expected, rtol=1e-7)
@@ -219,15 +219,17 @@ class TestDerivatives:
 
         e = rng.normal(size=x.shape)
         expected = self.numerical(plain, [x], [e])
-        np.testing.assert_allclose(jnp.sum(jax.grad(engine)(jnp.asarray(x)) * e), expected, rtol=1e-7)
-        np.testing.assert_allclose(jax.jvp(engine, (jnp.asarray(x),), (jnp.asarray(e),))[1], expected, rtol=1e-7)
+        np.testing.assert_allclose(np.sum(jax.jit(jax.grad(engine))(x) * e), expected, rtol=1e-7)
+        along = jax.jit(lambda x, e: jax.jvp(engine, (x,), (e,))[1])
+        np.testing.assert_allclose(along(x, e), expected, rtol=1e-7)
 
     def test_slope_of_a_mask(self):
         rng = np.random.default_rng(2)
         q, k, v, _, _ = self.arguments()
         a, w = rng.normal(size=(self.m, 2)), np.full(self.n, 1 / self.n)
         mask = make_mask("alibi")
-        slope = jax.grad(lambda mask: jnp.sum(a * direct(q, k, v, self.beta, w, mask).average))(mask).slope
+        slopes = jax.jit(jax.grad(lambda mask: jnp.sum(a * direct(q, k, v, self.beta, w, mask).average)))
+        slope = slopes(mask).slope
         expected = self.numerical(
             lambda s: np.sum(a * attention(q, k, v, self.beta, w, log_p("alibi", self.m, self.n, s))[0]), [0.3], [1.0]
         )
@@ -335,7 +337,7 @@ def test_second_derivatives():
         def loss(x):
             return jnp.sum(direct(x, x, x, 2.0, w, block=block, bounded=True, symmetric=True).average ** 2)
 
-        return jax.jvp(jax.grad(loss), (x,), (e,))[1]
+        return jax.jit(lambda x, e: jax.jvp(jax.grad(loss), (x,), (e,))[1])(x, e)
 
     np.testing.assert_allclose(hessian_times_e(BLOCK), hessian_times_e(16), atol=1e-13)
 
