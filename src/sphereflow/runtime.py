@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import warnings
 from pathlib import Path
@@ -60,6 +61,8 @@ def forget_programs() -> None:
         _size_after_forgetting = size
     elif size - _size_after_forgetting > _PROGRAM_BYTES:
         jax.clear_caches()
+        if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
+            libc.malloc_trim(0)  # or the memory would stay with the process
         _size_after_forgetting = process_size()
 
 

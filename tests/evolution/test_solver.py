@@ -121,6 +121,16 @@ def test_alignment_is_met_where_the_mean_has_the_length_asked_for():
     assert np.linalg.norm(np.mean(run.final, axis=0)) == pytest.approx(level, rel=1e-9)
 
 
+def test_some_replicas_may_meet_their_event_and_others_not():
+    x0 = jnp.stack([draw("uniform", N, D, seed) for seed in range(3)])
+    alone = [evolve(SA(1.0), x, 60.0, saveat=2, event=AllClose(1e-2)).stopped_at for x in x0]
+    between = float(np.sort(alone)[1]) * 0.999
+    run = evolve(SA(1.0), x0, between, saveat=2, event=AllClose(1e-2))
+    expected = np.where(np.array(alone) < between, alone, np.inf)
+    assert np.isinf(expected).sum() == 2
+    np.testing.assert_allclose(run.stopped_at, expected, rtol=1e-8)
+
+
 def test_events_of_replicas_are_their_own():
     x0 = jnp.stack([draw("uniform", N, N, seed) for seed in range(3)])
     run = evolve(SA(1.0), x0, 60.0, saveat=2, event=AllClose(1e-2))
@@ -208,7 +218,7 @@ def test_trajectory_views():
         (lambda: simulate(model="gpt"), "model must be one of sa, usa"),
         (lambda: simulate(start="cube"), "start must be one of"),
         (lambda: simulate(tol=0.5), "tol must be"),
-        (lambda: simulate(saves=1), "saveat must be a whole number of at least 2"),
+        (lambda: simulate(saves=1), "saves must be a whole number of at least 2"),
         (lambda: evolve(SA(1.0), np.ones((3, 3)), 1.0), "x0 must be unit vectors"),
         (lambda: evolve(SA(1.0), draw("uniform", N, D)), "give the final time"),
         (lambda: evolve(SA(1.0), draw("uniform", N, D), 1.0, solver="rk4"), "solver must be one of"),

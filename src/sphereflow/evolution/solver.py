@@ -168,5 +168,19 @@ def _as(clock: Array, value: float | Array | None) -> Array | None:
 
 
 def _diffrax_event(event: Callable[[Array], Array], unit: Callable[[Array], Array]) -> diffrax.Event:
-    finder: Any = optimistix.Bisection(rtol=1e-12, atol=1e-12)  # type: ignore[call-arg]
+    finder: Any = _Crossing(rtol=1e-12, atol=1e-12)  # type: ignore[call-arg]
     return diffrax.Event(lambda t, y, args, **_: event(unit(y)), root_finder=finder)
+
+
+class _Crossing(optimistix.Bisection):
+    """Bisection that may be asked in vain: of replicas solved together, those that meet no event are asked as well."""
+
+    def init(self, fn: Any, y: Any, args: Any, options: Any, f_struct: Any, aux_struct: Any, tags: Any) -> Any:
+        plain: Any = optimistix.Bisection(self.rtol, self.atol, flip=False)  # type: ignore[call-arg]
+        state = plain.init(fn, y, args, options, f_struct, aux_struct, tags)
+        falling = fn(state.lower, args)[0] > fn(state.upper, args)[0]
+        return eqx.tree_at(lambda s: s.flip, state, falling)
+
+    def terminate(self, fn: Any, y: Any, args: Any, options: Any, state: Any, tags: Any) -> Any:
+        narrow = jnp.abs(state.lower - state.upper) < self.atol + self.rtol * jnp.abs(y)
+        return narrow, optimistix.RESULTS.successful
