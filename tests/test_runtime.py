@@ -7,9 +7,9 @@ import sys
 import pytest
 
 
-def output(script, **environment):
+def output(script, limit=300, **environment):
     child = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, env={**os.environ, **environment}
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=limit, env={**os.environ, **environment}
     )
     assert child.returncode == 0, child.stderr
     return child.stdout.split()
@@ -51,6 +51,7 @@ print(callable(sf.reproduce), "TYPE_CHECKING" in dir(sf), "errors" in dir(sf), "
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3000)
 def test_memory_stays_flat_over_two_hundred_sizes():
     script = """
 import sphereflow as sf
@@ -61,6 +62,6 @@ for n in range(10, 210):
     sizes.append(process_size() / 2**20)
 print(max(sizes) - sizes[0], max(sizes[100:]) - max(sizes[:100]))
 """
-    growth, late = map(float, output(script))
+    growth, late = map(float, output(script, limit=3000))
     assert growth < 500
     assert late < 150
