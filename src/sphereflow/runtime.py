@@ -15,7 +15,7 @@ from pathlib import Path
 import jax
 
 _CACHE_VARIABLE = "SPHEREFLOW_CACHE"
-_PROGRAM_BYTES = 300 * 2**20
+_PROGRAM_BYTES = 400 * 2**20
 _size_after_forgetting = 0
 
 
