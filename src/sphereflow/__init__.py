@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from sphereflow.interaction import attend as attend
     from sphereflow.laboratory import simulate as simulate
     from sphereflow.report import reproduce as reproduce
+    from sphereflow.solving import Solution as Solution
+    from sphereflow.solving import solve as solve
     from sphereflow.sphere import draw as draw
     from sphereflow.sphere import normalise as normalise
     from sphereflow.sweeps import sweep as sweep
@@ -65,6 +67,8 @@ _HOMES = {
     "Causal": "interaction",
     "attend": "interaction",
     "simulate": "laboratory",
+    "Solution": "solving",
+    "solve": "solving",
     "draw": "sphere",
     "normalise": "sphere",
     "reproduce": "report",
@@ -76,6 +80,7 @@ _AREAS = (
     "kernels",
     "interaction",
     "dynamics",
+    "solving",
     "evolution",
     "sweeps",
     "claims",

@@ -75,8 +75,14 @@ def ending_in(name: str, path: str | Path, endings: tuple[str, ...]) -> Path:
     return Path(path)
 
 
+# Bytes for which nobody is asked: reading what is free takes longer than a small computation.
+_ALWAYS_FREE = 2**24
+
+
 def enough_memory(needed: float, purpose: str, advice: str = "") -> None:
     """Refuse, before any of it is spent, what needs more bytes than can be had."""
+    if needed < _ALWAYS_FREE:
+        return
     free = free_memory()
     if needed > free:
         hint = f"; {advice}" if advice else ""

@@ -11,7 +11,7 @@ import pytest
 import sphereflow as sf
 from sphereflow import runtime
 from sphereflow.evolution import Status
-from sphereflow.evolution.solver import step_grid
+from sphereflow.solving import step_grid
 
 X = np.asarray(sf.draw("uniform", 4, 3, 3))
 SINGLE = X.astype(np.float32)

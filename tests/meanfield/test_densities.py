@@ -10,12 +10,12 @@ from scipy import integrate, special
 from sphereflow import meanfield
 from sphereflow.dynamics import SA, USA, Perceptron
 from sphereflow.errors import SphereflowError
-from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.meanfield.circle_density import OnCircle, circle_model
 from sphereflow.meanfield.density_flow import fourier_modes
 from sphereflow.meanfield.eulerian import EulerianCircle
 from sphereflow.meanfield.initial import starting_law
 from sphereflow.meanfield.quantiles import Midpoints, Panels
+from sphereflow.solving import solve
 from sphereflow.sphere import from_angles
 
 # Modes 1, 2, 3 at t = 1 for SA at beta = 10 from 1 + 0.5 cos(theta), by a dense sum and another integrator.
@@ -55,9 +55,8 @@ def rows():
             masses = np.pad(grid.weights, (0, room - n))
             model = OnCircle(SA(10.0).with_masses(masses))
             start = jnp.asarray(np.pad(grid.start, (0, room - n), mode="edge"))[:, None]
-            stepping = Stepping(jnp.asarray(1e-12), None, "tsit5", 100_000)
-            frames = solve(model, start, jnp.linspace(0, 1, 9), stepping)
-            found[share, n] = fourier_modes(np.asarray(frames.saved)[:, :, 0], masses, 3)[-1, 1:]
+            frames = solve(model, start, jnp.linspace(0, 1, 9), tol=1e-12)
+            found[share, n] = fourier_modes(np.asarray(frames.xs)[:, :, 0], masses, 3)[-1, 1:]
     return found
 
 

@@ -14,12 +14,12 @@ from sphereflow.dynamics import SA, USA, Perceptron
 from sphereflow.errors import SphereflowError
 from sphereflow.estimates import fit_power, local_slopes
 from sphereflow.evolution import evolve
-from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import zonal_coefficients
 from sphereflow.meanfield.cluster_moments import GaussianCluster
 from sphereflow.meanfield.eulerian import EulerianCircle
 from sphereflow.meanfield.zonal import ZonalShells, gauss_nodes, zonal_shells
 from sphereflow.observables import circle_wasserstein, wasserstein_to_pair
+from sphereflow.solving import solve
 from sphereflow.sphere import circle_grid, from_angles
 
 HEIGHTS = (-0.5, 0.1, 0.6, 0.8)
@@ -40,12 +40,11 @@ def rings(points):
 
 def test_shells_are_rings_of_tokens():
     """Against reference heights, and against rings of 32 tokens, which make up for the integral to 5e-13."""
-    stepping = Stepping(jnp.asarray(1e-10), None, "tsit5", 100_000)
     start = jnp.arccos(jnp.asarray(HEIGHTS))[:, None]
     for beta, known in RINGS.items():
         kernel = zonal_coefficients(3, beta, 41)
         shells = ZonalShells(jnp.full(4, 0.25), jnp.asarray(kernel), jnp.asarray(kernel / beta), 3, "softmax")
-        found = np.cos(np.asarray(solve(shells, start, jnp.asarray([0.0, 2.0]), stepping).final)[:, 0])
+        found = np.cos(np.asarray(solve(shells, start, [0.0, 2.0], tol=1e-10).final)[:, 0])
         np.testing.assert_allclose(found, known, atol=6e-9)
         if beta == 5.0:
             tokens = evolve(SA(beta), rings(32), saveat=[0.0, 2.0], tol=1e-9, solver="tsit5", method="direct").final

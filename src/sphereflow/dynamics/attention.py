@@ -122,7 +122,7 @@ class Attention(Dynamics):
         accuracy = max(tol * 1e-2, 1e-13)
         equal = self.weights is None
         request = {"mask": self.mask, "tol": accuracy, "dtype": dtype, "self_attention": equal, "method": method}
-        sharpest = float(jnp.max(self.beta))  # of all pieces, where this attention is a stack of them
+        sharpest = float(np.max(np.asarray(self.beta)))  # of all pieces, where this attention is a stack of them
         choice = choose(n, n, d, sharpest, **request)  # type: ignore[arg-type]
         if choice.expansion is None:
             return self

@@ -7,7 +7,7 @@ from sphereflow.evolution.hardmax import hardmax_flow as hardmax_flow
 from sphereflow.evolution.layers import run_layers as run_layers
 from sphereflow.evolution.run import FRAMES as FRAMES
 from sphereflow.evolution.run import evolve as evolve
-from sphereflow.evolution.solver import SOLVERS as SOLVERS
 from sphereflow.evolution.status import Status as Status
 from sphereflow.evolution.trajectory import Trajectory as Trajectory
 from sphereflow.evolution.trajectory import load as load
+from sphereflow.solving import SOLVERS as SOLVERS

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import diffrax
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -15,13 +17,13 @@ from jaxtyping import Array, Float
 from sphereflow.dynamics import Dynamics
 from sphereflow.errors import SphereflowError, enough_memory, one_of, real_number, whole_number
 from sphereflow.evolution.settings import Settings
-from sphereflow.evolution.solver import SOLVERS, Frames, Stepping, solve, step_grid
 from sphereflow.evolution.status import Status
 from sphereflow.evolution.trajectory import FIXED_STEP_TOL, Trajectory
 from sphereflow.interaction.choose import METHODS
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
 from sphereflow.runtime import forget_programs
+from sphereflow.solving import FORWARD, SOLVERS, Solution, solve, step_grid
 from sphereflow.sphere import tokens
 
 FRAMES = 101
@@ -184,15 +186,25 @@ class _Run:
         self,
         x: Array,
         points: np.ndarray,
-        first_step: Array | None = None,
+        first_step: float | None = None,
         event: Callable[[Array], Array] | None = None,
-    ) -> Frames:
+    ) -> Solution:
         s = self.settings
         dtype = str(self.start.dtype)
         grid = None if s.dt is None else jnp.asarray(step_grid(points, self.jumps, s.dt, dtype))
-        stepping = Stepping(jnp.asarray(1.0 if s.tol is None else s.tol), None, s.solver, s.max_steps, grid)
         forget_programs()
-        return solve(self.model, x, jnp.asarray(points), stepping, first_step, event)
+        return solve(
+            self.model,
+            x,
+            points,
+            tol=s.tol,
+            solver=SOLVERS[s.solver][0],
+            controller=None if grid is None else diffrax.StepTo(ts=grid),
+            first_step=first_step if grid is None else None,
+            adjoint=FORWARD,
+            event=event,
+            max_steps=s.max_steps,
+        )
 
     def _trajectory(self, ts: np.ndarray, xs: np.ndarray, status: Status, steps: int, began: float) -> Trajectory:
         return Trajectory(
@@ -206,8 +218,8 @@ class _Run:
         )
 
     def in_one_call(self, event: Callable[[Array], Array] | None, began: float) -> Trajectory:
-        frames = self._solve(self.start, self.points, event=event)
-        xs = np.moveaxis(np.asarray(frames.saved), -3, 0)[-len(self.times) :]  # time first, then replicas
+        frames = jax.device_get(self._solve(self.start, self.points, event=event))
+        xs = np.moveaxis(frames.xs, -3, 0)[-len(self.times) :]  # time first, then replicas
         good = np.isfinite(xs).all(axis=tuple(range(1, xs.ndim)))
         kept = len(self.times) if good.all() else int(np.argmin(good))
         steps = int(np.max(frames.steps))
@@ -218,8 +230,8 @@ class _Run:
             return self._trajectory(self.times[:kept], xs[:kept], status, steps, began)
         ts, xs = self.times[:kept], xs[:kept]
         if xs.ndim == 3:  # one system: close the trajectory with the moment of the event
-            ts = np.append(ts, np.asarray(frames.final_time))
-            xs = np.concatenate([xs, np.asarray(frames.final)[None]])
+            ts = np.append(ts, frames.final_time)
+            xs = np.concatenate([xs, frames.final[None]])
         stopped_at = np.where(frames.event_met, frames.final_time, np.inf)
         run = self._trajectory(ts, xs, Status.EVENT, steps, began)
         return dataclasses.replace(run, stopped_at=stopped_at)
@@ -240,7 +252,7 @@ class _Run:
                     span = self.points[index + extra - 1 : index + extra + 1]
                     # The step to begin with is the mean one of the frame before, which a resumed run knows as well.
                     before = None if not taken else self.points[index + extra - 1] - self.points[index + extra - 2]
-                    first_step = None if before is None else jnp.asarray(before / taken)
+                    first_step = None if before is None else float(before / taken)
                     solved = self._solve(x, span, first_step)
                     taken = int(np.max(solved.steps))
                     if bool(solved.hit_limit.any()) or steps + taken > self.settings.max_steps:

@@ -16,11 +16,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow.dynamics import Dynamics
-from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.explorer.models import SOLVER, TOL, Layers, dynamics, energy_model, first_tokens, strong
 from sphereflow.explorer.settings import Settings
 from sphereflow.randomness.random_fields import RandomField, compiled
 from sphereflow.randomness.synchronisation import advance
+from sphereflow.solving import FORWARD, SOLVERS, solve
 
 Frame = tuple[float, np.ndarray, float]  # time, tokens, energy
 
@@ -60,19 +60,20 @@ def _method(s: Settings) -> str:
 
 def _smooth(s: Settings, start: np.ndarray) -> Iterator[list[tuple[float, np.ndarray]]]:
     model: Dynamics = dynamics(s).tuned(s.n, s.d, TOL, str(start.dtype), _method(s))
-    stepping = Stepping(strong(TOL), None, SOLVER, _MOST_STEPS)
     times, x = s.times, jnp.asarray(start)
     steps = 2.0  # between two frames, as the last turn needed them
     for first in range(0, len(times) - 1, _per_turn(s)):
         span = times[first : first + _per_turn(s) + 1]
         # A little longer than in the last turn: where that is too much the step is made again, where not it is won.
         step = (span[1] - span[0]) / max(0.7 * steps, 1)
-        found = solve(model, x, jnp.asarray(span), stepping, strong(step))
+        found = solve(
+            model, x, span, tol=TOL, solver=SOLVERS[SOLVER][0], first_step=step, adjoint=FORWARD, max_steps=_MOST_STEPS
+        )
         if bool(found.hit_limit) or not bool(jnp.isfinite(found.final).all()):
             raise Stuck(f"the run stopped at t = {span[0]:.3g}: too many steps were needed; try a smaller β or t₁")
         x = found.final
         steps = int(found.steps) / (len(span) - 1)
-        yield list(zip(map(float, span[1:]), np.asarray(found.saved)[1:], strict=True))
+        yield list(zip(map(float, span[1:]), np.asarray(found.xs)[1:], strict=True))
 
 
 def _noisy(s: Settings, start: np.ndarray) -> Iterator[list[tuple[float, np.ndarray]]]:

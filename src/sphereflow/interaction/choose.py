@@ -16,6 +16,8 @@ from sphereflow.interaction.masks import Alibi, Causal, Mask
 from sphereflow.interaction.modes import Expansion
 from sphereflow.kernels import uniform_mean
 
+# Up to so many pairs the direct sum is the fastest, whatever the dimension, the temperature and the tolerance.
+_FEW_PAIRS = 128**2
 METHODS = ("auto", "direct", "fourier", "harmonic", "polynomial")
 
 
@@ -81,6 +83,8 @@ def choose(
     pairs = m * n * (0.5 if causal else 1.0)
     cost = direct_cost(pairs, d, columns, self_attention, width == 4 and mask is None)
     direct = Choice("direct", 0, 1e-9 * cost, 0.0, "every pair of tokens is summed")
+    if method == "auto" and m * n <= _FEW_PAIRS:
+        return _because(direct, "so few pairs are summed faster than expanded")
 
     refusal = _refusal(beta, mask, m, n, unit_keys)
     options: list[Choice] = []
@@ -142,6 +146,8 @@ def _attainable(expansion: Expansion, beta: float, d: int, tol: float, dtype: st
 def _check_memory(m: int, n: int, d: int, columns: int, width: int, memory: float | None) -> None:
     per_token = width * (2 * d + 6 * columns + 8)
     needed = per_token * (m + n) / 2
+    if memory is None and needed < 2**24:
+        return
     free = free_memory() if memory is None else memory
     if needed > free:
         raise SphereflowError(

@@ -22,12 +22,12 @@ from jaxtyping import Array, Float
 from sphereflow.dynamics import SA, USA, Attention, Dynamics, Perceptron, Traits
 from sphereflow.dynamics.base import parts
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import circle_modes
 from sphereflow.meanfield.density_flow import DensityFlow, fourier_modes
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law
 from sphereflow.meanfield.quantiles import ORDER, LabelGrid, Midpoints, Panels
 from sphereflow.shapes import ArrayLike
+from sphereflow.solving import FORWARD, SOLVERS, solve
 from sphereflow.sphere import from_angles
 
 MODELS = ("SA", "USA")
@@ -156,10 +156,8 @@ def follow(
         model = model.with_masses(np.pad(grid.weights, (0, room - n)))
     local = max(tol * 0.1, 1e-13)
     fast = OnCircle(model.tuned(len(start), 2, local, method="fourier" if len(start) >= _MANY else "direct"))
-    frames = solve(
-        fast, jnp.asarray(start)[:, None], jnp.asarray(times), Stepping(jnp.asarray(local), None, solver, 100_000)
-    )
-    angles = np.asarray(frames.saved)[:, :n, 0]
+    frames = solve(fast, start[:, None], times, tol=local, solver=SOLVERS[solver][0], adjoint=FORWARD)
+    angles = np.asarray(frames.xs)[:, :n, 0]
     if bool(frames.hit_limit) or not np.isfinite(angles).all():
         raise SphereflowError("the density could not be followed to the end: try a smaller t1 or a larger tol.")
     return angles

@@ -22,10 +22,10 @@ from jaxtyping import Array, Float
 
 from sphereflow.dynamics import Dynamics, Perceptron, Traits
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import circle_coefficients, circle_modes
 from sphereflow.meanfield.circle_density import MODELS, OnCircle, save_times
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law
+from sphereflow.solving import FORWARD, SOLVERS, solve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -145,9 +145,9 @@ def evolve_eulerian(
         drift = np.asarray(OnCircle(perceptron).field(jnp.zeros(()), jnp.asarray(theta)[:, None]))[:, 0]
     times = save_times(t1, saveat)
     field = EulerianCircle(jnp.asarray(beta), jnp.asarray(drift), normalise)
-    stepping = Stepping(jnp.asarray(tol), None, solver, 100_000)
-    frames = solve(field, jnp.asarray(law.density(theta))[:, None], jnp.asarray(times), stepping)
-    values = np.asarray(frames.saved)[:, :, 0]
+    start = np.asarray(law.density(theta))[:, None]
+    frames = solve(field, start, times, tol=tol, solver=SOLVERS[solver][0], adjoint=FORWARD)
+    values = np.asarray(frames.xs)[:, :, 0]
     if bool(frames.hit_limit) or not np.isfinite(values).all():
         raise SphereflowError("the density left its grid: it has peaked; use evolve_density, or a smaller t1.")
     return EulerianFlow(times, theta, values, beta, law)

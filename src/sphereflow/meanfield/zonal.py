@@ -25,9 +25,9 @@ from scipy import linalg
 
 from sphereflow.dynamics import Dynamics, Traits
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import zonal_coefficients, zonal_degree
 from sphereflow.meanfield.circle_density import MODELS, save_times
+from sphereflow.solving import FORWARD, SOLVERS, solve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -178,9 +178,9 @@ def evolve_zonal(
     times = save_times(t1, saveat)
     start = np.arccos(heights)
     _require_denominators(dynamics, start[None])
-    stepping = Stepping(jnp.asarray(max(tol * 0.1, 1e-13)), None, solver, 100_000)
-    frames = solve(dynamics, jnp.asarray(start)[:, None], jnp.asarray(times), stepping)
-    polar = np.asarray(frames.saved)[:, :, 0]
+    method = SOLVERS[solver][0]
+    frames = solve(dynamics, start[:, None], times, tol=max(tol * 0.1, 1e-13), solver=method, adjoint=FORWARD)
+    polar = np.asarray(frames.xs)[:, :, 0]
     if bool(frames.hit_limit) or not np.isfinite(polar).all():
         raise SphereflowError("the shells could not be followed to the end: try a smaller t1 or a larger tol.")
     return ZonalFlow(times, polar, masses, dynamics, beta, _require_denominators(dynamics, polar))

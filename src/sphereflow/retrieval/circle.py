@@ -24,12 +24,12 @@ from scipy import special
 
 from sphereflow.dynamics import Dynamics, Traits
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import circle_coefficients
 from sphereflow.interaction.modes import multiples
 from sphereflow.retrieval.bessel import MOST_BETA
 from sphereflow.retrieval.positions import CausalWeights, Exponentials, alibi
 from sphereflow.shapes import ArrayLike
+from sphereflow.solving import CONSTANT, FORWARD, SOLVERS, solve
 
 # Without itself in its sum, a token may sit opposite to all others: the softmax denominator falls to e^(-2 beta), and a
 # series in double precision resolves it to 1e-15 e^(2 beta) of itself.
@@ -173,5 +173,5 @@ def flow(model: CausalCircle, theta: ArrayLike, t1: float, *, dt: float | None =
         raise SphereflowError(f"angles must have shape (n, samples), got {start.shape}.")
     longest = model.time_step if dt is None else real_number("dt", dt, above=0)
     steps = max(1, int(np.ceil(real_number("t1", t1, above=0) / longest - 1e-9)))
-    stepping = Stepping(jnp.asarray(1e-8), jnp.asarray(t1 / steps), "tsit5", 100_000)
-    return solve(model, start, jnp.asarray([0.0, t1]), stepping).final
+    times, method = np.array([0.0, t1]), SOLVERS["tsit5"][0]
+    return solve(model, start, times, solver=method, controller=CONSTANT, first_step=t1 / steps, adjoint=FORWARD).final

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax.numpy as jnp
 import numpy as np
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.estimates import Estimate, mean
-from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.retrieval.circle import CausalCircle, flow
 from sphereflow.retrieval.decoder import decoder
 from sphereflow.retrieval.positions import CausalWeights
+from sphereflow.solving import FORWARD, SOLVERS, solve
 
 Notify = Callable[[float, str], None]
 Advance = Callable[[np.ndarray], np.ndarray]
@@ -134,11 +133,10 @@ def sphere_influence(
     Quadrature: the 2d ends of a randomly rotated orthonormal frame, exact for polynomials up to degree 3.
     """
     model = decoder(beta, slope, n, d, normalise)
-    stepping = Stepping(jnp.asarray(tol), None, "tsit5", 100_000)
-    times = jnp.asarray([0.0, real_number("t", t, above=0)])
+    times, method = np.array([0.0, real_number("t", t, above=0)]), SOLVERS["tsit5"][0]
 
     def advance(tokens: np.ndarray) -> np.ndarray:
-        return np.asarray(solve(model, jnp.asarray(tokens), times, stepping).final)
+        return np.asarray(solve(model, tokens, times, tol=tol, solver=method, adjoint=FORWARD).final)
 
     def draw(rng: np.random.Generator, count: int) -> np.ndarray:
         x = rng.normal(size=(count, n, d))

@@ -31,10 +31,10 @@ from scipy.interpolate import BarycentricInterpolator
 
 from sphereflow.dynamics import Dynamics, Traits
 from sphereflow.errors import SphereflowError, real_number, whole_number
-from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.interaction.expansion import circle_coefficients
 from sphereflow.retrieval.bessel import graphon, log_mass, position
 from sphereflow.retrieval.circle import force_modes
+from sphereflow.solving import FORWARD, SOLVERS, solve
 
 _FIRST = 1e-6  # layers before this position are taken to be alike
 _PANEL = 1.5  # longest panel in y
@@ -135,8 +135,9 @@ def layered_flow(
     )  # fmt: skip
     start = np.zeros((len(sigma), 1 + len(charges), len(prompt.nodes)))
     start[:, 0] = prompt.nodes
-    stepping = Stepping(jnp.asarray(real_number("tol", tol, above=0)), None, "tsit5", 100_000)
-    final = solve(model, jnp.asarray(start.reshape(len(sigma), -1)), jnp.asarray([0.0, t]), stepping).final
+    tol, method = real_number("tol", tol, above=0), SOLVERS["tsit5"][0]
+    flat = start.reshape(len(sigma), -1)
+    final = solve(model, flat, np.array([0.0, t]), tol=tol, solver=method, adjoint=FORWARD).final
     state = np.asarray(final).reshape(start.shape)
     return LayeredFlow(t, sigma, masses, prompt.nodes, state[:, 0], used, state[:, 1:].swapaxes(0, 1))
 

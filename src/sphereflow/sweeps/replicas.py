@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from sphereflow.dynamics import SA, USA
-from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.observables import gram
+from sphereflow.solving import FORWARD, SOLVERS, solve
 
 _CLOSE = 0.999
 _MOST_STEPS = 100_000
@@ -35,15 +35,15 @@ def histories(
 
     def one(start: Array, sharpness: Array, tolerance: Array) -> tuple[Array, Array, Array, Array]:
         dynamics = (SA if model == "sa" else USA)(sharpness)
-        stepping = Stepping(tol=tolerance, dt=None, solver="tsit5", max_steps=max_steps)
-        frames = solve(dynamics, start, times, stepping)
-        products = gram(frames.saved)
+        method = SOLVERS["tsit5"][0]
+        frames = solve(dynamics, start, times, tol=tolerance, solver=method, adjoint=FORWARD, max_steps=max_steps)
+        products = gram(frames.xs)
         n = start.shape[0]
         off = ~jnp.eye(n, dtype=bool)
         close = jnp.sum((products > _CLOSE) & off, axis=(1, 2)) / (n * (n - 1))
         mean = jnp.sum(jnp.where(off, products, 0.0), axis=(1, 2)) / (n * (n - 1))
-        energy = jax.vmap(dynamics.energy)(frames.saved)
-        failed = frames.hit_limit | ~jnp.isfinite(frames.saved).all()
+        energy = jax.vmap(dynamics.energy)(frames.xs)
+        failed = frames.hit_limit | ~jnp.isfinite(frames.xs).all()
         close, mean, energy = (jnp.where(failed, jnp.nan, part) for part in (close, mean, energy))
         return close, mean, energy, failed
 

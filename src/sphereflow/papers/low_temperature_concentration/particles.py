@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from sphereflow.dynamics import SA
-from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.meanfield.circle_density import OnCircle
 from sphereflow.meanfield.initial import starting_law
 from sphereflow.meanfield.quantiles import midpoints
 from sphereflow.meanfield.zero_temperature import ZeroTemperature
+from sphereflow.solving import CONSTANT, FORWARD, SOLVERS, solve
 
 FRAMES = 67  # saved times of every quick run
 TOKENS = 600
@@ -55,9 +54,7 @@ def follow(
 ) -> Float[np.ndarray, "T n"]:
     """Angles of the tokens at equally spaced times that are whole numbers of steps apart."""
     model = OnCircle(SA(beta, value=value, query=form.T))
-    stepping = Stepping(jnp.asarray(1e-6), jnp.asarray(dt, dtype=float), solver, 100_000)
-    frames = solve(model, jnp.asarray(start)[:, None], jnp.asarray(times), stepping)
-    return np.asarray(frames.saved)[:, :, 0]
+    return _constant_steps(model, start, times, dt, solver)
 
 
 def wrapped(angle: np.ndarray) -> np.ndarray:
@@ -75,7 +72,10 @@ def follow_limit(
     value: np.ndarray, form: np.ndarray, start: Float[np.ndarray, "n"], times: Float[np.ndarray, "T"], dt: float
 ) -> Float[np.ndarray, "T n"]:
     """The same at zero temperature, where every token moves alone."""
-    stepping = Stepping(jnp.asarray(1e-6), jnp.asarray(dt, dtype=float), "dopri8", 100_000)
-    model = OnCircle(ZeroTemperature(value, form))
-    frames = solve(model, jnp.asarray(start)[:, None], jnp.asarray(times), stepping)
-    return np.asarray(frames.saved)[:, :, 0]
+    return _constant_steps(OnCircle(ZeroTemperature(value, form)), start, times, dt, "dopri8")
+
+
+def _constant_steps(model: OnCircle, start: np.ndarray, times: np.ndarray, dt: float, solver: str) -> np.ndarray:
+    method = SOLVERS[solver][0]
+    found = solve(model, start[:, None], times, solver=method, controller=CONSTANT, first_step=dt, adjoint=FORWARD)
+    return np.asarray(found.xs)[:, :, 0]

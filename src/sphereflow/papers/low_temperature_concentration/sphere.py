@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-import jax.numpy as jnp
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.dynamics import SA
-from sphereflow.evolution.solver import Stepping, solve
 from sphereflow.meanfield.stability import growth_rates
 from sphereflow.meanfield.zero_temperature import concentration, uniform_square_distance
 from sphereflow.papers.low_temperature_concentration import PAPER
+from sphereflow.solving import CONSTANT, FORWARD, SOLVERS, solve
 from sphereflow.sphere import distance, fibonacci
 
 VALUE = np.diag([1.0, 1.0, 0.2])
@@ -29,8 +28,11 @@ TOKENS = 2400
 def follow(beta: float) -> np.ndarray:
     """Tokens at t = 0, 1, 2, 3, 4 by Heun steps of 0.125."""
     model = SA(beta, value=VALUE)
-    stepping = Stepping(jnp.asarray(1e-6), jnp.asarray(0.125), "heun", 1000)
-    return np.asarray(solve(model, fibonacci(TOKENS), jnp.arange(5.0), stepping).saved)
+    heun = SOLVERS["heun"][0]
+    found = solve(
+        model, fibonacci(TOKENS), np.arange(5.0), solver=heun, controller=CONSTANT, first_step=0.125, adjoint=FORWARD
+    )
+    return np.asarray(found.xs)
 
 
 def at_zero_temperature(x: np.ndarray, t: float) -> np.ndarray:

@@ -2,7 +2,7 @@ r"""The (t, beta) phase diagram: the fraction of pairs of tokens with inner prod
 
 $$F(t,\beta)=\frac{1}{n(n-1)}\,\#\{i\ne j:\langle x_i(t),x_j(t)\rangle>0.999\},\ \text{averaged over starts}.$$
 
-Replicas are advanced a chunk at a time with common steps, and only the fraction is kept. The tolerance is what the
+Replicas are advanced a chunk at a time, and only the fraction is kept. The tolerance is what the
 statistic needs: a pair crosses at distance 0.045, so an error of 1e-4 moves the crossing by a fraction of a per cent.
 """
 
@@ -13,13 +13,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optimistix
 from jaxtyping import Array, Float
 from scipy.integrate import solve_ivp
 
@@ -29,7 +26,7 @@ from sphereflow.observables import gram
 from sphereflow.papers.mathematical_perspective.high_dimension import tokens_in_span
 from sphereflow.papers.mathematical_perspective.paper import PAPER
 from sphereflow.papers.mathematical_perspective.particles import uniform_tokens
-from sphereflow.sphere import normalise
+from sphereflow.solving import FORWARD, SOLVERS, solve
 
 THRESHOLD = 0.999
 TOLERANCE = 1e-4
@@ -57,27 +54,15 @@ def close_history(
     solver: str = "tsit5",
 ) -> Float[Array, "T"]:
     """Fraction of close pairs at the given times under SA, over a chunk of replicas."""
-    model = SA(beta)
-    replicas, n, _ = x0.shape
+    found = solve(
+        SA(beta), x0, times, tol=tol, solver=SOLVERS[solver][0], adjoint=FORWARD, observe=_close_pairs, max_steps=10**6
+    )
+    return jnp.mean(found.xs, axis=0)
 
-    def field(t: Any, y: Array, args: None) -> Array:
-        return jax.vmap(lambda x: model.field(t, jnp.asarray(normalise(x))))(y)
 
-    def fraction(t: Array, y: Array, args: None) -> Array:
-        close = jnp.sum(gram(normalise(y)) > THRESHOLD)
-        return (close - replicas * n) / (replicas * n * (n - 1))
-
-    return diffrax.diffeqsolve(
-        diffrax.ODETerm(field),
-        {"tsit5": diffrax.Tsit5(), "dopri8": diffrax.Dopri8()}[solver],
-        times[0],
-        times[-1],
-        None,
-        x0,
-        saveat=diffrax.SaveAt(ts=times, fn=fraction),
-        stepsize_controller=diffrax.PIDController(rtol=tol, atol=tol, norm=optimistix.max_norm),
-        max_steps=None,
-    ).ys
+def _close_pairs(x: Float[Array, "n d"]) -> Float[Array, ""]:
+    n = len(x)
+    return (jnp.sum(gram(x) > THRESHOLD) - n) / (n * (n - 1))
 
 
 def phase_diagram(

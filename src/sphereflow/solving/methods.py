@@ -1,0 +1,81 @@
+"""Runge-Kutta methods by name, and how their steps are chosen: to a tolerance, or on a grid of times."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import diffrax
+import jax.numpy as jnp
+import numpy as np
+import optimistix
+from jaxtyping import Array, Float
+
+from sphereflow.dynamics import Traits
+from sphereflow.errors import SphereflowError
+
+# Name: (method, order of convergence). The last two are implicit, for stiff problems.
+SOLVERS: dict[str, tuple[diffrax.AbstractSolver, int]] = {
+    "dopri8": (diffrax.Dopri8(), 8),
+    "tsit5": (diffrax.Tsit5(), 5),
+    "bosh3": (diffrax.Bosh3(), 3),
+    "heun": (diffrax.Heun(), 2),
+    "euler": (diffrax.Euler(), 1),
+    "kvaerno5": (diffrax.Kvaerno5(), 5),
+    "kvaerno3": (diffrax.Kvaerno3(), 3),
+}
+
+# Steps of one length, that of the first.
+CONSTANT = diffrax.ConstantStepSize()
+
+# A local tolerance below the one promised: measured global errors then stay below the promise.
+_SAFETY = 0.1
+
+
+def step_controller(
+    chosen: diffrax.AbstractStepSizeController | None,
+    traits: Traits,
+    tol: Float[Array, ""],
+    origin: Float[Array, ""],
+    stops: Float[Array, "T"] | None,
+) -> diffrax.AbstractStepSizeController:
+    """The controller chosen, by default one that keeps `tol`, made to respect what the field says of itself.
+
+    Steps end at `stops`, times from `origin` on, and at the times where the field jumps.
+    """
+    if isinstance(chosen, (diffrax.StepTo, diffrax.ConstantStepSize)):
+        return chosen
+    local = tol * _SAFETY
+    found: Any = diffrax.PIDController(rtol=local, atol=local, norm=optimistix.max_norm) if chosen is None else chosen
+    if traits.max_step is not None:
+        if not isinstance(found, diffrax.PIDController):
+            raise SphereflowError(f"this dynamics limits the step, which {type(found).__name__} cannot do.")
+        longest = jnp.asarray(traits.max_step, tol.dtype)
+        found = dataclasses.replace(found, dtmax=longest if found.dtmax is None else jnp.minimum(found.dtmax, longest))
+    jumps = None if traits.jump_times is None else jnp.asarray(traits.jump_times - origin, tol.dtype)
+    if stops is None and jumps is None:
+        return found
+    return diffrax.ClipStepSizeController(found, step_ts=stops, jump_ts=jumps)
+
+
+def step_grid(
+    times: Float[np.ndarray, "T"], jumps: Float[np.ndarray, "k"] | None, dt: float, dtype: str
+) -> Float[np.ndarray, "S"]:
+    """Times dt apart on the clock of `solve`, from each saved time to the next, which surround every jump.
+
+    A jump of the field lies between two neighbours of it on the grid, so that no step sees much of both sides.
+    """
+    start = clock_origin(times, dtype)
+    clock = (times - start).astype(dtype)
+    sides = (
+        [] if jumps is None else [np.nextafter(s, end) for s in (jumps - start).astype(dtype) for end in clock[[0, -1]]]
+    )
+    stops = np.unique(np.concatenate([clock, np.clip(sides, clock[0], clock[-1])]).astype(dtype))
+    counts = np.maximum(np.ceil(np.diff(stops) / dt * (1 - 1e-9)), 1).astype(int)
+    pieces = [a + dt * np.arange(k) for a, k in zip(stops[:-1], counts, strict=True)]
+    return np.unique(np.append(np.concatenate(pieces), stops[-1]).astype(dtype))
+
+
+def clock_origin(times: Any, dtype: Any) -> Any:
+    """Where the clock of `solve` starts: at zero if it is as precise as the times, else at the first of them."""
+    return times[0] if times.dtype != dtype else times[0] * 0
