@@ -24,10 +24,9 @@ from sphereflow.interaction import Causal, attend
 from sphereflow.interaction.choose import choose
 from sphereflow.interaction.circle import CircleModes
 from sphereflow.interaction.direct import default_block, direct_attention
-from sphereflow.interaction.engines import kernel_error
 from sphereflow.interaction.expansion import circle_modes_bound, sphere_degree
 from sphereflow.interaction.harmonic import SphereModes
-from sphereflow.interaction.linear import expand
+from sphereflow.interaction.linear import expand, kernel_error
 from sphereflow.interaction.nufft import CircleNufft, SphereNufft
 from sphereflow.interaction.polynomial import monomials
 
@@ -180,7 +179,7 @@ def model(most: int) -> None:
     ):
         chosen = choose(n, n, d, beta, mask=mask, tol=TOL, use_nufft=fft, self_attention=True)
         x = tokens(n, d)
-        measured = seconds(lambda x=x, c=chosen, b=beta, m=mask: field(c.expansion, x, m, b))
+        measured = seconds(lambda x=x, c=chosen, b=beta, m=mask: field(c.engine.expansion(x.shape[1]), x, m, b))
         _row(f"n={n} d={d} beta={beta:g} {'causal' if mask else ''}{'fft' if fft else ''}", chosen, measured)
     for d in (2, 3, 8):
         x = tokens(10_000, d)
@@ -189,7 +188,7 @@ def model(most: int) -> None:
 
 
 def _row(name: str, chosen: Any, measured: float) -> None:
-    start = f"{name:>44} {chosen.engine:>11} {chosen.modes:6d} {chosen.predicted_seconds:10.3f} {measured:10.3f}"
+    start = f"{name:>44} {chosen.engine.name:>11} {chosen.modes:6d} {chosen.predicted_seconds:10.3f} {measured:10.3f}"
     print(f"{start} {measured / chosen.predicted_seconds:6.2f}", flush=True)
 
 
@@ -202,7 +201,7 @@ def dimension(most: int) -> None:
         degree = circle_modes_bound(beta, kernel_error(tol, n))
         x = tokens(n, d)
         chosen = choose(10**7, n, d, beta, tol=tol, method="polynomial")
-        fast = seconds(lambda x=x, c=chosen, b=beta: field(c.expansion, x, None, b)) / n
+        fast = seconds(lambda x=x, c=chosen, b=beta: field(c.engine.expansion(x.shape[1]), x, None, b)) / n
         slow = seconds(lambda x=x, b=beta: attend(x, x, x, b, self_attention=True, method="direct")) / n**2
         count = monomials(degree, d)
         print(

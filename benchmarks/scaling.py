@@ -33,13 +33,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import sphereflow  # noqa: F401  sets precision before the back end starts
+from sphereflow.interaction import DIRECT
 from sphereflow.interaction.choose import choose
 from sphereflow.interaction.circle import CircleModes
 from sphereflow.interaction.direct import default_block, direct_attention
-from sphereflow.interaction.engines import kernel_error
 from sphereflow.interaction.expansion import circle_modes_bound, sphere_degree
 from sphereflow.interaction.harmonic import SphereModes
-from sphereflow.interaction.linear import expand
+from sphereflow.interaction.linear import expand, kernel_error
 from sphereflow.interaction.masks import Causal
 from sphereflow.interaction.sharded import sharded_direct, sharded_expansion, spread, token_mesh
 
@@ -150,15 +150,15 @@ def _one_cost(d: int, n: int, beta: float, dtype: Any, tol: float, mask: Any, me
     name = np.dtype(dtype).name
     chosen = choose(n, n, d, beta, self_attention=True, tol=tol, mask=mask, method=method, dtype=name)
     x, w, whole = tokens(n, d, dtype), jnp.full(n, 1 / n, dtype), mask is None
-    if chosen.expansion is None:
+    if chosen.engine == DIRECT:
         took = seconds(lambda: direct_attention(
             x, x, x, jnp.asarray(beta, dtype), w, mask, bounded=True, symmetric=whole, plain=whole,
             block=default_block(),
         ))  # fmt: skip
     else:
-        took = seconds(lambda: expand(chosen.expansion, x, x, x, beta, tol=tol, mask=mask, rescue=False))
+        took = seconds(lambda: expand(chosen.engine.expansion(d), x, x, x, beta, tol=tol, mask=mask, rescue=False))
     ratio = took / chosen.predicted_seconds
-    cells = (chosen.engine, chosen.modes, "none" if whole else "causal", d, n, f"{beta:g}", name)
+    cells = (chosen.engine.name, chosen.modes, "none" if whole else "causal", d, n, f"{beta:g}", name)
     times = f"{1e3 * chosen.predicted_seconds:.2f} | {1e3 * took:.2f} | {ratio:.2f}"
     print(f"| {' | '.join(map(str, cells))} | {times} |", flush=True)
     return ratio

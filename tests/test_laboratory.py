@@ -53,11 +53,11 @@ def cut(tmp_path, monkeypatch):
         module, name = (coarsen, "advance") if request["t1"] == "inf" else (running, "solve")
         whole, seen = getattr(module, name), []
 
-        def interrupted(*arguments):
+        def interrupted(*arguments, **options):
             if len(seen) == 2:
                 raise KeyboardInterrupt
             seen.append(arguments)
-            return whole(*arguments)
+            return whole(*arguments, **options)
 
         with monkeypatch.context() as patch:
             patch.setattr(module, name, interrupted)

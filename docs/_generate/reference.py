@@ -16,6 +16,7 @@ from .places import SOURCE
 ROOMS: dict[str, str] = {
     "laboratory": "Simulate",
     "dynamics": "Dynamics",
+    "solving": "Solving",
     "evolution": "Evolution",
     "interaction": "Interaction",
     "observables": "Observables",

@@ -151,6 +151,14 @@ def draw(
     return fibonacci(n) if start == "fibonacci" else circle_grid(n)
 
 
+def check_unit(name: str, worst: float, dtype: str) -> None:
+    """Refuse tokens of which a norm differs from 1 by so much."""
+    if worst > (1e-4 if dtype == "float32" else 1e-8):
+        raise SphereflowError(
+            f"{name} must be unit vectors, but a norm differs from 1 by {worst:.1e}; use sphereflow.normalise."
+        )
+
+
 def tokens(x: object, name: str = "tokens", *, on_sphere: bool = True) -> Float[Array, "... n d"]:
     """Check an array a user gives as tokens: shape (..., n, d), finite, and of unit length if asked."""
     try:
@@ -166,12 +174,7 @@ def tokens(x: object, name: str = "tokens", *, on_sphere: bool = True) -> Float[
     if not np.isfinite(array).all():
         raise SphereflowError(f"{name} must be finite, but {np.count_nonzero(~np.isfinite(array))} entries are not.")
     if on_sphere:
-        slack = 1e-4 if array.dtype == np.float32 else 1e-8
-        worst = np.abs(np.linalg.norm(array, axis=-1) - 1).max()
-        if worst > slack:
-            raise SphereflowError(
-                f"{name} must be unit vectors, but a norm differs from 1 by {worst:.1e}; use sphereflow.normalise."
-            )
+        check_unit(name, float(np.abs(np.linalg.norm(array, axis=-1) - 1).max()), str(array.dtype))
     if array.dtype == np.float64 and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         raise SphereflowError(
             f"{name} are float64, but 64-bit numbers are switched off (JAX_ENABLE_X64): give float32 tokens, or set "

@@ -23,6 +23,8 @@ ATTENTION = {
     "mask": ["causal", np.ones((4, 4)), sf.Causal],
     "weights": WRONG_MASSES,
     "kernel_scale": ["huge", 2, None],
+    "engine": ["fourier", None, sf.interaction.Fourier],
+    "kernel": ["gauss", 3.0, None, lambda s: s],
 }
 CASES = {
     "Attention": (lambda **k: sf.Attention(**{"beta": 1.0, **k}), ATTENTION),

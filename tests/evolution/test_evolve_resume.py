@@ -38,6 +38,7 @@ OTHERS = {
     "event": [sf.Aligned(0.5)],
     "max_steps": [999],
     "method": ["auto"],
+    "devices": [1],
     "seed": [2],
     "parameters": [{"note": "second"}],
     "progress": [False],

@@ -1,6 +1,7 @@
 """Causal attention in linear time: equal to the masked sum, blind to the future bit by bit."""
 
 import expansion_oracle as oracle
+import expansions_by_name as engines
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from attention_oracle import unit
 
 from sphereflow.errors import SphereflowError
-from sphereflow.interaction import Alibi, Causal, attend, engines
+from sphereflow.interaction import Alibi, Causal, attend
 from sphereflow.interaction.causal import prefix_mass
 
 N = 300  # more than two chunks

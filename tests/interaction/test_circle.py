@@ -1,6 +1,7 @@
 """The Fourier engine on the circle, against pair-by-pair sums."""
 
 import expansion_oracle as oracle
+import expansions_by_name as engines
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sphereflow.errors import SphereflowError
-from sphereflow.interaction import PositionWeights, attend, engines, transforms
+from sphereflow.interaction import PositionWeights, attend, transforms
 from sphereflow.interaction.circle import circle_energy
 from sphereflow.interaction.expansion import circle_modes
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sphereflow.errors import SphereflowError
 from sphereflow.interaction import Attended, Causal, Mask, PositionWeights, attend
-from sphereflow.interaction.attend import _check_shapes
 from sphereflow.interaction.direct import default_block, direct_attention
+from sphereflow.interaction.request import _check_shapes
 
 seeds = st.integers(0, 2**32 - 1)
 betas = st.sampled_from([0.0, 0.1, 1.0, 9.0, 200.0, 1e4, 1e6])

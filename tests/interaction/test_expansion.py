@@ -21,7 +21,7 @@ from sphereflow.interaction.expansion import (
 )
 from sphereflow.interaction.harmonic import SphereModes
 from sphereflow.interaction.modes import evaluate_all, project_all
-from sphereflow.interaction.polynomial import Polynomial
+from sphereflow.interaction.polynomial import Monomials
 from sphereflow.sphere import draw
 
 # beta: (smallest K, K of the formula) at errors 1e-4, 1e-8, 1e-12, 1e-15
@@ -102,11 +102,11 @@ def test_first_zonal_coefficient(d, beta):
 
 
 @pytest.mark.parametrize(
-    "expansion", [CircleModes(12), SphereModes(9), Polynomial(6, 4)], ids=lambda e: type(e).__name__
+    "expansion", [CircleModes(12), SphereModes(9), Monomials(6, 4)], ids=lambda e: type(e).__name__
 )
 def test_long_chunks_of_an_accelerator_give_the_same_sums(expansion, monkeypatch):
     """An accelerator takes many tokens at once, in runs that are added up together."""
-    d = {CircleModes: 2, SphereModes: 3, Polynomial: 4}[type(expansion)]
+    d = {CircleModes: 2, SphereModes: 3, Monomials: 4}[type(expansion)]
     x = np.asarray(draw("uniform", 3000, d, seed=1))
     columns = np.concatenate([x, np.ones((3000, 1))], axis=1)
     beta = jnp.asarray(2.0)

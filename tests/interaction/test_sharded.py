@@ -1,35 +1,37 @@
-"""Tokens split over eight devices: the same program, the same answer."""
+"""Tokens split over eight devices, and over two processes: the same program, the same answer."""
 
 import os
+import socket
 import subprocess
 import sys
 
-PROGRAM = """
+SUMS = """
 import expansion_oracle as oracle, jax, jax.numpy as jnp, numpy as np
 from attention_oracle import unit
-from sphereflow.interaction import Causal, sharded
-from sphereflow.interaction.circle import CircleModes
-from sphereflow.interaction.harmonic import SphereModes
+from sphereflow.interaction import DIRECT, Alibi, Causal, Fourier, Harmonic, Polynomial, Sharded, attend, sharded
 
 mesh = sharded.token_mesh()
 assert mesh.size == 8, mesh
-rng = np.random.default_rng(0)
-for d, expansion in ((2, CircleModes(70)), (3, SphereModes(50))):
-    x = unit(rng, 160, d)
+n, rng = 160, np.random.default_rng(0)
+masks = {
+    "none": (None, 0.0),
+    "strict": (Causal(strict=True), oracle.causal(n, strict=True)),
+    "alibi": (Alibi(0.05), oracle.causal(n, slope=0.05)),
+}
+for d, engine in ((2, Fourier(70)), (3, Harmonic(50)), (4, Polynomial(25)), (3, DIRECT)):
+    beta = 3.0 if d == 4 else 30.0
+    x = unit(rng, n, d)
     far = x.copy()
     x[:, 0] = np.abs(x[:, 0]) + 1.5  # a cap, so that queries on the other side are far from all keys
     x /= np.linalg.norm(x, axis=1, keepdims=True)
-    w = rng.exponential(size=160)
+    w = rng.exponential(size=n)
     keys, weights = sharded.spread(jnp.asarray(x), mesh), sharded.spread(jnp.asarray(w), mesh)
-    run = jax.jit(lambda q, k, w: sharded.sharded_expansion(mesh, expansion, q, k, k, 30.0, weights=w))
-    for queries, rescued in ((x, False), (far, True)):
-        found = run(sharded.spread(jnp.asarray(queries), mesh), keys, weights)
-        assert len(found.attended.average.sharding.device_set) == 8
-        assert max(oracle.worst_errors(found.attended, *oracle.attention(queries, x, x, 30.0, w), x)) < 1e-9
-        assert (int(found.recomputed) > 0) == rescued
-    for mask, log_p in ((None, 0.0), (Causal(strict=True), oracle.causal(160, strict=True))):
-        found = jax.jit(lambda k: sharded.sharded_direct(mesh, k, k, k, 30.0, mask=mask))(keys)
-        assert max(oracle.worst_errors(found, *oracle.attention(x, x, x, 30.0, log_p=log_p), x)) < 1e-12
+    for mask, log_p in masks.values() if engine in (DIRECT, Harmonic(50)) else (masks["alibi"],):
+        run = jax.jit(lambda q, k, w: attend(q, k, k, beta, weights=w, mask=mask, method=Sharded(engine, mesh)))
+        for queries in (x, far) if mask is None else (x,):
+            found = run(sharded.spread(jnp.asarray(queries), mesh), keys, weights)
+            assert len(found.average.sharding.device_set) == 8
+            assert max(oracle.worst_errors(found, *oracle.attention(queries, x, x, beta, w, log_p), x)) < 2e-9
 try:
     sharded.spread(jnp.ones((9, 2)), mesh)
 except ValueError as error:
@@ -39,13 +41,56 @@ else:
 print("all equal")
 """
 
+# Every process makes the same calls, and compares with a run on one device.
+RUNS = """
+import sys, jax, numpy as np
+if len(sys.argv) > 1:
+    jax.distributed.initialize(sys.argv[1], num_processes=2, process_id=int(sys.argv[2]))
+import sphereflow as sf
 
-def test_eight_devices_agree_with_the_direct_sum():
-    environment = {
+cases = [(3, "harmonic", None), (4, "polynomial", None), (2, "fourier", sf.Causal()), (3, "direct", sf.Causal())]
+for d, method, mask in cases[2 if len(sys.argv) > 1 else 0 :]:
+    model = sf.SA(0.8 if d == 4 else 4.0, mask=mask)
+    x0 = np.asarray(sf.draw("uniform", 48, d, 0))
+    many = sf.evolve(model, x0, 1.0, saveat=2, tol=1e-8, method=method, devices="all")
+    assert many.devices == len(jax.devices()) > 1, many.devices
+    assert many.engine == method
+    one = sf.evolve(model, x0, 1.0, saveat=2, tol=1e-8, method=method, devices=[jax.local_devices()[0]])
+    assert one.devices == 1
+    assert np.abs(many.xs - one.xs).max() < 1e-10, (method, mask, np.abs(many.xs - one.xs).max())
+print("all equal")
+"""
+
+
+def environment(devices):
+    return {
         **os.environ,
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
         "JAX_PLATFORMS": "cpu",
         "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
     }
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "all equal", done.stderr
+
+
+def started(program, devices, *arguments):
+    command = [sys.executable, "-c", program, *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=environment(devices), **pipes, text=True)
+
+
+def test_sums_over_eight_devices_are_the_sums():
+    out, trouble = started(SUMS, 8).communicate()
+    assert out.strip() == "all equal", trouble
+
+
+def test_runs_on_eight_devices_are_runs_on_one():
+    out, trouble = started(RUNS, 8).communicate()
+    assert out.strip() == "all equal", trouble
+
+
+def test_runs_of_two_processes_are_runs_of_one():
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        address = f"localhost:{probe.getsockname()[1]}"
+    both = [started(RUNS, 2, address, str(number)) for number in (0, 1)]
+    ends = [process.communicate() for process in both]
+    assert all(out.splitlines()[-1:] == ["all equal"] for out, _ in ends), ends

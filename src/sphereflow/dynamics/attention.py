@@ -12,21 +12,21 @@ the difference.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TypedDict, Unpack
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from sphereflow import parameters
 from sphereflow.dynamics.base import Dynamics, changed, in_precision, mean_square_speed
 from sphereflow.dynamics.traits import Traits, of_masses
 from sphereflow.errors import SphereflowError, one_of
-from sphereflow.interaction import Causal, Choice, Mask, Product, attend, choose
-from sphereflow.kernels import KERNEL_SCALES, log_scale
+from sphereflow.interaction import DIRECT, Causal, Engine, Mask, Product, Sharded, attend, choose
+from sphereflow.kernels import EXPONENTIAL, KERNEL_SCALES, Function, Kernel, Potential, as_kernel, log_scale
 from sphereflow.shapes import AnyArray, ArrayLike
 from sphereflow.sphere import project
 
@@ -46,7 +46,9 @@ class Attention(Dynamics):
     - `mask`: positional weights, for example `Causal()`; None lets every token see every token.
     - `weights`: masses of the tokens, shape (n,), summing to one; None is 1/n each.
     - `kernel_scale`: "peak" or "raw", matters for USA and for the energy.
-    - `engine`: how sums over tokens are done, as chosen by `tuned`; None is the direct sum.
+    - `kernel`: a function k(s, beta) of the inner product instead of $e^{\beta(s-1)}$; weights are then k itself
+      (mean), or divided by their sum (softmax).
+    - `engine`: how sums over tokens are done, such as `Direct()`; `tuned` chooses the fastest.
     """
 
     beta: Float[Array, ""]
@@ -57,7 +59,8 @@ class Attention(Dynamics):
     weights: Float[Array, "n"] | None
     normalise: str = eqx.field(static=True)
     kernel_scale: str = eqx.field(static=True)
-    engine: Choice | None = eqx.field(static=True)
+    engine: Engine = eqx.field(static=True)
+    kernel: Kernel = eqx.field(static=True)
 
     def __init__(
         self,
@@ -70,7 +73,8 @@ class Attention(Dynamics):
         mask: Mask | None = None,
         weights: ArrayLike | None = None,
         kernel_scale: str = "peak",
-        engine: Choice | None = None,
+        engine: Engine = DIRECT,
+        kernel: Kernel | Function = EXPONENTIAL,
     ):
         one_of("normalise", normalise, ("softmax", "mean"))
         one_of("kernel_scale", kernel_scale, KERNEL_SCALES)
@@ -84,7 +88,12 @@ class Attention(Dynamics):
         self.weights = parameters.masses(weights)
         self.normalise = normalise
         self.kernel_scale = kernel_scale
+        if not isinstance(engine, Engine):
+            raise SphereflowError(f"engine must be an engine such as Direct(), got {engine!r}.")
         self.engine = engine
+        self.kernel = as_kernel(kernel)
+        if self.kernel != EXPONENTIAL and kernel_scale == "raw":
+            raise SphereflowError("kernel_scale is for the exponential kernel; another is taken as it is.")
         self._check_matrices()
 
     def _check_matrices(self) -> None:
@@ -118,24 +127,28 @@ class Attention(Dynamics):
     def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Attention:
         if self.query is not None or self.key is not None or not parameters.known(self.beta):
             return self
+        if method == "auto" and self.engine != DIRECT:
+            return self  # an engine that was given is used
         # The error of the field acts at all times: it is kept well below the tolerance of the solver.
         accuracy = max(tol * 1e-2, 1e-13)
         equal = self.weights is None
-        request = {"mask": self.mask, "tol": accuracy, "dtype": dtype, "self_attention": equal, "method": method}
         sharpest = float(np.max(np.asarray(self.beta)))  # of all pieces, where this attention is a stack of them
-        choice = choose(n, n, d, sharpest, **request)  # type: ignore[arg-type]
-        if choice.expansion is None:
-            return self
-        # What the choice says of itself depends on beta; kept out, programs are compiled per expansion, not per beta.
-        return changed(self, engine=dataclasses.replace(choice, predicted_seconds=0.0, reason="tuned"))
+        choice = choose(
+            n, n, d, sharpest, mask=self.mask, kernel=self.kernel, tol=accuracy, dtype=dtype, self_attention=equal,
+            method=method,
+        )  # fmt: skip
+        return changed(self, engine=choice.engine)
+
+    def sharded(self, mesh: Mesh) -> Attention:
+        return changed(self, engine=Sharded(self.engine, mesh))
 
     @property
     def engine_name(self) -> str:
-        return "direct" if self.engine is None else self.engine.engine
+        return self.engine.name
 
     @property
     def engine_error(self) -> float:
-        return 0.0 if self.engine is None else self.engine.error_bound
+        return self.engine.tol
 
     @property
     def heads(self) -> int:
@@ -163,32 +176,43 @@ class Attention(Dynamics):
         if self.normalise == "mean":
             log_speed = log_partition + log_scale(self.beta, self.kernel_scale)
             if self.mask is not None:  # an average over what is visible, not over all n
-                log_speed = log_speed - attend(x, x, x[:, :1], 0.0, weights=self.weights, mask=self.mask).log_partition
+                log_speed = log_speed - self._visible(x)
             average = average * jnp.exp(jnp.where(jnp.isfinite(log_speed), log_speed, -jnp.inf))[:, None]
         return average if value is None else average @ value.T
+
+    def _visible(self, x: Array) -> Array:
+        """log of the mass that each token sees."""
+        engine = self.engine.over(DIRECT)
+        return attend(x, x, x[:, :1], 0.0, weights=self.weights, mask=self.mask, method=engine).log_partition
 
     def _attend(self, x: Array, query: Array | None, key: Array | None) -> tuple[Array, Array]:
         if query is None and key is None:
             # Unit tokens of equal mass that see themselves: no row can have a small denominator.
             plain = self.weights is None
-            options: dict = {"weights": self.weights, "mask": self.mask, "engine": self.engine}
+            options: dict = {"weights": self.weights, "mask": self.mask, "kernel": self.kernel, "method": self.engine}
             return attend(x, x, x, self.beta, self_attention=plain, **options)
         q = x if query is None else x @ query.T
         k = x if key is None else x @ key.T
-        return attend(q, k, x, self.beta, weights=self.weights, mask=self.mask)
+        direct = self.engine.over(DIRECT)
+        return attend(q, k, x, self.beta, weights=self.weights, mask=self.mask, kernel=self.kernel, method=direct)
 
     # --- energy -------------------------------------------------------------------------------------------------
 
     def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
         r"""$E = \frac{1}{2\beta}\sum_{ij} w_i w_j e^{\beta(\langle x_i, B x_j\rangle-1)}$, $B=Q^\top K$.
 
-        Times e^beta with the raw kernel. Increases along the flow if V = B and decreases if V = -B (B symmetric); at
-        beta = 0 it is the limit of $E - 1/(2\beta)$, that is $\frac12\sum_{ij}w_iw_j\langle x_i,Bx_j\rangle$.
+        With a kernel of one's own, $E=\frac12\sum_{ij}w_iw_jK(\langle x_i,Bx_j\rangle)$ with its potential K. Times
+        e^beta with the raw kernel. Increases along the flow if V = B and decreases if V = -B (B symmetric); at beta = 0
+        it is the limit of $E - 1/(2\beta)$, that is $\frac12\sum_{ij}w_iw_j\langle x_i,Bx_j\rangle$.
         """
         self._require_energy()
         model = in_precision(self, x)
         masses = model._masses(x, weights)
         q, k = model._single_query_key(x)
+        if self.kernel != EXPONENTIAL:
+            of, ones = Potential(self.kernel), jnp.ones_like(q[:, :1])
+            sign, log_size = attend(q, k, ones, model.beta, weights=masses, kernel=of, method=self.engine.over(DIRECT))
+            return masses @ (sign[:, 0] * jnp.exp(log_size)) / 2
         scaled = jnp.exp(model._log_partition(x, masses) + log_scale(model.beta, self.kernel_scale))
         at_zero = jnp.dot(masses @ q, masses @ k) / 2
         return jnp.where(model.beta == 0, at_zero, masses @ scaled / (2 * jnp.where(model.beta == 0, 1.0, model.beta)))
@@ -209,8 +233,8 @@ class Attention(Dynamics):
     def _log_partition(self, x: Array, masses: Array) -> Array:
         r"""$\log\sum_j w_j e^{\beta(\langle x_i,Bx_j\rangle-1)}$."""
         q, k = self._single_query_key(x)
-        engine = self.engine if q is x and k is x else None
-        return attend(q, k, k[:, :1], self.beta, weights=masses, engine=engine).log_partition
+        engine = self.engine if q is x and k is x else self.engine.over(DIRECT)
+        return attend(q, k, k[:, :1], self.beta, weights=masses, kernel=self.kernel, method=engine).log_partition
 
     def _masses(self, x: Array, weights: Array | None) -> Array:
         chosen = self.weights if weights is None else weights
@@ -267,7 +291,8 @@ class Options(TypedDict, total=False):
     mask: Mask | None
     weights: ArrayLike | None
     kernel_scale: str
-    engine: Choice | None
+    engine: Engine
+    kernel: Kernel | Function
 
 
 def SA(beta: ArrayLike, *, causal: bool = False, **options: Unpack[Options]) -> Attention:

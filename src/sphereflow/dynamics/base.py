@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from sphereflow.dynamics.traits import Traits, join
@@ -66,6 +67,10 @@ class Dynamics(eqx.Module):
     def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Dynamics:
         """The same field with the engine for n tokens in dimension d chosen, which compiled code cannot do itself."""
         return with_parts(self, lambda part: part.tuned(n, d, tol, dtype, method))
+
+    def sharded(self, mesh: Mesh) -> Dynamics:
+        """The same field with its sums over tokens done by all devices of the mesh, each with its share of tokens."""
+        return with_parts(self, lambda part: part.sharded(mesh))
 
     def with_masses(self, masses: Float[AnyArray, "n"]) -> Dynamics:
         """The same dynamics for tokens with these masses."""

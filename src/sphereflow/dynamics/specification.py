@@ -22,7 +22,8 @@ from sphereflow.dynamics.layernorm import LayerNormAttention
 from sphereflow.dynamics.perceptron import Perceptron
 from sphereflow.dynamics.piecewise import PiecewiseConstant
 from sphereflow.errors import SphereflowError
-from sphereflow.interaction import Alibi, Causal, Product
+from sphereflow.interaction import DIRECT, Alibi, Causal, Engine, Product
+from sphereflow.kernels import EXPONENTIAL, FunctionKernel, Kernel
 
 _KNOWN: dict[str, type[eqx.Module]] = {
     kind.__name__: kind
@@ -41,6 +42,9 @@ _KNOWN: dict[str, type[eqx.Module]] = {
         Sum,
     )
 }
+
+# Fields that are not written down where they have their usual value.
+_USUAL: dict[str, Any] = {"engine": DIRECT, "kernel": EXPONENTIAL}
 
 
 def describe(model: Dynamics) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -74,6 +78,10 @@ def _describe(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
         return {"array": name}
     if value is None or isinstance(value, (bool, int, float, str)):
         return {"plain": value}
+    if isinstance(value, (Engine, Kernel)) and value in _USUAL.values():
+        return {"plain": None}
+    if isinstance(value, FunctionKernel):
+        raise SphereflowError(f"a model with a kernel of one's own ({value.name}) cannot be saved.")
     raise SphereflowError(f"a model that contains {type(value).__name__} at '{path}' cannot be saved.")
 
 
@@ -92,6 +100,8 @@ def _rebuild(description: Any, arrays: dict[str, np.ndarray]) -> Any:
     # Fields are restored as they were, without running constructors, so that arrays come back bit for bit.
     module = object.__new__(kind)
     for f in dataclasses.fields(kind):
+        if f.name in _USUAL and fields.get(f.name) is None:
+            fields[f.name] = _USUAL[f.name]
         if f.name not in fields:
             raise SphereflowError(f"the saved model cannot be read: {kind.__name__} lacks the field {f.name}.")
         object.__setattr__(module, f.name, fields[f.name])

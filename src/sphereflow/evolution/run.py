@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 
 from sphereflow.dynamics import Dynamics
 from sphereflow.errors import SphereflowError, enough_memory, one_of, real_number, whole_number
+from sphereflow.evolution.devices import Devices, chosen_mesh, fetched, start_tokens
 from sphereflow.evolution.settings import Settings
 from sphereflow.evolution.status import Status
 from sphereflow.evolution.trajectory import FIXED_STEP_TOL, Trajectory
@@ -24,7 +25,6 @@ from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
 from sphereflow.runtime import forget_programs
 from sphereflow.solving import FORWARD, SOLVERS, Solution, solve, step_grid
-from sphereflow.sphere import tokens
 
 FRAMES = 101
 
@@ -47,6 +47,7 @@ def evolve(
     event: Callable[[Array], Array] | None = None,
     max_steps: int = 100_000,
     method: str = "auto",
+    devices: Devices = None,
     out: str | Path | None = None,
     progress: bool | None = None,
     seed: int | None = None,
@@ -66,6 +67,8 @@ def evolve(
     - `event`: stop where event(x) crosses zero. `max_steps`: give up after so many.
     - `method`: how sums over tokens are done: "direct", "fourier" (circle), "harmonic" (S^2), "polynomial", or "auto",
       the fastest that keeps the tolerance. `Trajectory.engine` says which it was.
+    - `devices`: "all", a number or a list of devices, over which the tokens of one system are split; by default those
+      on which x0 lies. Several processes joined by `jax.distributed` make the same call.
     - `out`: a zarr folder; frames go there as they come, memory stays that of one frame, a killed run can be resumed.
     - `progress`: show a bar; by default on terminals for runs that take long.
 
@@ -74,7 +77,8 @@ def evolve(
     if not isinstance(model, Dynamics):
         raise SphereflowError(f"model must be a dynamics such as SA(beta), got {type(model).__name__}.")
     traits = model.traits
-    start = tokens(x0, "x0", on_sphere=traits.space == "sphere")
+    mesh = chosen_mesh(devices, x0)
+    start = start_tokens(x0, mesh, on_sphere=traits.space == "sphere")
     n, d = start.shape[-2:]
     model.check(n, d)
     dtype = str(start.dtype)
@@ -104,12 +108,17 @@ def evolve(
         dt=fixed,
         max_steps=limit,
         method=method,
+        devices=1 if mesh is None else mesh.size,
         engine=fast.engine_name,
         engine_error=fast.engine_error,
         seed=seed,
         parameters=parameters or {},
         versions=versions(),
     )
+    if mesh is not None:
+        fast = fast.sharded(mesh)
+    if out is not None and jax.process_count() > 1:
+        raise SphereflowError("a run of several processes keeps its frames in memory: leave out `out`.")
     jumps = None if traits.jump_times is None else np.asarray(traits.jump_times, dtype=float)
     run = _Run(fast, start, points, times, settings, jumps)
     pairs = n * int(np.prod(start.shape[:-1]))
@@ -180,7 +189,7 @@ class _Run:
         self.model, self.start, self.points, self.times, self.settings = model, start, points, times, settings
         self.jumps = jumps
         # Where the start is no saved frame, it is kept beside them: the run could not be made again without it.
-        self.x0 = np.asarray(start) if len(points) > len(times) else None
+        self.x0 = fetched(start) if len(points) > len(times) else None
 
     def _solve(
         self,
@@ -218,7 +227,7 @@ class _Run:
         )
 
     def in_one_call(self, event: Callable[[Array], Array] | None, began: float) -> Trajectory:
-        frames = jax.device_get(self._solve(self.start, self.points, event=event))
+        frames = fetched(self._solve(self.start, self.points, event=event))
         xs = np.moveaxis(frames.xs, -3, 0)[-len(self.times) :]  # time first, then replicas
         good = np.isfinite(xs).all(axis=tuple(range(1, xs.ndim)))
         kept = len(self.times) if good.all() else int(np.argmin(good))
@@ -243,7 +252,7 @@ class _Run:
 
             writer = FrameWriter.open(out, self.times, self.start, self.x0, self.settings)
         extra = len(self.points) - len(self.times)  # 1 if the start is not a frame
-        frames: list[np.ndarray] = [] if extra or writer is not None else [np.asarray(self.start)]
+        frames: list[np.ndarray] = [] if extra or writer is not None else [fetched(self.start)]
         done, x, steps, taken = (1 - extra, self.start, 0, 0) if writer is None else writer.resume_point(self.start)
         status = Status.REACHED_END
         try:
@@ -263,7 +272,7 @@ class _Run:
                         break
                     x, steps = solved.final, steps + taken
                     if writer is None:
-                        frames.append(np.asarray(x))
+                        frames.append(fetched(x))
                     else:
                         writer.append(np.asarray(x), steps)
                     done = index + 1

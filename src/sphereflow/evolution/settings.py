@@ -13,7 +13,8 @@ class Settings:
     """A run besides its tokens and times.
 
     `tol` is None for a run with fixed steps `dt`, which controls no error. `method` is what was asked of the sums over
-    tokens, `engine` what was used; `engine_error` bounds their relative error (0: every pair summed).
+    tokens, `engine` what was used; `engine_error` bounds their relative error (0: every pair summed). `devices` says
+    over how many devices tokens were split.
     """
 
     model: Dynamics
@@ -23,6 +24,7 @@ class Settings:
     dt: float | None
     max_steps: int
     method: str
+    devices: int
     engine: str
     engine_error: float
     seed: int | None

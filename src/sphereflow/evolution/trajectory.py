@@ -35,10 +35,10 @@ class Trajectory:
     """Tokens `xs` of shape (T, ..., n, d) at times `ts`; axes between time and token are replicas.
 
     `xs` may live on disk: index it by frame, or let the observables below go through it one frame at a time.
-    `model`, `t0`, `tol`, `solver`, `dt`, `max_steps`, `method` are the run's settings: `tol` is None where steps were
-    fixed (`dt`). `engine` says how sums over tokens were done and `engine_error` bounds their relative error (0: every
-    pair summed). `parameters` holds the call, `seed` the seed, `versions` the software; `stopped_at` the time of the
-    event, and `x0` the tokens at t0 where that is not the first saved time.
+    `model`, `t0`, `tol`, `solver`, `dt`, `max_steps`, `method`, `devices` are the run's settings: `tol` is None where
+    steps were fixed (`dt`). `engine` says how sums over tokens were done and `engine_error` bounds their relative
+    error (0: every pair summed). `parameters` holds the call, `seed` the seed, `versions` the software; `stopped_at`
+    the time of the event, and `x0` the tokens at t0 where that is not the first saved time.
     """
 
     ts: np.ndarray
@@ -55,6 +55,7 @@ class Trajectory:
     dt: float | None = None
     max_steps: int = 100_000
     method: str = "auto"
+    devices: int = 1
     seed: int | None = None
     parameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     versions: dict[str, str] = dataclasses.field(default_factory=dict)

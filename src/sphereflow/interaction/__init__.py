@@ -4,8 +4,16 @@ from sphereflow.interaction.attend import attend as attend
 from sphereflow.interaction.choose import Choice as Choice
 from sphereflow.interaction.choose import choose as choose
 from sphereflow.interaction.direct import Attended as Attended
+from sphereflow.interaction.engines import DIRECT as DIRECT
+from sphereflow.interaction.engines import Direct as Direct
+from sphereflow.interaction.engines import Engine as Engine
+from sphereflow.interaction.engines import Fourier as Fourier
+from sphereflow.interaction.engines import Harmonic as Harmonic
+from sphereflow.interaction.engines import Polynomial as Polynomial
 from sphereflow.interaction.masks import Alibi as Alibi
 from sphereflow.interaction.masks import Causal as Causal
 from sphereflow.interaction.masks import Mask as Mask
 from sphereflow.interaction.masks import PositionWeights as PositionWeights
 from sphereflow.interaction.masks import Product as Product
+from sphereflow.interaction.request import Request as Request
+from sphereflow.interaction.sharded import Sharded as Sharded

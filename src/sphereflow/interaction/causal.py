@@ -26,8 +26,12 @@ def causal_sums(
     beta: Float[Array, ""],
     slope: Float[Array, ""] | None,
     strict: bool,
+    before: Array | None = None,
 ) -> Float[Array, "n c"]:
-    r"""$\sum_{j\le i}p_{ij}e^{\beta(\langle q_i,k_j\rangle-|q_i|)}c_j$ for every i (j < i if strict)."""
+    r"""$\sum_{j\le i}p_{ij}e^{\beta(\langle q_i,k_j\rangle-|q_i|)}c_j$ for every i (j < i if strict).
+
+    `before` are moments of tokens that stand in front of the first, where it sees them.
+    """
     n = keys.shape[0]
     size = min(expansion.causal_chunk, n)
     step = jnp.arange(size, dtype=keys.dtype)
@@ -46,7 +50,7 @@ def causal_sums(
         before = to_here[:, None] * expansion.evaluate(q, expansion.weigh(past, beta), beta)
         return over * past + expansion.project(k, to_end[:, None] * c), here + before
 
-    start = jnp.zeros_like(expansion.project(keys[:1], columns[:1]))
+    start = jnp.zeros_like(expansion.project(keys[:1], columns[:1])) if before is None else before
     parts = tuple(split(x, size) for x in (queries, keys, columns))
     return jax.lax.scan(one_chunk, start, parts)[1].reshape(-1, columns.shape[1])[:n]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +11,10 @@ import numpy as np
 from sphereflow.errors import SphereflowError, free_memory, one_of, real_number, whole_number
 from sphereflow.interaction import nufft
 from sphereflow.interaction.costs import candidates, direct_cost
-from sphereflow.interaction.engines import kernel_error
+from sphereflow.interaction.engines import DIRECT, Engine, Expanding
+from sphereflow.interaction.linear import kernel_error
 from sphereflow.interaction.masks import Alibi, Causal, Mask
-from sphereflow.interaction.modes import Expansion
-from sphereflow.kernels import uniform_mean
+from sphereflow.kernels import EXPONENTIAL, Kernel, uniform_mean
 
 # Up to so many pairs the direct sum is the fastest, whatever the dimension, the temperature and the tolerance.
 _FEW_PAIRS = 128**2
@@ -23,22 +23,16 @@ METHODS = ("auto", "direct", "fourier", "harmonic", "polynomial")
 
 @dataclass(frozen=True)
 class Choice:
-    """The engine chosen for a request, its modes (0 for direct), and what to expect of it.
+    """The engine chosen for a request, its modes (0 for direct), how long it will take, and why it."""
 
-    `expansion` is what `expand` takes; None means the direct sum. Rows whose error could exceed the tolerance are
-    computed directly by every engine, so `error_bound` is the tolerance or better.
-    """
-
-    engine: str
+    engine: Engine
     modes: int
     predicted_seconds: float
-    error_bound: float
     reason: str
-    expansion: Expansion | None = None
 
     def __str__(self) -> str:
         size = f" with {self.modes} modes" if self.modes else ""
-        return f"{self.engine}{size}: about {self.predicted_seconds:.2g} s, {self.reason}"
+        return f"{self.engine.name}{size}: about {self.predicted_seconds:.2g} s, {self.reason}"
 
 
 def choose(
@@ -48,6 +42,7 @@ def choose(
     beta: float | None,
     *,
     mask: Mask | None = None,
+    kernel: Kernel = EXPONENTIAL,
     tol: float = 1e-9,
     method: str = "auto",
     columns: int | None = None,
@@ -63,7 +58,8 @@ def choose(
 
     **Arguments:**
 
-    - `n_queries`, `n_keys`, `d`, `mask`: the request. `columns` is the number of values plus one, d + 1 by default.
+    - `n_queries`, `n_keys`, `d`, `mask`, `kernel`: the request. `columns` is the number of values plus one, by default
+      d + 1.
     - `beta`: the inverse temperature, or None if it is not known yet (traced): then only the direct sum will do.
     - `tol`: relative error of Z, and of the average relative to the largest value.
     - `method`: "auto", or the name of an engine that must be used if it can.
@@ -82,28 +78,28 @@ def choose(
     causal = mask is not None and mask.causal
     pairs = m * n * (0.5 if causal else 1.0)
     cost = direct_cost(pairs, d, columns, self_attention, width == 4 and mask is None)
-    direct = Choice("direct", 0, 1e-9 * cost, 0.0, "every pair of tokens is summed")
+    direct = Choice(DIRECT, 0, 1e-9 * cost, "every pair of tokens is summed")
     if method == "auto" and m * n <= _FEW_PAIRS:
         return _because(direct, "so few pairs are summed faster than expanded")
 
-    refusal = _refusal(beta, mask, m, n, unit_keys)
+    refusal = _refusal(beta, mask, kernel, m, n, unit_keys)
     options: list[Choice] = []
     if refusal is None and beta is not None:
         strongest = real_number("beta", beta, least=0) * (1.0 if unit_queries else max(1.0, longest_query))
         error = kernel_error(tol, n, dtype)
         usable = jax.default_backend() == "cpu" and nufft.available()
         fft = (usable if use_nufft is None else use_nufft) and mask is None
-        found = candidates(d, strongest, error, columns, unit_queries, causal, fft)
+        found = candidates(d, strongest, error, tol, columns, unit_queries, causal, fft)
         for each in found:
-            if not _attainable(each.expansion, strongest, d, tol, dtype):
+            if not _attainable(each.engine, strongest, d, tol, dtype):
                 refusal = f"rounding in {dtype} does not allow an expansion to reach tol={tol:g} at beta={beta:g}"
                 continue
             seconds = 1e-9 * (each.per_call + each.per_token * (m + n) / 2)
-            options.append(Choice(each.engine, each.modes, seconds, tol, "", each.expansion))
+            options.append(Choice(each.engine, each.modes, seconds, ""))
         if not found:
             refusal = f"no expansion of manageable size for d={d}, beta={beta:g}, tol={tol:g}"
     if method not in ("auto", "direct"):
-        options = [o for o in options if o.engine == method]
+        options = [o for o in options if o.engine.name == method]
         if not options:
             raise SphereflowError(
                 f"method='{method}' cannot serve this request: {refusal or f'it does not work in dimension d={d}'};"
@@ -117,15 +113,19 @@ def choose(
     best = min(options, key=lambda o: o.predicted_seconds)
     if best.predicted_seconds < direct.predicted_seconds:
         return _because(best, f"the direct sum would take about {direct.predicted_seconds:.2g} s")
-    return _because(direct, f"{best.engine} with {best.modes} modes would take about {best.predicted_seconds:.2g} s")
+    return _because(
+        direct, f"{best.engine.name} with {best.modes} modes would take about {best.predicted_seconds:.2g} s"
+    )
 
 
 def _because(choice: Choice, reason: str) -> Choice:
-    return Choice(**{**vars(choice), "reason": reason})
+    return replace(choice, reason=reason)
 
 
-def _refusal(beta: float | None, mask: Mask | None, m: int, n: int, unit_keys: bool) -> str | None:
+def _refusal(beta: float | None, mask: Mask | None, kernel: Kernel, m: int, n: int, unit_keys: bool) -> str | None:
     """Why no expansion can be used, whatever its size."""
+    if kernel != EXPONENTIAL:
+        return "expansions are for the exponential kernel"
     if beta is None:
         return "beta is not known before compilation"
     if not unit_keys:
@@ -137,9 +137,9 @@ def _refusal(beta: float | None, mask: Mask | None, m: int, n: int, unit_keys: b
     return None
 
 
-def _attainable(expansion: Expansion, beta: float, d: int, tol: float, dtype: str) -> bool:
+def _attainable(engine: Expanding, beta: float, d: int, tol: float, dtype: str) -> bool:
     """Does a typical denominator, that of uniform tokens, leave the rounding below the tolerance?"""
-    rounding = float(expansion.rounding(jnp.asarray(beta, dtype)))
+    rounding = float(engine.expansion(d).rounding(jnp.asarray(beta, dtype)))
     return 2 * rounding <= tol * uniform_mean(d, beta)
 
 

@@ -18,12 +18,9 @@ from typing import NamedTuple
 
 import jax
 
-from sphereflow.interaction import nufft
-from sphereflow.interaction.circle import CircleModes
+from sphereflow.interaction.engines import Expanding, Fourier, Harmonic, Polynomial
 from sphereflow.interaction.expansion import circle_modes_bound, sphere_degree
-from sphereflow.interaction.harmonic import SphereModes
-from sphereflow.interaction.modes import Expansion
-from sphereflow.interaction.polynomial import Polynomial, monomials
+from sphereflow.interaction.polynomial import monomials
 
 # Beyond these sizes tables no longer fit the cache, or rounding spoils the coefficients.
 MOST_DEGREE, MOST_NUFFT_DEGREE, MOST_MONOMIALS, MOST_MODES = 96, 160, 20_000, 1_000_000
@@ -69,11 +66,10 @@ _CIRCLE_FFT_MODE, _SPHERE_TABLE, _SPHERE_FFT_TABLE = 1000.0, 5.0, 20.0
 class Candidate(NamedTuple):
     """An engine that can serve a request: nanoseconds per token, and per call."""
 
-    engine: str
+    engine: Expanding
     modes: int
     per_token: float
     per_call: float
-    expansion: Expansion
 
 
 def machine() -> Machine:
@@ -89,7 +85,7 @@ def direct_cost(pairs: float, d: int, columns: int, self_attention: bool, fused:
 
 
 def candidates(
-    d: int, beta: float, error: float, columns: int, unit_queries: bool, causal: bool, fft: bool
+    d: int, beta: float, error: float, tol: float, columns: int, unit_queries: bool, causal: bool, fft: bool
 ) -> list[Candidate]:
     """Expansions that can serve the dimension."""
     here, found = machine(), []
@@ -97,31 +93,29 @@ def candidates(
     if d == 2 and modes <= MOST_MODES:
         share = columns / 3
         per_mode = here.fourier_mode if unit_queries else here.fourier_any_mode
-        plain: Expansion = CircleModes(modes, any_query=not unit_queries)
-        meeting = here.causal_pair * plain.causal_chunk + here.causal_mode * modes if causal else 0.0
+        plain: Expanding = Fourier(modes, tol, any_query=not unit_queries)
+        meeting = here.causal_pair * plain.expansion(d).causal_chunk + here.causal_mode * modes if causal else 0.0
         cost = here.fourier_token + per_mode * modes * share + meeting
-        found.append(Candidate("fourier", modes, cost, here.start_expansion + here.coefficient * modes, plain))
+        found.append(Candidate(plain, modes, cost, here.start_expansion + here.coefficient * modes))
         if fft and unit_queries:
             per_call = here.start_expansion + _CIRCLE_FFT_MODE * modes * share
-            found.append(Candidate("fourier", modes, here.fourier_nufft * share, per_call, nufft.CircleNufft(modes)))
+            found.append(Candidate(Fourier(modes, tol, nufft=True), modes, here.fourier_nufft * share, per_call))
     if d == 3 and unit_queries:
         degree = max(1, sphere_degree(beta, error))
         share = columns / 4
         tables = _SPHERE_TABLE * degree**3 * share if here is PROCESSOR else here.coefficient * degree
         if degree <= MOST_DEGREE:
-            plain = SphereModes(degree)
-            chunk = plain.causal_chunk
+            plain = Harmonic(degree, tol)
+            chunk = plain.expansion(d).causal_chunk
             meeting = (here.causal_pair * chunk + 2 * degree**3 / chunk) if causal else 0.0
             cost = here.harmonic_token + here.harmonic_mode * degree**2 * share + meeting
-            found.append(Candidate("harmonic", degree, cost, here.start_expansion + tables, plain))
+            found.append(Candidate(plain, degree, cost, here.start_expansion + tables))
         if fft and degree <= MOST_NUFFT_DEGREE:
             per_call = here.start_expansion + _SPHERE_FFT_TABLE * degree**3 * share
-            found.append(
-                Candidate("harmonic", degree, here.harmonic_nufft * share, per_call, nufft.SphereNufft(degree))
-            )
+            found.append(Candidate(Harmonic(degree, tol, nufft=True), degree, here.harmonic_nufft * share, per_call))
     if d > 3 and unit_queries and modes <= 40 and monomials(modes, d) <= MOST_MONOMIALS:
-        plain = Polynomial(modes, d)
-        meeting = here.causal_pair * plain.causal_chunk if causal else 0.0
+        plain = Polynomial(modes, tol)
+        meeting = here.causal_pair * plain.expansion(d).causal_chunk if causal else 0.0
         cost = here.polynomial_feature * monomials(modes, d) * (0.5 + columns / (2 * d + 2)) + meeting
-        found.append(Candidate("polynomial", modes, cost, here.start_expansion, plain))
+        found.append(Candidate(plain, modes, cost, here.start_expansion))
     return found

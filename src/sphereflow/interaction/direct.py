@@ -28,6 +28,7 @@ from jaxtyping import Array, Float, Int
 
 from sphereflow.interaction import fused
 from sphereflow.interaction.masks import Mask
+from sphereflow.kernels import EXPONENTIAL, Kernel
 
 
 class Attended(NamedTuple):
@@ -49,7 +50,7 @@ def default_block() -> int:
     return 1024 if jax.default_backend() == "cpu" else 8192
 
 
-@partial(jax.jit, static_argnames=("bounded", "symmetric", "plain", "block"))
+@partial(jax.jit, static_argnames=("bounded", "symmetric", "plain", "kernel", "block"))
 def direct_attention(
     queries: Float[Array, "m d"],
     keys: Float[Array, "n d"],
@@ -61,13 +62,18 @@ def direct_attention(
     bounded: bool = False,
     symmetric: bool = False,
     plain: bool = False,
+    kernel: Kernel = EXPONENTIAL,
     block: int,
 ) -> Attended:
-    r"""$S_i / S_i^{(w)}$ and $t_i + \log S_i^{(w)}$, where $S_i^{(w)}$ is the last column of `kernel_sums`."""
+    r"""$S_i / |S_i^{(w)}|$ and $t_i + \log|S_i^{(w)}|$, where $S_i^{(w)}$ is the last column of `kernel_sums`."""
     columns = jnp.concatenate([weights[:, None] * values, weights[:, None]], axis=1)
     promises = {"bounded": bounded, "symmetric": symmetric, "plain": plain}
-    sums, shift = kernel_sums(queries, keys, columns, beta, mask, **promises, block=block)
-    total = sums[:, -1]
+    return ratio(*kernel_sums(queries, keys, columns, beta, mask, **promises, kernel=kernel, block=block), kernel)
+
+
+def ratio(sums: Float[Array, "m c"], shift: Float[Array, "m"], kernel: Kernel) -> Attended:
+    """The average and log Z, of sums of which the last is Z."""
+    total = sums[:, -1] if kernel == EXPONENTIAL else jnp.abs(sums[:, -1])
     seen = total > 0
     safe = jnp.where(seen, total, 1)
     return Attended(sums[:, :-1] / safe[:, None], jnp.where(seen, shift + jnp.log(safe), -jnp.inf))
@@ -83,17 +89,20 @@ def kernel_sums(
     bounded: bool = False,
     symmetric: bool = False,
     plain: bool = False,
+    kernel: Kernel = EXPONENTIAL,
     block: int,
 ) -> tuple[Float[Array, "m c"], Float[Array, "m"]]:
     r"""$S_i = \sum_j p_{ij}\, e^{\beta(\langle q_i,k_j\rangle-1)-t_i}\, c_j$ and $t_i$, in blocks of block^2 pairs.
+
+    Another kernel is summed as it is, with t = 0.
 
     The last of the `columns` is the weight of the key, at least 0. `bounded` promises that no score is above 0 and
     that every row holds a score of 0 with positive weight; `symmetric` promises that `queries` are `keys`, and is
     made use of if they are bounded and there is no mask; `plain` promises columns $(k_j/n, 1/n)$ besides.
     """
-    if symmetric and bounded and mask is None and keys.shape[0] > block:
+    if kernel == EXPONENTIAL and symmetric and bounded and mask is None and keys.shape[0] > block:
         return _symmetric_sums(keys, columns, beta, block, plain), jnp.zeros_like(keys[:, 0])
-    return _row_sums(queries, keys, columns, beta, mask, bounded, block)
+    return _row_sums(queries, keys, columns, beta, mask, bounded, block, kernel)
 
 
 def _row_sums(
@@ -104,6 +113,7 @@ def _row_sums(
     mask: Mask | None,
     bounded: bool,
     block: int,
+    kernel: Kernel = EXPONENTIAL,
 ) -> tuple[Float[Array, "m c"], Float[Array, "m"]]:
     """S and t for all rows: an outer loop over blocks of queries, an inner one over blocks of keys."""
     m, n, c = queries.shape[0], keys.shape[0], columns.shape[1]
@@ -117,18 +127,19 @@ def _row_sums(
     def row(query: _Block) -> tuple[Array, Array]:
         def step(state: tuple[Array, Array], these: tuple[_Block, Array]) -> tuple[tuple[Array, Array], None]:
             total, top = state
-            part, decay, top = _visible_sums(query, *these, top, beta, mask, bounded)
+            part, decay, top = _visible_sums(query, *these, top, beta, mask, bounded, kernel)
             return (total * decay + part, top), None
 
         size = query.positions.shape[0]
-        start = (jnp.zeros((c, size), keys.dtype), jnp.full(size, 0 if bounded else -jnp.inf, keys.dtype))
+        shifted = kernel == EXPONENTIAL and not bounded
+        start = (jnp.zeros((c, size), keys.dtype), jnp.full(size, -jnp.inf if shifted else 0, keys.dtype))
         return jax.lax.scan(step, start, key_blocks)[0]
 
     total, top = jax.lax.map(row, query_blocks)
     return total.swapaxes(1, 2).reshape(-1, c)[:m], top.reshape(-1)[:m]
 
 
-@partial(jax.checkpoint, static_argnums=(6,), prevent_cse=False)
+@partial(jax.checkpoint, static_argnums=(6, 7), prevent_cse=False)
 def _visible_sums(
     query: _Block,
     key: _Block,
@@ -137,11 +148,12 @@ def _visible_sums(
     beta: Float[Array, ""],
     mask: Mask | None,
     bounded: bool,
+    kernel: Kernel,
 ) -> tuple[Float[Array, "c q"], Float[Array, "q"], Float[Array, "q"]]:
     """What one block of keys adds to the rows, the factor on what was there before, and the new shift."""
 
     def visit(top: Array) -> tuple[Array, Array, Array]:
-        return _block_sums(query, key, columns_t, top, beta, mask, bounded)
+        return _block_sums(query, key, columns_t, top, beta, mask, bounded, kernel)
 
     def skip(top: Array) -> tuple[Array, Array, Array]:
         return jnp.zeros((columns_t.shape[0], top.shape[0]), top.dtype), jnp.ones_like(top), top
@@ -159,8 +171,16 @@ def _block_sums(
     beta: Float[Array, ""],
     mask: Mask | None,
     bounded: bool,
+    kernel: Kernel,
 ) -> tuple[Float[Array, "c q"], Float[Array, "q"], Float[Array, "q"]]:
-    scores = beta * (_product(key.tokens, query.tokens.T) - 1)
+    inner = _product(key.tokens, query.tokens.T)
+    if kernel != EXPONENTIAL:
+        terms = kernel.value(inner, beta)
+        if mask is not None:
+            log_p = mask.log_weight(query.positions[None, :], key.positions[:, None])
+            terms = terms * jnp.exp(log_p).astype(terms.dtype)
+        return _product(columns_t, terms), jnp.ones_like(top), top
+    scores = beta * (inner - 1)
     if mask is not None:
         log_p = mask.log_weight(query.positions[None, :], key.positions[:, None])
         scores = scores + log_p.astype(scores.dtype)

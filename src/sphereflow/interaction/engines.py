@@ -1,131 +1,140 @@
-r"""The linear-time engines by name; each computes what `attend` computes, to a relative tolerance.
+r"""Engines: ways to sum over all pairs of tokens. Each computes what `attend` computes.
 
 | engine | tokens | masks | time |
 | --- | --- | --- | --- |
-| `fourier` | unit keys on the circle, any queries | none, `Causal`, `Alibi` | n K, $K\approx\sqrt{2\beta\log(n/tol)}$ |
-| `harmonic` | unit keys and queries on S^2 | none, `Causal`, `Alibi` | n L^2, $L\approx\sqrt{2\beta\log(n/tol)}$ |
-| `polynomial` | unit keys and queries, few dimensions, small beta | none, `Causal`, `Alibi` | n binom(L+d, d) |
+| `Direct()` | any | any | n^2 |
+| `Fourier(K)` | unit keys on the circle | none, `Causal`, `Alibi` | n K, $K\approx\sqrt{2\beta\log(n/tol)}$ |
+| `Harmonic(L)` | unit keys and queries on S^2 | none, `Causal`, `Alibi` | n L^2, $L\approx\sqrt{2\beta\log(n/tol)}$ |
+| `Polynomial(L)` | unit vectors, few dimensions, small beta | none, `Causal`, `Alibi` | n binom(L+d, d) |
 
-Mode counts are fixed before compilation: they come from a concrete beta, or are given. A traced beta with given modes
-is fine, and the bound of the error that is returned then follows the beta of the moment.
+Mode counts are fixed before compilation. Whatever their number, rows that do not keep the tolerance of the engine are
+summed directly, so that too few modes cost time and not accuracy. `choose` finds engine and modes for a request.
 """
 
 from __future__ import annotations
 
-import jax
-import numpy as np
-from jaxtyping import Array, Float
-from numpy.typing import DTypeLike
+import abc
+from dataclasses import dataclass
+from typing import ClassVar
 
-from sphereflow.errors import SphereflowError, real_number, whole_number
+import jax.numpy as jnp
+
+from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.interaction.circle import CircleModes
-from sphereflow.interaction.expansion import circle_modes_bound, sphere_degree
+from sphereflow.interaction.direct import Attended, default_block, direct_attention
 from sphereflow.interaction.harmonic import SphereModes
-from sphereflow.interaction.linear import Expanded, expand
-from sphereflow.interaction.masks import Mask
-from sphereflow.interaction.nufft import CircleNufft, SphereNufft, available
-from sphereflow.interaction.polynomial import Polynomial
-
-# From this many modes on, the non-uniform FFT is faster than matrix products (measured in benchmarks/linear_time.py).
-NUFFT_MODES = 40
-NUFFT_DEGREE = 20
+from sphereflow.interaction.linear import expand
+from sphereflow.interaction.modes import Expansion
+from sphereflow.interaction.nufft import CircleNufft, SphereNufft
+from sphereflow.interaction.polynomial import Monomials
+from sphereflow.interaction.request import Request
+from sphereflow.kernels import EXPONENTIAL
 
 
-def kernel_error(tol: float, n: int, dtype: DTypeLike = np.float64) -> float:
-    """The error of the kernel to aim at: tol/n is safe for self-attention, less than rounding is of no use."""
-    return max(tol / (4 * n), float(np.finfo(np.dtype(dtype)).eps) / 4)
+class Engine(abc.ABC):
+    """A way to sum over pairs: a fixed part of a program, so engines are compared by their numbers."""
+
+    name: ClassVar[str]
+    tol: float = 0.0  # of relative errors; zero: rounding only
+
+    @abc.abstractmethod
+    def attend(self, request: Request) -> Attended:
+        """The average of the values, and log Z."""
+
+    def over(self, engine: Engine) -> Engine:
+        """Another engine on the same devices."""
+        return engine
 
 
-def fourier(
-    queries: Float[Array, "m d"],
-    keys: Float[Array, "n d"],
-    values: Float[Array, "n p"],
-    beta: Float[Array, ""] | float,
-    *,
-    weights: Float[Array, "n"] | None = None,
-    mask: Mask | None = None,
-    tol: float = 1e-9,
-    modes: int | None = None,
-    unit_queries: bool = False,
-    nufft: bool | None = None,
-    rescue: bool = True,
-) -> Expanded:
-    """Attention on the circle by Fourier modes.
+@dataclass(frozen=True)
+class Direct(Engine):
+    """Every pair of tokens, one block of pairs at a time."""
 
-    `unit_queries` promises queries of unit length, which is faster; otherwise modes are counted for the longest query,
-    if it is known. `nufft` asks for the non-uniform FFT or for matrix products; by default the faster one.
-    """
-    _dimension("fourier", keys, 2)
-    if modes is None:
-        largest = 1.0 if unit_queries else _longest(queries)
-        modes = circle_modes_bound(_known(beta) * largest, kernel_error(tol, keys.shape[0], queries.dtype))
-    modes = max(1, whole_number("modes", modes, least=0))
-    if nufft is None:
-        nufft = mask is None and modes >= NUFFT_MODES and available() and jax.default_backend() == "cpu"
-    expansion = (CircleNufft if nufft else CircleModes)(modes, any_query=not unit_queries)
-    return expand(expansion, queries, keys, values, beta, weights=weights, mask=mask, tol=tol, rescue=rescue)
+    name: ClassVar[str] = "direct"
 
-
-def harmonic(
-    queries: Float[Array, "m d"],
-    keys: Float[Array, "n d"],
-    values: Float[Array, "n p"],
-    beta: Float[Array, ""] | float,
-    *,
-    weights: Float[Array, "n"] | None = None,
-    mask: Mask | None = None,
-    tol: float = 1e-9,
-    modes: int | None = None,
-    nufft: bool | None = None,
-    rescue: bool = True,
-) -> Expanded:
-    """Attention of unit vectors on S^2 by spherical harmonics up to the degree `modes`."""
-    _dimension("harmonic", keys, 3)
-    if modes is None:
-        modes = sphere_degree(_known(beta), kernel_error(tol, keys.shape[0], queries.dtype))
-    modes = max(1, whole_number("modes", modes, least=0))
-    if nufft is None:
-        nufft = mask is None and modes >= NUFFT_DEGREE and available() and jax.default_backend() == "cpu"
-    expansion = (SphereNufft if nufft else SphereModes)(modes)
-    return expand(expansion, queries, keys, values, beta, weights=weights, mask=mask, tol=tol, rescue=rescue)
-
-
-def polynomial(
-    queries: Float[Array, "m d"],
-    keys: Float[Array, "n d"],
-    values: Float[Array, "n p"],
-    beta: Float[Array, ""] | float,
-    *,
-    weights: Float[Array, "n"] | None = None,
-    mask: Mask | None = None,
-    tol: float = 1e-9,
-    modes: int | None = None,
-    rescue: bool = True,
-) -> Expanded:
-    """Attention of unit vectors in d dimensions by powers of the inner product up to the degree `modes`."""
-    if modes is None:
-        modes = circle_modes_bound(_known(beta), kernel_error(tol, keys.shape[0], queries.dtype))
-    modes = max(1, whole_number("modes", modes, least=0))
-    expansion = Polynomial(modes, keys.shape[1])
-    return expand(expansion, queries, keys, values, beta, weights=weights, mask=mask, tol=tol, rescue=rescue)
-
-
-def _known(beta: Float[Array, ""] | float) -> float:
-    if isinstance(beta, jax.core.Tracer):
-        raise SphereflowError(
-            "beta is traced, so the number of modes cannot be chosen: give modes=, or use method='direct'."
+    def attend(self, request: Request) -> Attended:
+        queries, keys, values = request.queries, request.keys, request.values
+        mask, weights = request.mask, request.weights
+        symmetric = request.self_attention and queries is keys
+        plain = symmetric and values is keys and weights is None
+        bounded = request.self_attention and (mask is None or mask.sees_itself)
+        dtype = jnp.result_type(queries, keys, values)
+        queries, keys, values, beta = (jnp.asarray(x, dtype) for x in (queries, keys, values, request.beta))
+        n = keys.shape[0]
+        w = jnp.full(n, 1 / n, dtype) if weights is None else jnp.asarray(weights, dtype)
+        promises = {"bounded": bounded, "symmetric": symmetric, "plain": plain}
+        return direct_attention(
+            queries, keys, values, beta, w, mask, **promises, kernel=request.kernel, block=default_block()
         )
-    return real_number("beta", beta, least=0)
 
 
-def _longest(queries: Array) -> float:
-    if isinstance(queries, jax.core.Tracer):
-        raise SphereflowError(
-            "queries are traced, so the number of modes cannot be chosen: give modes=, or promise unit_queries=True."
-        )
-    return max(1.0, float(np.sqrt((np.asarray(queries) ** 2).sum(axis=1).max())))
+DIRECT = Direct()
 
 
-def _dimension(engine: str, keys: Array, d: int) -> None:
-    if keys.shape[1] != d:
-        raise SphereflowError(f"the {engine} engine works in dimension d={d}, got d={keys.shape[1]}.")
+class Expanding(Engine):
+    """An expansion of the kernel, and direct sums for the rows it does not resolve."""
+
+    modes: int
+    only_d: ClassVar[int | None] = None
+
+    def __post_init__(self) -> None:
+        whole_number("modes", self.modes)
+
+    @abc.abstractmethod
+    def expansion(self, d: int) -> Expansion:
+        """The expansion for tokens in dimension d."""
+
+    def attend(self, request: Request) -> Attended:
+        self.check(request)
+        arrays = (request.queries, request.keys, request.values, request.beta)
+        options = {"weights": request.weights, "mask": request.mask}
+        return expand(self.expansion(request.keys.shape[1]), *arrays, **options, tol=self.tol).attended
+
+    def check(self, request: Request) -> None:
+        """Say in one sentence what this engine cannot serve."""
+        d = request.keys.shape[1]
+        if self.only_d not in (None, d):
+            raise SphereflowError(f"the {self.name} engine works in dimension d={self.only_d}, got d={d}.")
+        if request.kernel != EXPONENTIAL:
+            raise SphereflowError(f"the {self.name} engine serves the exponential kernel: use method='direct'.")
+
+
+@dataclass(frozen=True)
+class Fourier(Expanding):
+    """Modes up to K on the circle; `any_query` allows queries that are no unit vectors, `nufft` uses jax-finufft."""
+
+    modes: int
+    tol: float = 1e-9
+    nufft: bool = False
+    any_query: bool = False
+    name: ClassVar[str] = "fourier"
+    only_d: ClassVar[int] = 2
+
+    def expansion(self, d: int) -> Expansion:
+        return (CircleNufft if self.nufft else CircleModes)(self.modes, any_query=self.any_query)
+
+
+@dataclass(frozen=True)
+class Harmonic(Expanding):
+    """Spherical harmonics up to degree L on S^2; `nufft` uses jax-finufft."""
+
+    modes: int
+    tol: float = 1e-9
+    nufft: bool = False
+    name: ClassVar[str] = "harmonic"
+    only_d: ClassVar[int] = 3
+
+    def expansion(self, d: int) -> Expansion:
+        return (SphereNufft if self.nufft else SphereModes)(self.modes)
+
+
+@dataclass(frozen=True)
+class Polynomial(Expanding):
+    """Powers of the inner product up to degree L, in any dimension."""
+
+    modes: int
+    tol: float = 1e-9
+    name: ClassVar[str] = "polynomial"
+
+    def expansion(self, d: int) -> Expansion:
+        return Monomials(self.modes, d)

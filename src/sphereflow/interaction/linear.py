@@ -21,8 +21,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from equinox.internal import unvmap_any
 from jaxtyping import Array, Bool, Float, Int
+from numpy.typing import DTypeLike
 
 from sphereflow.errors import SphereflowError
 from sphereflow.interaction.causal import causal_sums, prefix_mass
@@ -43,6 +45,11 @@ class Expanded(NamedTuple):
     attended: Attended
     error_bound: Float[Array, ""]
     recomputed: Int[Array, ""]
+
+
+def kernel_error(tol: float, n: int, dtype: DTypeLike = np.float64) -> float:
+    """The error of the kernel to aim at: tol/n is safe for self-attention, less than rounding is of no use."""
+    return max(tol / (4 * n), float(np.finfo(np.dtype(dtype)).eps) / 4)
 
 
 @dataclass(frozen=True)

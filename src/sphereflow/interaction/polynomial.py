@@ -28,7 +28,7 @@ def monomials(degree: int, d: int) -> int:
 
 
 @dataclass(frozen=True)
-class Polynomial(Expansion):
+class Monomials(Expansion):
     """Powers of the inner product up to degree L, for unit keys and unit queries in d dimensions."""
 
     degree: int

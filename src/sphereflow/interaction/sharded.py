@@ -3,26 +3,34 @@ r"""Tokens split over devices: each holds n/D of them, and what travels is small
 $$m_a=\sum_{\text{devices}}\sum_{j\in\text{device}}\phi_a(k_j)c_j\ \text{(one sum of moments)},\qquad
   S_i=\sum_{r<D}\sum_{j\in\text{device}\,r}e^{s_{ij}}c_j\ \text{(keys pass around a ring)}.$$
 
-Expansions exchange their moments only, a few kilobytes whatever n. The direct sum passes blocks of keys around a
-ring of devices and joins the partial softmaxes by their log Z, so no device holds more than two blocks. The same
-program runs on several processors, several accelerators, and several hosts after `jax.distributed.initialize()`.
+Expansions exchange their moments only, a few kilobytes whatever n; under a causal mask each device takes the moments
+of the devices before it, weighed by how far back they lie. The direct sum passes blocks of keys around a ring of
+devices and joins the partial sums, so no device holds more than two blocks. The same program runs on several
+processors, several accelerators, and several hosts after `jax.distributed.initialize()`.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from sphereflow.errors import SphereflowError
-from sphereflow.interaction.direct import Attended, default_block, direct_attention
-from sphereflow.interaction.linear import Expanded, row_error
-from sphereflow.interaction.masks import Mask
-from sphereflow.interaction.modes import Expansion, evaluate_all, project_all
+from sphereflow.interaction.causal import causal_sums, prefix_mass
+from sphereflow.interaction.direct import Attended, default_block, kernel_sums, ratio
+from sphereflow.interaction.engines import Engine, Expanding
+from sphereflow.interaction.linear import Plan, row_error
+from sphereflow.interaction.masks import Alibi, Mask
+from sphereflow.interaction.modes import evaluate_all, project_all
+from sphereflow.interaction.request import Request
 
 AXIS = "tokens"
+_SPLIT, _WHOLE = PartitionSpec(AXIS), PartitionSpec()
 
 
 def token_mesh(devices: list[jax.Device] | None = None) -> Mesh:
@@ -32,109 +40,136 @@ def token_mesh(devices: list[jax.Device] | None = None) -> Mesh:
 
 def spread(x: Float[Array, "n ..."], mesh: Mesh) -> Float[Array, "n ..."]:
     """Put an array onto the devices of the mesh, split by rows; n must be a multiple of their number."""
-    if x.shape[0] % mesh.size:
+    _check_even(x.shape[0], mesh)
+    return jax.device_put(x, NamedSharding(mesh, _SPLIT))
+
+
+def _check_even(n: int, mesh: Mesh) -> None:
+    if n % mesh.size:
         raise SphereflowError(
-            f"{x.shape[0]} tokens cannot be split evenly over {mesh.size} devices: use a multiple of {mesh.size}."
+            f"{n} tokens cannot be split evenly over {mesh.size} devices: use a multiple of {mesh.size}."
         )
-    return jax.device_put(x, NamedSharding(mesh, PartitionSpec(AXIS)))
 
 
-def sharded_expansion(
-    mesh: Mesh,
-    expansion: Expansion,
-    queries: Float[Array, "m d"],
-    keys: Float[Array, "n d"],
-    values: Float[Array, "n p"],
-    beta: Float[Array, ""] | float,
-    *,
-    weights: Float[Array, "n"] | None = None,
-    tol: float = 1e-9,
-) -> Expanded:
-    """`expand` with tokens split over the devices of `mesh`, without a mask.
+@dataclass(frozen=True)
+class Sharded(Engine):
+    """Another engine, with tokens split over the devices of `mesh` in the order of their positions."""
 
-    Each device finds the rows it cannot trust; if any device has some, all take part in one ring of direct sums.
-    """
-    columns, beta = _columns(keys, values, weights), jnp.asarray(beta, keys.dtype)
-    split, whole = PartitionSpec(AXIS), PartitionSpec()
+    engine: Engine
+    mesh: Mesh
 
-    def local(queries: Array, keys: Array, columns: Array, beta: Array) -> tuple[Array, Array, Array]:
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.engine.name
+
+    @property
+    def tol(self) -> float:  # type: ignore[override]
+        return self.engine.tol
+
+    def over(self, engine: Engine) -> Sharded:
+        return Sharded(engine, self.mesh)
+
+    def attend(self, request: Request) -> Attended:
+        queries, keys, values = request.queries, request.keys, request.values
+        dtype = jnp.result_type(queries, keys, values)
+        _check_even(queries.shape[0], self.mesh)
+        _check_even(keys.shape[0], self.mesh)
+        queries, keys, values, beta = (jnp.asarray(a, dtype) for a in (queries, keys, values, request.beta))
+        n = keys.shape[0]
+        w = jnp.full(n, 1 / n, dtype) if request.weights is None else jnp.asarray(request.weights, dtype)
+        columns = jnp.concatenate([w[:, None] * values, w[:, None]], axis=1)
+        direct = lambda: self._direct(request, queries, keys, columns, beta)  # noqa: E731
+        if not isinstance(self.engine, Expanding):
+            return direct()
+        self.engine.check(request)
+        series, good = self._series(self.engine, request, queries, keys, columns, beta)
+
+        def replace() -> Attended:
+            exact = direct()
+            return Attended(
+                jnp.where(good[:, None], series.average, exact.average),
+                jnp.where(good, series.log_partition, exact.log_partition),
+            )
+
+        return jax.lax.cond(jnp.all(good), lambda: series, replace)
+
+    def _mapped(self, local: Any, split: tuple[Array, ...], whole: tuple[Any, ...]) -> tuple[Array, Array]:
+        specs = (*(_SPLIT for _ in split), *(_WHOLE for _ in whole))
+        mapped = jax.shard_map(local, mesh=self.mesh, in_specs=specs, out_specs=(_SPLIT, _SPLIT), check_vma=False)
+        return mapped(*split, *whole)
+
+    def _series(
+        self, engine: Expanding, request: Request, queries: Array, keys: Array, columns: Array, beta: Array
+    ) -> tuple[Attended, Bool[Array, "m"]]:
+        """What the expansion gives, and the rows that keep the tolerance."""
+        plan = Plan.of(engine.expansion(keys.shape[1]), request.mask)
+        slope = jnp.asarray(request.mask.slope, keys.dtype) if isinstance(request.mask, Alibi) else None
+        sums, error = self._mapped(
+            lambda q, k, c, beta, slope: _local_series(plan, q, k, c, beta, slope, self.mesh.size),
+            (queries, keys, columns),
+            (beta, slope),
+        )
+        total = sums[:, -1]
+        good = (total * engine.tol >= error) & (total > 0)
+        safe = jnp.where(good, total, 1)
+        shift = row_error(plan.expansion, queries, beta)[1]
+        return Attended(sums[:, :-1] / safe[:, None], jnp.log(safe) + shift), good
+
+    def _direct(self, request: Request, queries: Array, keys: Array, columns: Array, beta: Array) -> Attended:
+        """Keys pass around a ring; any mask, any kernel."""
+        count = self.mesh.size
+        ring = [(i, (i + 1) % count) for i in range(count)]
+        kernel = request.kernel
+
+        def local(queries: Array, keys: Array, columns: Array, beta: Array, mask: Mask | None) -> tuple[Array, Array]:
+            here = jax.lax.axis_index(AXIS)
+
+            def visit(step: Array, state: tuple[Any, ...]) -> tuple[Any, ...]:
+                sums, top, (k, c) = state
+                owner = (here - step) % count
+                shifted = None if mask is None else _Shifted(mask, here * queries.shape[0], owner * k.shape[0])
+
+                def meet() -> tuple[Array, Array]:
+                    part, of_part = kernel_sums(queries, k, c, beta, shifted, kernel=kernel, block=default_block())
+                    new = jnp.maximum(top, of_part)
+                    safe = jnp.where(jnp.isneginf(new), 0, new)
+                    return sums * jnp.exp(top - safe)[:, None] + part * jnp.exp(of_part - safe)[:, None], new
+
+                hidden = owner > here if mask is not None and mask.causal else False
+                sums, top = jax.lax.cond(hidden, lambda: (sums, top), meet)
+                return sums, top, jax.lax.ppermute((k, c), AXIS, ring)
+
+            rows = queries.shape[0]
+            start = (jnp.zeros((rows, columns.shape[1]), keys.dtype), jnp.full(rows, -jnp.inf, keys.dtype))
+            sums, top, _ = jax.lax.fori_loop(0, count, visit, (*start, (keys, columns)))
+            return sums, top
+
+        return ratio(*self._mapped(local, (queries, keys, columns), (beta, request.mask)), kernel)
+
+
+def _local_series(
+    plan: Plan, queries: Array, keys: Array, columns: Array, beta: Array, slope: Array | None, count: int
+) -> tuple[Float[Array, "m c"], Float[Array, "m"]]:
+    """On one device: sums over the tokens of all devices, and a bound of their error."""
+    expansion, here = plan.expansion, jax.lax.axis_index(AXIS)
+    relative, _ = row_error(expansion, queries, beta)
+    if not plan.causal:
         moments = jax.lax.psum(project_all(expansion, keys, columns), AXIS)
         sums = evaluate_all(expansion, queries, expansion.weigh(moments, beta), beta, columns.shape[1])
         mass = jax.lax.psum(jnp.sum(columns[:, -1]), AXIS)
-        relative, shift = row_error(expansion, queries, beta)
-        total = sums[:, -1]
-        return sums, jnp.broadcast_to(relative * mass, total.shape), jnp.broadcast_to(shift, total.shape)
-
-    mapped = jax.shard_map(
-        local, mesh=mesh, in_specs=(split, split, split, whole), out_specs=(split, split, split), check_vma=False
-    )
-    sums, error, shift = mapped(queries, keys, columns, beta)
-    total = sums[:, -1]
-    good = total * tol >= error
-    safe = jnp.where(good, total, 1)
-    series = Attended(sums[:, :-1] / safe[:, None], jnp.log(safe) + shift)
-
-    def replace() -> Attended:
-        exact = sharded_direct(mesh, queries, keys, values, beta, weights=weights)
-        return Attended(
-            jnp.where(good[:, None], series.average, exact.average),
-            jnp.where(good, series.log_partition, exact.log_partition),
-        )
-
-    attended = jax.lax.cond(jnp.all(good), lambda: series, replace)
-    return Expanded(attended, jnp.max(jnp.where(good, error / safe, 0)), jnp.sum(~good))
-
-
-def sharded_direct(
-    mesh: Mesh,
-    queries: Float[Array, "m d"],
-    keys: Float[Array, "n d"],
-    values: Float[Array, "n p"],
-    beta: Float[Array, ""] | float,
-    *,
-    weights: Float[Array, "n"] | None = None,
-    mask: Mask | None = None,
-) -> Attended:
-    """`attend` with tokens split over the devices of `mesh`, keys passing around a ring; any mask."""
-    beta = jnp.asarray(beta, keys.dtype)
-    w = jnp.full(keys.shape[0], 1 / keys.shape[0], keys.dtype) if weights is None else weights
-    split, whole = PartitionSpec(AXIS), PartitionSpec()
-    count = mesh.size
-    ring = [(i, (i + 1) % count) for i in range(count)]
-
-    def local(
-        queries: Array, keys: Array, values: Array, w: Array, beta: Array, mask: Mask | None
-    ) -> tuple[Array, Array]:
-        here = jax.lax.axis_index(AXIS)
-
-        def visit(step: Array, state: tuple[Array, Array, tuple[Array, ...]]) -> tuple[Array, Array, tuple[Array, ...]]:
-            average, log_z, (k, v, weight) = state
-            owner = (here - step) % count
-            shifted = None if mask is None else _Shifted(mask, here * queries.shape[0], owner * k.shape[0])
-            part = direct_attention(queries, k, v, beta, weight, shifted, block=default_block())
-            average, log_z = _join(Attended(average, log_z), part)
-            return average, log_z, jax.lax.ppermute((k, v, weight), AXIS, ring)
-
-        start = (
-            jnp.zeros((queries.shape[0], values.shape[1]), values.dtype),
-            jnp.full(queries.shape[0], -jnp.inf, values.dtype),
-            (keys, values, w),
-        )
-        average, log_z, _ = jax.lax.fori_loop(0, count, visit, start)
-        return average, log_z
-
-    mapped = jax.shard_map(
-        local, mesh=mesh, in_specs=(split, split, split, split, whole, whole), out_specs=(split, split), check_vma=False
-    )
-    return Attended(*mapped(queries, keys, values, w, beta, mask))
-
-
-def _join(a: Attended, b: Attended) -> Attended:
-    """The softmax over two sets of keys from the softmax over each."""
-    log_z = jnp.logaddexp(a.log_partition, b.log_partition)
-    safe = jnp.where(jnp.isneginf(log_z), 0, log_z)
-    share_a, share_b = jnp.exp(a.log_partition - safe), jnp.exp(b.log_partition - safe)
-    return Attended(share_a[:, None] * a.average + share_b[:, None] * b.average, log_z)
+        return sums, jnp.broadcast_to(relative * mass, sums[:, -1].shape)
+    rows = keys.shape[0]
+    rate = jnp.zeros((), keys.dtype) if slope is None else slope
+    to_end = jnp.exp(-rate * (rows - jnp.arange(rows, dtype=keys.dtype)))[:, None]
+    # Moments and masses of every device, seen from its end; those before this one are further back by whole devices.
+    ends = project_all(expansion, keys, to_end * columns), jnp.sum(to_end[:, 0] * columns[:, -1])
+    back = here - 1 - jnp.arange(count)
+    far = jnp.where(back >= 0, jnp.exp(-rate * rows * back), 0).astype(keys.dtype)
+    before, mass_before = (jnp.tensordot(far, jax.lax.all_gather(end, AXIS), 1) for end in ends)
+    sums = causal_sums(expansion, queries, keys, columns, beta, slope, plan.strict, before)
+    fading = jnp.exp(-rate * jnp.arange(rows, dtype=keys.dtype))
+    mass = prefix_mass(columns[:, -1], slope, plan.strict) + fading * mass_before
+    return sums, relative * mass
 
 
 class _Shifted(Mask):
@@ -146,11 +181,3 @@ class _Shifted(Mask):
 
     def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
         return self.mask.log_weight(i + self.first_query, j + self.first_key)
-
-
-def _columns(
-    keys: Float[Array, "n d"], values: Float[Array, "n p"], weights: Float[Array, "n"] | None
-) -> Float[Array, "n c"]:
-    n = keys.shape[0]
-    w = jnp.full(n, 1 / n, keys.dtype) if weights is None else weights
-    return jnp.concatenate([w[:, None] * values, w[:, None]], axis=1)
