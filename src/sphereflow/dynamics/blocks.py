@@ -69,6 +69,8 @@ class Block(eqx.Module):
                 _kind(name, given, *kinds)
         self.attention, self.mlp, self.attention_norm, self.mlp_norm = attention, mlp, attention_norm, mlp_norm
         self.placement = one_of("placement", placement, PLACEMENTS)
+        if not isinstance(parallel, (bool, np.bool_)):
+            raise SphereflowError(f"parallel must be True or False, got {parallel!r}.")
         self.parallel = bool(parallel)
         self._check_norms()
         self._check_dimension()
@@ -99,14 +101,14 @@ class Block(eqx.Module):
         """d, the dimension of the tokens."""
         return self.attention.query.shape[2]
 
-    @eqx.filter_jit
-    def __call__(self, x: Float[Array, "*batch n d"]) -> Float[Array, "*batch n d"]:
-        if x.ndim < 2 or x.shape[-1] != self.dimension:
-            raise SphereflowError(f"the block is for tokens of shape (n, {self.dimension}), got {x.shape}.")
-        layer = in_precision(self, x)._layer
-        for _ in x.shape[:-2]:
-            layer = jax.vmap(layer)
-        return layer(x)
+    def __call__(self, x: ArrayLike) -> Float[Array, "*batch n d"]:
+        if not isinstance(x, jax.Array):
+            x = start(x, (self,))
+        if x.ndim < 2 or x.shape[-1] != self.dimension or not jnp.issubdtype(x.dtype, jnp.floating):
+            raise SphereflowError(
+                f"a block takes tokens, real numbers of shape (n, {self.dimension}), got {x.dtype} of shape {x.shape}."
+            )
+        return _apply(self, x)
 
     def _layer(self, x: Array) -> Array:
         moved = x + self.attention(self._before(x, self.attention_norm))
@@ -124,6 +126,15 @@ class Block(eqx.Module):
         if self.placement == "sphere":
             return normalise(x)
         return norm(x) if self.placement == "post" and norm is not None else x
+
+
+@eqx.filter_jit
+def _apply(block: Block, x: Float[Array, "*batch n d"]) -> Float[Array, "*batch n d"]:
+    """One program for all blocks of the same shapes."""
+    layer = in_precision(block, x)._layer
+    for _ in x.shape[:-2]:
+        layer = jax.vmap(layer)
+    return layer(x)
 
 
 class Network(eqx.Module):
