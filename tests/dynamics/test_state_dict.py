@@ -304,6 +304,13 @@ def test_damaged_and_foreign_files_get_one_sentence(tmp_path):
     assert not (tmp_path / "touched").exists()
 
 
+def test_a_file_of_torch_without_torch(tmp_path, monkeypatch):
+    (tmp_path / "w.pt").write_bytes(b"")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(sf.SphereflowError, match=r"reading w\.pt .* needs the package 'torch': install it with pip"):
+        from_state_dict(tmp_path / "w.pt", heads=1)
+
+
 class Touch:
     """What a pickle could do when it is opened."""
 

@@ -23,7 +23,7 @@ from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.interaction import Mask
 from sphereflow.parameters import known
 
-ROLES = ("embedding", "positions", "final_norm", "unembedding")
+_ROLES = ("embedding", "positions", "final_norm", "unembedding")
 _MOST_NAMES = 8  # in one sentence
 
 
@@ -72,7 +72,7 @@ def from_state_dict(
     told = Told(whole_number("heads", heads), activation, norm_first, small, rotary, causal, mask)
     found.complete(family, prefixes)
     blocks = [_block(found, family, prefix, told) for prefix in prefixes]
-    given = dict(zip(ROLES, (embedding, positions, final_norm, unembedding), strict=True))
+    given = dict(zip(_ROLES, (embedding, positions, final_norm, unembedding), strict=True))
     tables = found.tables(family, stack, prefixes, given)
     scale = found.take(tables["final_norm"], "d")
     network = Network(
