@@ -20,6 +20,15 @@ IDS = np.random.default_rng(0).integers(0, WORDS, (2, N))
 X = np.random.default_rng(1).normal(size=(2, N, D))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Threads of torch that wait for one another on a busy machine would take twenty times as long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def shaken(model, std=0.4):
     """Weights far from their initial values, biases and norms among them, so that each of them matters."""
     torch.manual_seed(0)
