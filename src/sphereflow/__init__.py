@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sphereflow.dynamics import SA as SA
     from sphereflow.dynamics import USA as USA
     from sphereflow.dynamics import Attention as Attention
+    from sphereflow.dynamics import Block as Block
     from sphereflow.dynamics import Dynamics as Dynamics
     from sphereflow.dynamics import EuclideanAttention as EuclideanAttention
     from sphereflow.dynamics import LayerNormAttention as LayerNormAttention
@@ -50,6 +51,7 @@ _HOMES = {
     "SA": "dynamics",
     "USA": "dynamics",
     "Attention": "dynamics",
+    "Block": "dynamics",
     "Dynamics": "dynamics",
     "EuclideanAttention": "dynamics",
     "LayerNormAttention": "dynamics",

@@ -5,6 +5,8 @@ from sphereflow.dynamics.attention import SA as SA
 from sphereflow.dynamics.attention import USA as USA
 from sphereflow.dynamics.attention import Attention as Attention
 from sphereflow.dynamics.base import Dynamics as Dynamics
+from sphereflow.dynamics.blocks import Block as Block
+from sphereflow.dynamics.blocks import Network as Network
 from sphereflow.dynamics.combinations import Scaled as Scaled
 from sphereflow.dynamics.combinations import Sum as Sum
 from sphereflow.dynamics.euclidean import EuclideanAttention as EuclideanAttention
@@ -14,4 +16,9 @@ from sphereflow.dynamics.layernorm import SCHEMES as SCHEMES
 from sphereflow.dynamics.layernorm import LayerNormAttention as LayerNormAttention
 from sphereflow.dynamics.perceptron import Perceptron as Perceptron
 from sphereflow.dynamics.piecewise import PiecewiseConstant as PiecewiseConstant
+from sphereflow.dynamics.state_dict import from_state_dict as from_state_dict
+from sphereflow.dynamics.sublayers import MLP as MLP
+from sphereflow.dynamics.sublayers import LayerNorm as LayerNorm
+from sphereflow.dynamics.sublayers import MultiHeadAttention as MultiHeadAttention
+from sphereflow.dynamics.sublayers import RMSNorm as RMSNorm
 from sphereflow.dynamics.traits import Traits as Traits
