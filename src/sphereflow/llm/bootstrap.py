@@ -12,7 +12,7 @@ from jaxtyping import Float
 from scipy.stats import rankdata
 
 from sphereflow.errors import SphereflowError
-from sphereflow.seeds import Seed, number_from, rng_from
+from sphereflow.seeds import LARGEST, Seed, number_from, rng_from
 
 REPLICATES = 2000
 
@@ -55,7 +55,7 @@ def rank_correlation(
         raise SphereflowError(
             f"a rank correlation compares two tables of documents by at least 3 heads, got {x.shape} and {y.shape}."
         )
-    rng = rng_from(number_from(seed) + 1)
+    rng = rng_from(number_from(seed, most=LARGEST - 1) + 1)
     counts = _draws(len(x), replicates, seed) / len(x)
     means = [counts @ table for table in (x, y)]
     if heads:

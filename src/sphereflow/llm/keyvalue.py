@@ -84,12 +84,12 @@ def key_value_profile(
     notify: Callable[[float, str], None] = lambda fraction, text: None,
 ) -> KeyValueProfile:
     """Ask for every pair of every prompt; the list is read once and all questions share it."""
+    rng = rng_from(seed)
     import torch
 
     words = single_words(tokenizer)
     whole_number("the number of pairs", pairs, least=4, most=len(words) // 2)
     whole_number("the number of prompts", prompts, least=2)
-    rng = rng_from(seed)
     device = next(model.parameters()).device
     front = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     probability, hit = np.empty((prompts, pairs)), np.empty((prompts, pairs))

@@ -114,9 +114,10 @@ def measure_heads(
     Sizes N that do not fit the visible tokens of some layer (a sliding window) are NaN there. Where the first token is
     out of sight all numbers about the sink are NaN, and there is nothing to leave out "without sink".
     """
+    base = number_from(seed)
     from sphereflow.llm.anatomy import attention_places
 
-    documents, base = np.asarray(documents), number_from(seed)
+    documents = np.asarray(documents)
     chosen = tuple(int(n) for n in sizes)
     layers = len(attention_places(model))
     heads = model.config.get_text_config().num_attention_heads

@@ -17,7 +17,7 @@ from sphereflow.llm.measuring import HEAD_FEATURES, METRICS, SELECTIONS, SINKS, 
 from sphereflow.llm.regimes import REGIMES, mixture, regimes
 from sphereflow.llm.theory import BINS, equiangular_path
 from sphereflow.provenance import version, versions
-from sphereflow.seeds import Seed
+from sphereflow.seeds import LARGEST, Seed, checked
 
 _FEWEST_HEADS = 3  # for a rank correlation, or three kinds of heads
 _LAYER_NUMBERS = ("mean_cosine", "sink_cosine", "participation", "spread", "clusters")
@@ -106,6 +106,7 @@ def as_parquet(table: dict[str, list[Any]]) -> bytes | None:
 
 def summary(heads: Heads, about: dict[str, Any], *, replicates: int = 2000, seed: Seed = 0) -> dict[str, Any]:
     """The figures to quote, each with its bootstrap interval over documents."""
+    seed = checked(seed, most=LARGEST - 1)
     told: dict[str, Any] = {"model": about, "protocol": heads.settings, "sizes": list(heads.sizes), "curves": {}}
     for sink in SINKS:
         for distance in DISTANCES:

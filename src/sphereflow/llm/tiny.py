@@ -43,13 +43,13 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
 
 def tiny_model(name: str, seed: Seed = 0) -> Any:
     """A model of this architecture with two layers, four heads and random weights, with eager attention."""
+    number = number_from(seed)
     require_torch("a tiny model")
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
     one_of("the architecture", name, tuple(ARCHITECTURES))
     kind, settings = ARCHITECTURES[name]
-    number = number_from(seed)
     with torch.random.fork_rng():
         torch.manual_seed(number)
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **settings), attn_implementation="eager")

@@ -1,7 +1,6 @@
 """Store and recall: a small memory for everyday use.
 
 ```python
-from sphereflow.seeds import Seed, key_from
 from sphereflow.memory import DenseMemory
 memory = DenseMemory(images, beta=20.0)
 found = memory.recall(noisy_images, steps=3)
@@ -28,6 +27,7 @@ from sphereflow.memory.sampling import metropolis, published_step
 from sphereflow.memory.sharp import softmax_average
 from sphereflow.memory.state import REFERENCE_B
 from sphereflow.reading import real_array
+from sphereflow.seeds import Seed, key_from
 
 KERNELS = ("lse", "lsr", "polynomial")
 SPACES = ("sphere", "euclidean")

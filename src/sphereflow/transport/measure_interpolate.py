@@ -1,7 +1,6 @@
 """N measures to N targets on the sphere by one schedule of Transformer weights.
 
 ```python
-from sphereflow.seeds import Seed, recorded, rng_from
 from sphereflow.transport import interpolate
 found = interpolate([cloud_a, cloud_b], [point_a, point_b])
 found.schedule, found.w2, found.hulls
@@ -18,6 +17,7 @@ from scipy.optimize import linear_sum_assignment
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.observables import in_open_hemisphere
+from sphereflow.seeds import Seed, recorded, rng_from
 from sphereflow.transport.measure_cap import into_cap
 from sphereflow.transport.measure_certificates import separated_pairs
 from sphereflow.transport.measure_disentangle import disentangle

@@ -79,7 +79,7 @@ def train_transformer(
     whole_number("steps", steps)
     whole_number("substeps", substeps)
     rule = own(optimiser, rate=rate) or adam(rate_or(2e-2, rate))
-    d = starts[0].d
+    d, record = starts[0].d, recorded(seed)
     weights: Any = _small(whole_number("pieces", pieces), d, seed) if start is None else _given(start, d)
     allowed = {"V": jnp.asarray(float(attention)), "B": jnp.asarray(float(attention and softmax))}
     x, m = _padded(starts)
@@ -97,7 +97,7 @@ def train_transformer(
     schedule = _as_schedule(at.weights, allowed, d)
     moved = schedule.apply([s.points for s in starts], [s.masses for s in starts])
     w2 = [Measure(p, s.masses).distance(e) for p, s, e in zip(moved, starts, ends, strict=True)]
-    return TrainedTransformer(schedule, np.array(w2), np.concatenate(losses), recorded(seed))
+    return TrainedTransformer(schedule, np.array(w2), np.concatenate(losses), record)
 
 
 def _small(pieces: int, d: int, seed: Seed) -> Weights:
