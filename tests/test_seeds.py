@@ -22,6 +22,7 @@ from sphereflow.drifting.generators import Generator
 from sphereflow.drifting.samplers import from_rows
 from sphereflow.drifting.training import Recipe, beginning, train
 from sphereflow.errors import SphereflowError
+from sphereflow.evolution import run as running
 from sphereflow.llm import Heads
 from sphereflow.llm.regimes import FEATURES as HEAD_FEATURES
 from sphereflow.metastability import load_history
@@ -285,14 +286,24 @@ sf.draw("uniform", 3, 2, np.uint32([0, 7]))
     assert done.returncode == 0, done.stderr
 
 
-def test_a_run_records_its_key_and_is_not_another_one(tmp_path):
+def test_a_run_records_its_key_and_is_continued_by_no_other(tmp_path, monkeypatch):
     def run(seed):
         return sf.simulate(3, 2, 1.0, 0.1, seed=seed, saves=2, tol=1e-4, out=tmp_path / "run.zarr")
 
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "solve", cut_short)
+        run(KEY)
+    for other in (OTHER, number_from(KEY)):
+        with pytest.raises(SphereflowError, match="holds a different run"):
+            run(other)
     done = run(KEY)
     assert done.seed is None
     assert tuple(sf.load(tmp_path / "run.zarr").parameters["seed"]) == recorded(KEY)
     assert "seed" not in sf.simulate(3, 2, 1.0, 0.1, seed=1, saves=2, tol=1e-4).parameters
+
+
+def cut_short(*_, **__):
+    raise KeyboardInterrupt
 
 
 def test_keys_are_no_coordinates_of_a_sweep():
