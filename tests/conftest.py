@@ -13,7 +13,7 @@ install_import_hook("sphereflow", "typechecking.check")
 
 from sphereflow import runtime
 
-runtime._PROGRAM_BYTES = 10**12  # here programs are dropped between files, by the rule below
+runtime.keep_programs()  # they are dropped between files, by the rule below
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=15)
 settings.load_profile("repeatable")

@@ -12,6 +12,7 @@ from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.evolution import FRAMES, evolve
 from sphereflow.interaction.choose import METHODS
 from sphereflow.kernels import KERNEL_SCALES
+from sphereflow.seeds import Seed, recorded
 from sphereflow.sphere import draw
 
 MODELS = ("sa", "usa")
@@ -26,7 +27,7 @@ def simulate(
     model: str = "sa",
     causal: bool = False,
     start: str = "uniform",
-    seed: int = 0,
+    seed: Seed = 0,
     saves: int = FRAMES,
     tol: float = 1e-8,
     kernel_scale: str = "peak",
@@ -38,7 +39,8 @@ def simulate(
 
     **Arguments:** `model` "sa" (softmax) or "usa" (unnormalised, kernel exp(beta(<x,y>-1)); `kernel_scale="raw"` for
     exp(beta<x,y>)); `causal` lets tokens look back only; `start` one of uniform, vmf, orthogonal, mixture, fibonacci,
-    grid; `saves` the number of frames; `tol`, `method`, `out` and `progress` as for `evolve`.
+    grid; `seed` a whole number or a JAX key; `saves` the number of frames; `tol`, `method`, `out` and `progress` as for
+    `evolve`.
 
     `t1="inf"` runs until everything is one cluster, however long that takes (times of e^1000 are no problem), and
     returns the history of mergers instead of a trajectory; `out` is then a checkpoint (a JSON file) from which an
@@ -72,9 +74,13 @@ def simulate(
         return coarsen_to_one(model, x0, beta, tol=tol, checkpoint=out, seed=seed, progress=progress)
     options: dict[str, Any] = {"causal": bool(causal), "kernel_scale": kernel_scale}
     dynamics = (SA if model == "sa" else USA)(beta, **options)
-    parameters = {"n": n, "d": d, "beta": beta, "t1": t1, "model": model, "start": start, **options}
+    parameters: dict[str, Any] = {"n": n, "d": d, "beta": beta, "t1": t1, "model": model, "start": start, **options}
+    record = recorded(seed)
+    number = record if isinstance(record, int) else None
+    if not isinstance(record, int):  # of a trajectory `seed` is a number; the words of a key go with the call
+        parameters["seed"] = list(record)
     run: dict[str, Any] = {"saveat": saves, "tol": tol, "method": method, "out": out, "progress": progress}
-    return evolve(dynamics, x0, t1, seed=seed, parameters=parameters, **run)
+    return evolve(dynamics, x0, t1, seed=number, parameters=parameters, **run)
 
 
 def _refuse_what_needs_an_end(t1: str, causal: bool, kernel_scale: str, saves: int, method: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import jax
 
 _CACHE_VARIABLE = "SPHEREFLOW_CACHE"
-_PROGRAM_BYTES = 400 * 2**20
+_PROGRAM_BYTES = 340.0 * 2**20
 _size_after_forgetting = 0
 
 
@@ -64,6 +64,12 @@ def forget_programs() -> None:
         if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
             libc.malloc_trim(0)  # or the memory would stay with the process
         _size_after_forgetting = process_size()
+
+
+def keep_programs() -> None:
+    """Let this process keep all its programs: one that works through a list and ends gains nothing by dropping them."""
+    global _PROGRAM_BYTES
+    _PROGRAM_BYTES = float("inf")
 
 
 def process_size() -> int:

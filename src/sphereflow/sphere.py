@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow.errors import SphereflowError, enough_memory, one_of, real_number, whole_number
+from sphereflow.seeds import Seed, key_from
 from sphereflow.shapes import AnyArray
 
 STARTS = ("uniform", "vmf", "orthogonal", "mixture", "fibonacci", "grid")
@@ -67,9 +68,15 @@ def von_mises_fisher(key: Array, n: int, centre: Float[AnyArray, "d"], concentra
     d = centre.shape[-1]
     if d < 2:
         raise SphereflowError(f"a von Mises-Fisher law needs dimension d of at least 2, got {d}.")
-    heights = _vmf_heights(np.random.default_rng(np.asarray(jax.random.key_data(key))), n, d, concentration)
+
+    def heights(words: Array) -> np.ndarray:
+        rng = np.random.default_rng(np.asarray(words))
+        return _vmf_heights(rng, n, d, concentration).astype(directions.dtype)
+
     directions = normalise(project(centre, jax.random.normal(key, (n, d))))
-    height = jnp.asarray(heights)[:, None]
+    # Rejection has no fixed length, so NumPy does it, also from within a traced function.
+    shape = jax.ShapeDtypeStruct((n,), directions.dtype)
+    height = jax.pure_callback(heights, shape, jax.random.key_data(key), vmap_method="sequential")[:, None]
     return normalise(height * centre + jnp.sqrt(1 - height**2) * directions)
 
 
@@ -128,14 +135,24 @@ def circle_grid(n: int) -> Float[Array, "n 2"]:
 
 
 def draw(
-    start: str, n: int, d: int, seed: int = 0, *, concentration: float = 10.0, components: int = 3
+    start: str, n: int, d: int, seed: Seed = 0, *, concentration: float = 10.0, components: int = 3
 ) -> Float[Array, "n d"]:
-    """Initial tokens by name: uniform, vmf, orthogonal, mixture, fibonacci (d=3) or grid (d=2)."""
+    """Initial tokens by name: uniform, vmf, orthogonal, mixture, fibonacci (d=3) or grid (d=2).
+
+    `seed` is a whole number or a JAX key, and may be traced:
+
+    ```python
+    import jax
+    import sphereflow as sf
+    keys = jax.random.split(jax.random.key(0), 100)
+    jax.vmap(lambda key: sf.draw("uniform", 64, 3, key))(keys)   # 100 starts at once
+    ```
+    """
     one_of("start", start, STARTS)
     whole_number("n", n)
     whole_number("d", d)
     enough_memory(3 * 8 * n * d, f"drawing n={n} tokens in dimension d={d}")  # the draw, its norms, the result
-    key = jax.random.key(whole_number("seed", seed, least=0))
+    key = key_from(seed)
     if start == "uniform":
         return uniform(key, (n, d))
     if start == "vmf":

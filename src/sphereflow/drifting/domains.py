@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.drifting.latents import read_idx
+from sphereflow.seeds import Seed, rng_from
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 _SANDAL, _BOOT = 5, 9
@@ -43,9 +44,9 @@ def two_domains(largest: int = 6000, folder: Path = FASHION) -> Domains:
     return Domains("digits, 3 to 8", threes, eights, 16)
 
 
-def drawn(count: int, hole: float, side: int = 16, seed: int = 0) -> Float[np.ndarray, "n P"]:
+def drawn(count: int, hole: float, side: int = 16, seed: Seed = 0) -> Float[np.ndarray, "n P"]:
     """Discs of random size and place with a hole, a share of their radius."""
-    rng = np.random.default_rng([seed, round(100 * hole)])
+    rng = rng_from(seed, round(100 * hole))
     radius = rng.uniform(0.25, 0.4, (count, 1, 1)) * side
     centre = side / 2 + rng.uniform(-0.1, 0.1, (2, count, 1, 1)) * side
     row, column = np.mgrid[:side, :side] + 0.5

@@ -24,7 +24,9 @@ from scipy.spatial.distance import cdist
 
 from sphereflow.drifting.convex import ConvexPotential, conjugate_gradients, invert, path_end
 from sphereflow.drifting.samplers import Sampler
-from sphereflow.errors import one_of, real_number, whole_number
+from sphereflow.errors import one_of, whole_number
+from sphereflow.fitting import Descent, descend, own, rate_or
+from sphereflow.seeds import Seed, key_from
 
 PAIRS = ("optimal", "independent")
 _CHUNK = 50  # steps per compiled call: pairs are matched on the host in between
@@ -67,32 +69,36 @@ def train_flow_matching(
     widths: tuple[int, ...] = (128, 128),
     steps: int = 2000,
     batch: int = 128,
-    rate: float = 3e-2,
+    rate: float | None = None,
+    optimiser: optax.GradientTransformation | None = None,
     pairs: str = "optimal",
     decay: float = 0.99,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> Learned:
-    """Adam on the surrogate, its rate falling to zero along a cosine, in float32; returns the averaged potential."""
+    """Descent on the surrogate in float32; returns the averaged potential.
+
+    Steps are those of Adam, its `rate` (3e-2 unless given) falling to zero along a cosine, or of an `optimiser` of
+    optax.
+    """
     steps, batch = whole_number("steps", steps), whole_number("batch", batch, least=2)
-    real_number("rate", rate, above=0)
+    rule = own(optimiser, rate=rate) or _ADAM
+    rates = 0.5 * rate_or(3e-2, rate) * (1 + np.cos(np.pi * np.arange(steps) / steps))
     one_of("pairs", pairs, PAIRS)
-    start, run = jax.random.split(jax.random.key(seed))
+    start, run = jax.random.split(key_from(seed))
     potential = ConvexPotential(dimension, widths, key=start, dtype=jnp.float32)
-    carry = (potential, potential, _ADAM.init(potential))
+    at = Descent(potential, rule.init(potential), average=potential)
     errors, passes = [], 0.0
     for done in range(0, steps, _CHUNK):
         numbers = np.arange(done, min(done + _CHUNK, steps))
         x0, x1, t = _draw(source, target, batch, run, jnp.asarray(numbers))
         if pairs == "optimal":
             x1 = jnp.asarray(np.stack([_matched(a, b) for a, b in zip(np.asarray(x0), np.asarray(x1), strict=True)]))
-        rates = 0.5 * rate * (1 + np.cos(np.pi * numbers / steps))
-        decays = np.minimum(decay, (1.0 + numbers) / (10.0 + numbers))
-        carry, (error, taken) = _advance(
-            carry, (x0, x1, t, jnp.asarray(rates, x0.dtype), jnp.asarray(decays, x0.dtype))
-        )
+        now = jnp.asarray(rates[numbers], x0.dtype) if rule is _ADAM else None
+        decays = jnp.asarray(np.minimum(decay, (1.0 + numbers) / (10.0 + numbers)), x0.dtype)
+        at, (error, taken) = _advance(at, (x0, x1, t), rule, now, decays)
         errors.append(np.asarray(error))
         passes += batch * float(taken.sum())
-    return Learned(carry[1], np.concatenate(errors), passes)
+    return Learned(at.average, np.concatenate(errors), passes)
 
 
 _ADAM = optax.scale_by_adam(b1=0.8, b2=0.99)
@@ -114,14 +120,15 @@ def _matched(x0: np.ndarray, x1: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _advance(carry: tuple, batches: tuple) -> tuple[tuple, tuple[Array, Array]]:
-    def step(carry: tuple, batch: tuple) -> tuple[tuple, tuple[Array, Array]]:
-        potential, average, memory = carry
-        x0, x1, t, rate, weight = batch
-        (_, told), gradient = jax.value_and_grad(surrogate_loss, has_aux=True)(potential, x0, x1, t, 1e-3)
-        updates, memory = _ADAM.update(gradient, memory)
-        potential = jax.tree.map(lambda p, u: p - rate * u, potential, updates)
-        average = jax.tree.map(lambda a, p: weight * a + (1 - weight) * p, average, potential)
-        return (potential, average, memory), told
+def _advance(
+    at: Descent,
+    batches: tuple[Array, Array, Array],
+    optimiser: optax.GradientTransformation,
+    rates: Array | None,
+    decays: Array,
+) -> tuple[Descent, tuple[Array, Array]]:
+    def loss(potential: ConvexPotential, batch: tuple[Array, Array, Array]) -> tuple[Array, tuple[Array, Array]]:
+        return surrogate_loss(potential, *batch, 1e-3)
 
-    return jax.lax.scan(step, carry, batches)
+    at, (_, told) = descend(loss, at, batches, optimiser, rates=rates, decays=decays)
+    return at, told

@@ -20,6 +20,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from sphereflow.drifting.samplers import Sampler
 from sphereflow.errors import real_number, whole_number
+from sphereflow.fitting import Descent, descend, own, rate_or
+from sphereflow.seeds import Seed, key_from
 
 
 class LightBridge(eqx.Module):
@@ -72,19 +74,24 @@ def train_light_bridge(
     epsilon: float = 0.1,
     steps: int = 10_000,
     batch: int = 128,
-    rate: float = 1e-3,
+    rate: float | None = None,
+    optimiser: optax.GradientTransformation | None = None,
     falling: bool = False,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> tuple[LightBridge, Float[np.ndarray, "steps"]]:
-    """Adam on the objective, centres started at data; returns the bridge and the history of the objective.
+    """Descent on the objective, centres started at data; returns the bridge and the history of the objective.
 
-    The rate is constant, as published, or `falling` to zero along a cosine.
+    Steps are those of Adam, at a constant `rate` (1e-3 unless given), as published, or one `falling` to zero along a
+    cosine; or of an `optimiser` of optax.
     """
     whole_number("potentials", potentials)
     epsilon = real_number("epsilon", epsilon, above=0)
     steps, batch = whole_number("steps", steps), whole_number("batch", batch, least=2)
-    real_number("rate", rate, above=0)
-    start, run = jax.random.split(jax.random.key(seed))
+    rule = own(optimiser, rate=rate, falling=falling) or _ADAM
+    rates = np.full(steps, rate_or(1e-3, rate))
+    if falling:
+        rates *= 0.5 * (1 + np.cos(np.pi * np.arange(steps) / steps))
+    start, run = jax.random.split(key_from(seed))
     centres = target(start, potentials)
     # Types are said: those of plain numbers would change after the first chunk, which would be compiled again.
     kind = centres.dtype
@@ -92,14 +99,14 @@ def train_light_bridge(
         jnp.full(potentials, -epsilon * np.log(potentials), kind), centres, jnp.full(centres.shape, np.log(0.1), kind),
         epsilon,
     )  # fmt: skip
-    rates = 0.5 * rate * (1 + np.cos(np.pi * np.arange(steps) / steps)) if falling else np.full(steps, rate)
-    carry = (initial, _ADAM.init(initial))
+    at = Descent(initial, rule.init(initial))
     values = []
     for done in range(0, steps, _CHUNK):
         numbers = np.arange(done, min(done + _CHUNK, steps))
-        carry, told = _advance(carry, source, target, jnp.asarray(rates[numbers]), jnp.asarray(numbers), run, batch)
+        now = jnp.asarray(rates[numbers]) if rule is _ADAM else None
+        at, told = _advance(at, source, target, rule, now, jnp.asarray(numbers), run, batch)
         values.append(np.asarray(told))
-    return carry[0], np.concatenate(values)
+    return at.weights, np.concatenate(values)
 
 
 _ADAM = optax.scale_by_adam()
@@ -108,18 +115,13 @@ _CHUNK = 50  # steps per compiled call: runs of any length share it
 
 @eqx.filter_jit
 def _advance(
-    carry: tuple, source: Sampler, target: Sampler, rates: Array, numbers: Array, run: Array, batch: int
-) -> tuple[tuple, Array]:
-    def objective(bridge: LightBridge, key: Array) -> Array:
-        here, there = jax.random.split(key)
+    at: Descent, source: Sampler, target: Sampler, optimiser: optax.GradientTransformation, rates: Array | None,
+    numbers: Array, run: Array, batch: int,
+) -> tuple[Descent, Array]:  # fmt: skip
+    def objective(bridge: LightBridge, t: Array) -> tuple[Array, None]:
+        here, there = jax.random.split(jax.random.fold_in(run, t))
         x, y = source(here, batch), target(there, batch)
-        return jnp.mean(bridge.log_normaliser(x)) - jnp.mean(bridge.log_potential(y))
+        return jnp.mean(bridge.log_normaliser(x)) - jnp.mean(bridge.log_potential(y)), None
 
-    def step(carry: tuple, now: tuple[Array, Array]) -> tuple[tuple, Array]:
-        bridge, memory = carry
-        t, rate = now
-        value, gradient = jax.value_and_grad(objective)(bridge, jax.random.fold_in(run, t))
-        updates, memory = _ADAM.update(gradient, memory)
-        return (jax.tree.map(lambda p, u: p - rate * u, bridge, updates), memory), value
-
-    return jax.lax.scan(step, carry, (numbers, rates))
+    at, (values, _) = descend(objective, at, numbers, optimiser, rates=rates)
+    return at, values

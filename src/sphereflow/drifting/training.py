@@ -26,7 +26,9 @@ from sphereflow.drifting.friction import Friction, left_by_adam
 from sphereflow.drifting.generators import Generator
 from sphereflow.drifting.samplers import Sampler
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.fitting import Descent, descend, own, rate_or
 from sphereflow.progress import progress_bar
+from sphereflow.seeds import Seed, checked, key_from
 
 # Without the learning rate, which is multiplied in: runs that differ only in numbers share one compilation.
 OPTIMISERS: dict[str, optax.GradientTransformation] = {"adam": optax.scale_by_adam(), "sgd": optax.identity()}
@@ -35,6 +37,7 @@ SCHEDULES = ("constant", "linear", "felt")
 # A batch has its square of pairs: 10^5 are 10^10 of them a step, which takes minutes.
 MOST_BATCH = 10**5
 MOST_SEED = 2**62  # neighbouring seeds draw the network, the noise and the held-out data
+_RATE = 1e-3
 _CHUNK = 50  # steps per compiled call: the host looks in between
 
 
@@ -61,46 +64,71 @@ def drift_loss(
 class Recipe:
     """How to train.
 
-    `schedule` is what "gain" friction must be compared with: a learning rate times 1 - t/T ("linear", the same run
-    under plain gradient descent), or times what Adam leaves of that factor ("felt").
+    `rate` is 1e-3 unless given. `schedule` is what "gain" friction must be compared with: a learning rate times 1 - t/T
+    ("linear", the same run under plain gradient descent), or times what Adam leaves of that factor ("felt").
+
+    `optimiser` is "adam", "sgd", or one of optax, which has a rate and a schedule of its own. Nothing can tell two of
+    those apart: a run that is to be kept on disk and continued needs a `version`, a word that you change with it.
     """
 
     steps: int = 2000
     batch: int = 512
-    rate: float = 1e-3
-    optimiser: str = "adam"
+    rate: float | None = None
+    optimiser: str | optax.GradientTransformation = "adam"
     decay: float = 0.999
     friction: Friction = field(default_factory=lambda: Friction("none"))
     schedule: str = "constant"
-    seed: int = 0
+    seed: Seed = 0
+    version: str | None = None
 
     def __post_init__(self) -> None:
         whole_number("steps", self.steps)
         whole_number("batch", self.batch, least=2, most=MOST_BATCH)
-        real_number("rate", self.rate, above=0, most=1e3)
         real_number("decay", self.decay, least=0, most=1)
-        one_of("optimiser", self.optimiser, tuple(OPTIMISERS))
         one_of("schedule", self.schedule, SCHEDULES)
-        whole_number("seed", self.seed, least=0, most=MOST_SEED)
+        if isinstance(self.optimiser, optax.GradientTransformation):
+            own(self.optimiser, rate=self.rate, schedule=self.schedule != "constant" and self.schedule)
+        elif self.optimiser not in tuple(OPTIMISERS):
+            known = f"{', '.join(OPTIMISERS)} or one of optax, such as optax.adam(1e-3)"
+            raise SphereflowError(f"optimiser must be {known}; got {self.optimiser!r}.")
+        elif self.version is not None:
+            raise SphereflowError(f"version names an optimiser of your own, but {self.optimiser!r} has a name.")
+        rate_or(_RATE, self.rate, most=1e3)
+        checked(self.seed, most=MOST_SEED)
         if self.friction.mode == "viscous":
             raise SphereflowError("viscous friction moves particles; training takes gain, restoring or none.")
 
     def rate_at(self, t: np.ndarray) -> np.ndarray:
-        """The learning rate of the steps t."""
+        """The learning rate of the steps t, where it is not the business of an optimiser of one's own."""
+        rate = rate_or(_RATE, self.rate)
         if self.schedule == "constant":
-            return np.full(len(t), self.rate)
+            return np.full(len(t), rate)
         friction = Friction("gain", 0.0, 1.0, self.steps)
-        return self.rate * (friction.gain(t) if self.schedule == "linear" else left_by_adam(friction)[t])
+        return rate * (friction.gain(t) if self.schedule == "linear" else left_by_adam(friction)[t])
+
+    @property
+    def rule(self) -> optax.GradientTransformation:
+        """What takes the steps; it leaves the rate to `rate_at` if it has a name."""
+        return OPTIMISERS[self.optimiser] if isinstance(self.optimiser, str) else self.optimiser
+
+    @property
+    def optimiser_name(self) -> str | None:
+        """What the optimiser is known by, if anything."""
+        return self.optimiser if isinstance(self.optimiser, str) else self.version and f"version {self.version}"
 
 
 class State(eqx.Module):
-    """Everything a run needs to go on: network, its running average, optimiser, random key, number of the next step."""
+    """Everything a run needs to go on: network, its running average, optimiser, random key, number of the next step.
+
+    `optimiser` is the name of the one whose memory this is, None for one without a name.
+    """
 
     model: Generator
     average: Generator
     memory: optax.OptState
     key: Array
     step: Array
+    optimiser: str | None = eqx.field(static=True, default="adam")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +144,11 @@ class History:
 
 def beginning(model: Generator, recipe: Recipe) -> State:
     """The state before the first step."""
-    memory = OPTIMISERS[recipe.optimiser].init(eqx.filter(model, eqx.is_inexact_array))
-    return State(model, model, memory, jax.random.key_data(jax.random.key(recipe.seed)), jnp.asarray(0))
+    memory = recipe.rule.init(eqx.filter(model, eqx.is_inexact_array))
+    key, usual = key_from(recipe.seed), jax.random.key(0)
+    if key.dtype != usual.dtype:  # words alone, which are what a file holds, do not say whose they are
+        raise SphereflowError(f"seed must be a key of the generator in use, {usual.dtype}; got one of {key.dtype}.")
+    return State(model, model, memory, jax.random.key_data(key), jnp.asarray(0), recipe.optimiser_name)
 
 
 def train(
@@ -139,6 +170,10 @@ def train(
     """
     if recipe.friction.mode == "restoring" and not state.model.residual:
         raise SphereflowError("restoring friction pulls back to the source point: it needs a residual network.")
+    if state.optimiser != recipe.optimiser_name:
+        raise SphereflowError(
+            f"this run was begun by the optimiser {state.optimiser!r}, the recipe has {recipe.optimiser_name!r}."
+        )
     every = recipe.steps // 4 or 1 if every is None else whole_number("every", every)
     rows: list[tuple[int, float, float]] = []
     measured: list[dict[str, float]] = []
@@ -149,7 +184,7 @@ def train(
             # Chunks end where something is looked at, so that a run resumed from there takes the same chunks.
             chunk = min(_CHUNK, recipe.steps - done, every - done % every)
             state, losses, drifts = _advance(
-                state, _numbers(recipe, done, chunk), field, source, target, recipe.optimiser, recipe.batch
+                state, _numbers(recipe, done, chunk), field, source, target, recipe.rule, recipe.batch
             )
             rows.append((int(state.step), float(losses.mean()), float(drifts.mean())))
             if int(state.step) % every == 0 or int(state.step) == recipe.steps:
@@ -166,7 +201,7 @@ def train(
 class _Numbers(NamedTuple):
     """What changes from step to step."""
 
-    rate: Float[Array, "k"]
+    rate: Float[Array, "k"] | None
     gain: Float[Array, "k"]
     pull: Float[Array, "k"]
     decay: Float[Array, "k"]
@@ -177,34 +212,36 @@ def _numbers(recipe: Recipe, done: int, chunk: int) -> _Numbers:
     pull = friction.at(t) if friction.mode == "restoring" else np.zeros(chunk)
     # The average forgets its start: early on it is a plain mean.
     decay = np.minimum(recipe.decay, (1.0 + t) / (10.0 + t))
-    return _Numbers(*(jnp.asarray(a, jnp.float32) for a in (recipe.rate_at(t), friction.gain(t), pull, decay)))
+    rate, *others = (jnp.asarray(a, jnp.float32) for a in (recipe.rate_at(t), friction.gain(t), pull, decay))
+    return _Numbers(rate if isinstance(recipe.optimiser, str) else None, *others)
 
 
 @eqx.filter_jit
 def _advance(
-    state: State, numbers: _Numbers, field: Field, source: Sampler, target: Sampler, optimiser: str, batch: int
-) -> tuple[State, Array, Array]:
-    update = OPTIMISERS[optimiser].update
+    state: State, numbers: _Numbers, field: Field, source: Sampler, target: Sampler,
+    optimiser: optax.GradientTransformation, batch: int,
+) -> tuple[State, Array, Array]:  # fmt: skip
     model, static = eqx.partition(state.model, eqx.is_inexact_array)
     average = eqx.filter(state.average, eqx.is_inexact_array)
 
-    def step(carry: tuple, now: _Numbers) -> tuple[tuple, tuple[Array, Array]]:
-        model, average, memory, key, t = carry
-        here, there = jax.random.split(jax.random.fold_in(jax.random.wrap_key_data(key), t))
+    def loss(parameters: Any, now: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        t, gain, pull = now
+        here, there = jax.random.split(jax.random.fold_in(key, t))
         x, data = source(here, batch).astype(jnp.float32), target(there, batch).astype(jnp.float32)
+        g = eqx.combine(parameters, static)(x)
+        # Only a translator has a source point to be pulled back to.
+        back = jax.lax.stop_gradient(g) - x if x.shape == g.shape else 0.0
+        value, drift = drift_loss(field, data, g, gain, pull * back)
+        return value, jnp.mean(drift.raw**2)
 
-        def loss(parameters: Any) -> tuple[Array, Drift]:
-            g = eqx.combine(parameters, static)(x)
-            # Only a translator has a source point to be pulled back to.
-            back = jax.lax.stop_gradient(g) - x if x.shape == g.shape else 0.0
-            return drift_loss(field, data, g, now.gain, now.pull * back)
-
-        (value, drift), gradient = jax.value_and_grad(loss, has_aux=True)(model)
-        updates, memory = update(gradient, memory, model)
-        model = jax.tree.map(lambda p, u: p - now.rate * u, model, updates)
-        average = jax.tree.map(lambda a, b: now.decay * a + (1 - now.decay) * b, average, model)
-        return (model, average, memory, key, t + 1), (value, jnp.mean(drift.raw**2))
-
-    carry = (model, average, state.memory, state.key, state.step)
-    (model, average, memory, key, t), (losses, drifts) = jax.lax.scan(step, carry, numbers)
-    return State(eqx.combine(model, static), eqx.combine(average, static), memory, key, t), losses, drifts
+    key, ends = jax.random.wrap_key_data(state.key), state.step + len(numbers.gain)
+    at, (losses, drifts) = descend(
+        loss,
+        Descent(model, state.memory, average),
+        (jnp.arange(len(numbers.gain)) + state.step, numbers.gain, numbers.pull),
+        optimiser,
+        rates=numbers.rate,
+        decays=numbers.decay,
+    )
+    model, average = (eqx.combine(part, static) for part in (at.weights, at.average))
+    return State(model, average, at.memory, state.key, ends, state.optimiser), losses, drifts

@@ -30,10 +30,11 @@ from sphereflow.drifting.generators import Generator
 from sphereflow.drifting.lightsb import train_light_bridge
 from sphereflow.drifting.optima import fitted_gaussian_map
 from sphereflow.drifting.samplers import from_rows
-from sphereflow.drifting.training import Recipe, beginning, train
+from sphereflow.drifting.training import MOST_SEED, Recipe, beginning, train
 from sphereflow.errors import one_of, real_number
 from sphereflow.observables import frechet, mmd, sliced_wasserstein
 from sphereflow.progress import progress_bar
+from sphereflow.seeds import Record, Seed, checked, following, key_from, recorded, rng_from
 
 METHODS = ("drift", "drift-friction", "drift-schedule", "drift-felt", "ofm", "lightsb", "affine")
 _TESTED = 1000
@@ -55,7 +56,7 @@ class Point:
     """One method at one budget with one seed."""
 
     method: str
-    seed: int
+    seed: Record
     steps: int
     passes: float
     operations: float
@@ -65,13 +66,13 @@ class Point:
     sliced: float
     cost: float
 
-    def row(self) -> dict[str, float | str]:
+    def row(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def median_width(target: Float[np.ndarray, "n D"], share: float = 0.5, seed: int = 0) -> float:
+def median_width(target: Float[np.ndarray, "n D"], share: float = 0.5, seed: Seed = 0) -> float:
     """A kernel width as a share of the median distance between points of the target."""
-    rng = np.random.default_rng(seed)
+    rng = rng_from(seed)
     a, b = (target[rng.integers(0, len(target), 2000)] for _ in range(2))
     return float(share * np.median(np.linalg.norm(a - b, axis=1)))
 
@@ -82,7 +83,7 @@ def quality_against_compute(
     *,
     methods: Sequence[str] = METHODS,
     budgets: Sequence[int] = (50, 150, 500),
-    seeds: Sequence[int] = (0, 1, 2),
+    seeds: Sequence[Seed] = (0, 1, 2),
     batch: int = 256,
     width: float | None = None,
     rates: Mapping[str, float] | None = None,
@@ -98,6 +99,8 @@ def quality_against_compute(
     falls as Adam lets friction act: controls that friction must beat. `rates` replaces those
     of `RATES`. `show` is called with every point and where the held-out rows of the source went, in their order.
     """
+    for seed in seeds:
+        checked(seed, most=MOST_SEED)
     for method in methods:
         one_of("each of methods", method, METHODS)
     learn_x, test_x = split(source)
@@ -113,15 +116,17 @@ def quality_against_compute(
             for seed in seeds:
                 for steps in budgets:
                     if method == "affine" and points and points[-1].method == method:
-                        point = replace(points[-1], seed=seed, steps=steps)  # neither seed nor budget changes it
+                        point = replace(
+                            points[-1], seed=recorded(seed), steps=steps
+                        )  # neither seed nor budget changes it
                     else:
                         began = time.perf_counter()
                         trained = _trained(method, learn_x, learn_y, steps, seed, settings)
                         moved = np.asarray(jax.block_until_ready(trained.move(jnp.asarray(test_x))), float)
                         took = time.perf_counter() - began
                         point = Point(
-                            method, seed, steps, trained.passes, trained.operations, took, frechet(moved, test_y),
-                            mmd(moved, test_y), sliced_wasserstein(moved, test_y),
+                            method, recorded(seed), steps, trained.passes, trained.operations, took,
+                            frechet(moved, test_y), mmd(moved, test_y), sliced_wasserstein(moved, test_y),
                             float(np.mean(np.sum((moved - test_x) ** 2, axis=1))),
                         )  # fmt: skip
                     points.append(point)
@@ -135,7 +140,7 @@ def compute_to_reach(points: Sequence[Point], method: str, level: float, measure
     """What every seed of a method spent until its Frechet distance was at most `level`; infinite where it never was."""
     mine = [p for p in points if p.method == method]
     spent = []
-    for seed in sorted({p.seed for p in mine}):
+    for seed in dict.fromkeys(p.seed for p in mine):
         reached = [getattr(p, measure) for p in mine if p.seed == seed and p.frechet <= level]
         spent.append(min(reached, default=np.inf))
     return np.array(spent)
@@ -147,7 +152,7 @@ def translator(
     """A residual network trained by drifting, averaged, and the history of its raw drift."""
     dimension = source.shape[1]
     model = Generator(
-        dimension, dimension, width=hidden, depth=depth, residual=True, key=jax.random.key(recipe.seed + 1)
+        dimension, dimension, width=hidden, depth=depth, residual=True, key=key_from(following(recipe.seed, 1))
     )
     state, history = train(
         beginning(model, recipe),
@@ -177,7 +182,7 @@ class _Trained(NamedTuple):
     operations: float
 
 
-def _trained(method: str, x: np.ndarray, y: np.ndarray, steps: int, seed: int, settings: _Settings) -> _Trained:
+def _trained(method: str, x: np.ndarray, y: np.ndarray, steps: int, seed: Seed, settings: _Settings) -> _Trained:
     batch, rate, dimension = settings.batch, settings.rates.get(method, 0.0), x.shape[1]
     if method == "affine":
         fitted = fitted_gaussian_map(x, y)
@@ -197,7 +202,7 @@ def _trained(method: str, x: np.ndarray, y: np.ndarray, steps: int, seed: int, s
             seed=seed,
         )  # fmt: skip
         passes = 4.0 * steps * batch  # the normaliser at one sample, the potential at the other, and both back
-        return _Trained(lambda z: bridge.sample(z, jax.random.key(seed)), passes, passes * _parameters(bridge))
+        return _Trained(lambda z: bridge.sample(z, key_from(seed)), passes, passes * _parameters(bridge))
     friction = Friction("gain", 0.0, 1.0, steps) if method == "drift-friction" else Friction("none")
     recipe = Recipe(
         steps=steps, batch=batch, rate=rate, decay=0.99, seed=seed, friction=friction,

@@ -27,6 +27,7 @@ from sphereflow.dynamics.activations import ACTIVATIONS
 from sphereflow.errors import SphereflowError, enough_memory, one_of, real_number, whole_number
 from sphereflow.kernels import KERNEL_SCALES
 from sphereflow.reading import real_array
+from sphereflow.seeds import Seed, rng_from
 
 WEIGHT_LAWS = ("normal", "signs")
 
@@ -94,7 +95,7 @@ class Problem:
         d: int = 2,
         neurons: int | None = None,
         *,
-        seed: int = 0,
+        seed: Seed = 0,
         scale: float = 1.0,
         law: str = "normal",
         activation: str = "relu",
@@ -106,7 +107,7 @@ class Problem:
         one_of("law", law, WEIGHT_LAWS)
         real_number("scale", scale, least=0)
         enough_memory(2 * 8 * count * d, f"{count} neurons in dimension {d}")
-        rng = np.random.default_rng(whole_number("seed", seed, least=0))
+        rng = rng_from(seed)
         inner = rng.standard_normal((count, d))
         inner /= np.linalg.norm(inner, axis=1, keepdims=True)
         outer = scale * (rng.standard_normal(count) if law == "normal" else rng.choice([-1.0, 1.0], count))

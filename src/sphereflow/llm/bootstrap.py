@@ -12,6 +12,7 @@ from jaxtyping import Float
 from scipy.stats import rankdata
 
 from sphereflow.errors import SphereflowError
+from sphereflow.seeds import LARGEST, Seed, number_from, rng_from
 
 REPLICATES = 2000
 
@@ -26,7 +27,7 @@ class Interval:
 
 
 def document_mean(
-    values: Float[np.ndarray, "documents *rest"], *, level: float = 0.95, replicates: int = REPLICATES, seed: int = 0
+    values: Float[np.ndarray, "documents *rest"], *, level: float = 0.95, replicates: int = REPLICATES, seed: Seed = 0
 ) -> Interval:
     """The mean over documents; average over heads and layers before, so that each document counts once."""
     values = np.asarray(values, dtype=float)
@@ -42,7 +43,7 @@ def rank_correlation(
     *,
     level: float = 0.95,
     replicates: int = REPLICATES,
-    seed: int = 0,
+    seed: Seed = 0,
     heads: bool = True,
 ) -> Interval:
     """Spearman's correlation over heads of two quantities averaged over documents.
@@ -54,7 +55,7 @@ def rank_correlation(
         raise SphereflowError(
             f"a rank correlation compares two tables of documents by at least 3 heads, got {x.shape} and {y.shape}."
         )
-    rng = np.random.default_rng(seed + 1)
+    rng = rng_from(number_from(seed, most=LARGEST - 1) + 1)
     counts = _draws(len(x), replicates, seed) / len(x)
     means = [counts @ table for table in (x, y)]
     if heads:
@@ -70,11 +71,11 @@ def spearman(x: Float[np.ndarray, "*many n"], y: Float[np.ndarray, "*many n"]) -
     return np.asarray(np.sum(a * b, axis=-1) / np.where(scale > 0, scale, 1.0))
 
 
-def _draws(documents: int, replicates: int, seed: int) -> np.ndarray:
+def _draws(documents: int, replicates: int, seed: Seed) -> np.ndarray:
     """How often each document is drawn in each replicate."""
     if documents < 1:
         raise SphereflowError("there are no documents to average over.")
-    rng = np.random.default_rng(seed)
+    rng = rng_from(seed)
     return rng.multinomial(documents, np.full(documents, 1 / documents), size=replicates).astype(float)
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError, one_of
+from sphereflow.seeds import Seed, rng_from
 
 RANKINGS = ("attention", "contribution")
 DISTANCES = ("euclidean", "cosine")
@@ -105,7 +106,7 @@ def random_controls(
     sizes: Sequence[int] = SIZES,
     *,
     repeats: int = 16,
-    seed: int | np.random.Generator = 0,
+    seed: Seed | np.random.Generator = 0,
     distances: Sequence[str] = DISTANCES,
 ) -> dict[str, Separation]:
     """The same metrics for random rankings, nested in N, each around its own sum; averaged over the rankings.
@@ -115,7 +116,8 @@ def random_controls(
     flat_weights, flat_values, heads = _flat(weights, values)
     length = flat_weights.shape[-1]
     sizes = _sizes(sizes, length)
-    orders = np.random.default_rng(seed).permuted(np.tile(np.arange(length), (repeats, 1)), axis=1)
+    rng = seed if isinstance(seed, np.random.Generator) else rng_from(seed)
+    orders = rng.permuted(np.tile(np.arange(length), (repeats, 1)), axis=1)
     found = []
     for part in _portions(flat_values, repeats * len(sizes)):
         y = flat_weights[part, :, None] * flat_values[part]
@@ -131,7 +133,7 @@ def random_control(
     sizes: Sequence[int] = SIZES,
     *,
     repeats: int = 16,
-    seed: int | np.random.Generator = 0,
+    seed: Seed | np.random.Generator = 0,
     distance: str = "euclidean",
 ) -> Separation:
     """`random_controls` in one distance."""

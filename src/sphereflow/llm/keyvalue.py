@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.seeds import Record, Seed, recorded, rng_from
 
 _WORDS = (
     "table", "river", "window", "garden", "bridge", "mountain", "letter", "winter", "forest", "island", "kitchen",
@@ -35,7 +36,7 @@ class KeyValueProfile:
 
     probability: Float[np.ndarray, "prompts places"]
     hit: Float[np.ndarray, "prompts places"]
-    seed: int
+    seed: Record
 
     @property
     def places(self) -> Float[np.ndarray, "places"]:
@@ -79,16 +80,16 @@ def key_value_profile(
     *,
     pairs: int = 16,
     prompts: int = 8,
-    seed: int = 0,
+    seed: Seed = 0,
     notify: Callable[[float, str], None] = lambda fraction, text: None,
 ) -> KeyValueProfile:
     """Ask for every pair of every prompt; the list is read once and all questions share it."""
+    rng = rng_from(seed)
     import torch
 
     words = single_words(tokenizer)
     whole_number("the number of pairs", pairs, least=4, most=len(words) // 2)
     whole_number("the number of prompts", prompts, least=2)
-    rng = np.random.default_rng(seed)
     device = next(model.parameters()).device
     front = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     probability, hit = np.empty((prompts, pairs)), np.empty((prompts, pairs))
@@ -108,7 +109,7 @@ def key_value_profile(
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         probability[number] = np.diagonal(weights / weights.sum(axis=1, keepdims=True))
         hit[number] = np.argmax(logits, axis=1) == np.arange(pairs)
-    return KeyValueProfile(probability, hit, seed)
+    return KeyValueProfile(probability, hit, recorded(seed))
 
 
 def single_words(tokenizer: Any) -> list[str]:

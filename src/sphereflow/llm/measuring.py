@@ -22,6 +22,7 @@ from sphereflow.llm.envelopes import effective_dimension
 from sphereflow.llm.geometry import DISTANCES, SIZES, Separation, random_controls, separations, without_sink
 from sphereflow.llm.regimes import FEATURES, head_features
 from sphereflow.llm.theory import LayerTheory, layer_theory, theory_queries
+from sphereflow.seeds import Seed, number_from, recorded, rng_from
 
 SELECTIONS = ("attention", "random")
 SINKS = ("with sink", "without sink")
@@ -104,7 +105,7 @@ def measure_heads(
     *,
     sizes: Sequence[int] = SIZES,
     repeats: int = REPEATS,
-    seed: int = 0,
+    seed: Seed = 0,
     theory: bool = True,
     notify: Callable[[float, str], None] = lambda fraction, text: None,
 ) -> Heads:
@@ -113,6 +114,7 @@ def measure_heads(
     Sizes N that do not fit the visible tokens of some layer (a sliding window) are NaN there. Where the first token is
     out of sight all numbers about the sink are NaN, and there is nothing to leave out "without sink".
     """
+    base = number_from(seed)
     from sphereflow.llm.anatomy import attention_places
 
     documents = np.asarray(documents)
@@ -140,7 +142,7 @@ def measure_heads(
             if number == 0:
                 first[layer.index, : len(last)] = last
             with one_thread():
-                _measure_layer(layer, number, kept, repeats, seed, metrics, features)
+                _measure_layer(layer, number, kept, repeats, base, metrics, features)
                 if theory:
                     told[-1].append(layer_theory(layer))
 
@@ -150,7 +152,7 @@ def measure_heads(
         capture(model, tokens[None], observe, queries=queries[None], final_state=ended if theory else None)
     notify(1.0, "")
     settings = {
-        "window": int(documents.shape[1]), "documents": len(documents), "repeats": repeats, "seed": seed,
+        "window": int(documents.shape[1]), "documents": len(documents), "repeats": repeats, "seed": recorded(seed),
         "query": "last",
     }  # fmt: skip
     return Heads(kept, metrics, features, told, first, mean, settings)
@@ -178,7 +180,7 @@ def _measure_layer(
         alpha, v = without_sink(weights, values) if sink == 1 and sees_sink else (weights, values)
         fitting = [n for n in sizes if n < alpha.shape[-1]]
         # The control of a layer is the same whatever was measured before it.
-        rng = np.random.default_rng([seed, document, layer.index, sink])
+        rng = rng_from(seed, document, layer.index, sink)
         return separations(alpha, v, fitting), random_controls(alpha, v, fitting, repeats=repeats, seed=rng)
 
     at = (document, layer.index, slice(len(weights)))

@@ -17,6 +17,7 @@ from sphereflow.llm.measuring import HEAD_FEATURES, METRICS, SELECTIONS, SINKS, 
 from sphereflow.llm.regimes import REGIMES, mixture, regimes
 from sphereflow.llm.theory import BINS, equiangular_path
 from sphereflow.provenance import version, versions
+from sphereflow.seeds import LARGEST, Seed, checked
 
 _FEWEST_HEADS = 3  # for a rank correlation, or three kinds of heads
 _LAYER_NUMBERS = ("mean_cosine", "sink_cosine", "participation", "spread", "clusters")
@@ -103,8 +104,9 @@ def as_parquet(table: dict[str, list[Any]]) -> bytes | None:
     return sink.getvalue().to_pybytes()
 
 
-def summary(heads: Heads, about: dict[str, Any], *, replicates: int = 2000, seed: int = 0) -> dict[str, Any]:
+def summary(heads: Heads, about: dict[str, Any], *, replicates: int = 2000, seed: Seed = 0) -> dict[str, Any]:
     """The figures to quote, each with its bootstrap interval over documents."""
+    seed = checked(seed, most=LARGEST - 1)
     told: dict[str, Any] = {"model": about, "protocol": heads.settings, "sizes": list(heads.sizes), "curves": {}}
     for sink in SINKS:
         for distance in DISTANCES:
@@ -130,7 +132,7 @@ def summary(heads: Heads, about: dict[str, Any], *, replicates: int = 2000, seed
     return told
 
 
-def _about_the_sink(heads: Heads, replicates: int, seed: int) -> dict[str, Any]:
+def _about_the_sink(heads: Heads, replicates: int, seed: Seed) -> dict[str, Any]:
     """What is said of the sink, from the heads that see it alone; None where they are too few to say it."""
     seen = heads.sees_sink
     means = {name: heads.mean_feature(name)[seen] for name in HEAD_FEATURES}

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sphereflow.llm.geometry import separation
+from sphereflow.seeds import Seed, rng_from
 
 REGIMES = ("retriever", "mixer", "reset")
 FEATURES = (
@@ -112,7 +113,7 @@ class Mixture:
 
 
 def mixture(
-    features: Mapping[str, np.ndarray], thresholds: Thresholds | None = None, *, seed: int = 0, restarts: int = 8
+    features: Mapping[str, np.ndarray], thresholds: Thresholds | None = None, *, seed: Seed = 0, restarts: int = 8
 ) -> Mixture:
     """Sort heads without thresholds; `agreement` is the adjusted Rand index of the components with the rule.
 
@@ -132,10 +133,10 @@ def mixture(
 
 
 def gaussian_mixture(
-    x: Float[np.ndarray, "n p"], components: int, *, seed: int = 0, restarts: int = 8, rounds: int = 200
+    x: Float[np.ndarray, "n p"], components: int, *, seed: Seed = 0, restarts: int = 8, rounds: int = 200
 ) -> Int[np.ndarray, "n"]:
     """Component of each row in the most likely of several EM fits with full covariances."""
-    rng = np.random.default_rng(seed)
+    rng = rng_from(seed)
     best, labels = -np.inf, np.zeros(len(x), dtype=int)
     ridge = 1e-3 * np.eye(x.shape[1])
     for _ in range(restarts):

@@ -7,6 +7,7 @@ from typing import Any
 
 from sphereflow.errors import one_of
 from sphereflow.llm.loading import require_torch
+from sphereflow.seeds import Seed, number_from
 
 _COMMON = {
     "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 97,
@@ -40,8 +41,9 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def tiny_model(name: str, seed: int = 0) -> Any:
+def tiny_model(name: str, seed: Seed = 0) -> Any:
     """A model of this architecture with two layers, four heads and random weights, with eager attention."""
+    number = number_from(seed)
     require_torch("a tiny model")
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
@@ -49,11 +51,11 @@ def tiny_model(name: str, seed: int = 0) -> Any:
     one_of("the architecture", name, tuple(ARCHITECTURES))
     kind, settings = ARCHITECTURES[name]
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(number)
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **settings), attn_implementation="eager")
     return model.eval()
 
 
-def tiny_models(names: Sequence[str] | None = None, seed: int = 0) -> dict[str, Any]:
+def tiny_models(names: Sequence[str] | None = None, seed: Seed = 0) -> dict[str, Any]:
     """Several architectures, all by default."""
     return {name: tiny_model(name, seed) for name in (names or ARCHITECTURES)}

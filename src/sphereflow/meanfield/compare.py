@@ -20,6 +20,7 @@ from sphereflow.evolution import Trajectory, evolve
 from sphereflow.meanfield.circle_density import circle_model, evolve_density
 from sphereflow.meanfield.density_flow import DensityFlow
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law
+from sphereflow.seeds import Record, Seed, recorded, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import from_angles
 
@@ -33,7 +34,7 @@ class Comparison:
 
     flow: DensityFlow
     particles: Trajectory
-    seed: int
+    seed: Record
 
     @property
     def n(self) -> int:
@@ -90,7 +91,7 @@ def compare(
     t1: float = 1.0,
     *,
     n: int = 10_000,
-    seed: int = 0,
+    seed: Seed = 0,
     saveat: int | Sequence[float] | np.ndarray = 5,
     value: ArrayLike | None = None,
     form: ArrayLike | None = None,
@@ -104,13 +105,14 @@ def compare(
 
     `flow` is a density followed before, with the same arguments, to which these tokens are compared.
     """
-    n, seed = whole_number("n", n), whole_number("seed", seed, least=0)
+    n, rng, record = whole_number("n", n), rng_from(seed), recorded(seed)
+    number = record if isinstance(record, int) else None  # a trajectory has no room for the words of a key
     law = starting_law(density)
     matrices: dict[str, Any] = {"value": value, "form": form, "perceptron": perceptron}
     if flow is None:
         flow = evolve_density(beta, model, law, t1, saveat=saveat, tol=tol, grid=grid, **matrices)
-    draws = np.random.default_rng(seed).random(n)
+    draws = rng.random(n)
     tokens = from_angles(law.quantiles(draws))
     dynamics = circle_model(beta, model, **matrices)
-    run = evolve(dynamics, tokens, saveat=flow.ts, tol=max(tol, 1e-9), progress=progress, seed=seed)
-    return Comparison(flow, run, seed)
+    run = evolve(dynamics, tokens, saveat=flow.ts, tol=max(tol, 1e-9), progress=progress, seed=number)
+    return Comparison(flow, run, record)

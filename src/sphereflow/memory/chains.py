@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, Int
 from sphereflow.memory.escape import potential
 from sphereflow.memory.sampling import curvature_step
 from sphereflow.memory.state import lse_overlap
+from sphereflow.seeds import Seed, key_from, rng_from
 
 _LATTICE_SHIFT = 0.5826  # -zeta(1/2)/sqrt(2 pi)
 
@@ -55,10 +56,10 @@ def bulk_metropolis(
     chains: int,
     steps: int,
     discard: int,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> BulkChains:
     """Chains started at the retrieval overlap, for every pair of temperature and noise floor."""
-    rng = np.random.default_rng([seed, n])
+    rng = rng_from(seed, n)
     shape = (*np.shape(temperature), chains)
     t, floor = (np.broadcast_to(np.asarray(a, dtype=float)[..., None], shape) for a in (temperature, noise))
     sigma = curvature_step(n, t)
@@ -90,7 +91,7 @@ def bulk_escapes(
     duration: float,
     settle: float,
     dt: float,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> Escapes:
     """Langevin walkers from the overlap `start`, put back there whenever they fall below `stop`.
 
@@ -102,7 +103,7 @@ def bulk_escapes(
     level = stop + _LATTICE_SHIFT * np.sqrt(2 * temperature * (1 - stop**2) / n * dt)
     first, steps = int(np.ceil(settle / dt)), int(np.ceil(duration / dt))
     parameters = (jnp.asarray(float(v)) for v in (n, beta, temperature, noise, start, level, dt))
-    count = _count_escapes(jax.random.key(seed), *parameters, first, first + steps, walkers)
+    count = _count_escapes(key_from(seed), *parameters, first, first + steps, walkers)
     return Escapes(int(count), walkers * steps * dt)
 
 

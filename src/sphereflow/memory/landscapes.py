@@ -22,6 +22,7 @@ from scipy.interpolate import PchipInterpolator
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.memory.energies import Energy, products
 from sphereflow.memory.overlaps import Numbers, Values, log_density, log_tail
+from sphereflow.seeds import Seed, number_from, rng_from
 
 _ASIDE = 20_011
 _MOST_STORED = 50_000_000  # numbers in the kept patterns
@@ -93,11 +94,11 @@ class Bulk(Landscape):
         return n - jnp.logaddexp(self.beta * n * phi, self.beta * n * self.noise) / self.beta
 
 
-def random_patterns(n: int, count: int, seed: int | list[int] = 0) -> Float[np.ndarray, "count n"]:
-    r"""Independent uniform patterns on the sphere of radius $\sqrt n$."""
+def random_patterns(n: int, count: int, seed: Seed | list[Seed] = 0) -> Float[np.ndarray, "count n"]:
+    r"""Independent uniform patterns on the sphere of radius $\sqrt n$; a list of seeds is a seed of its own."""
     n, count = whole_number("n", n, most=10**9), whole_number("count", count, most=10**9)
-    seeds = [whole_number("seed", part, least=0) for part in (seed if isinstance(seed, list) else [seed])]
-    draws = np.random.default_rng(seeds if isinstance(seed, list) else seeds[0]).standard_normal((count, n))
+    numbers = [number_from(part) for part in seed] if isinstance(seed, list) else number_from(seed)
+    draws = np.random.default_rng(numbers).standard_normal((count, n))
     return np.sqrt(n) * draws / np.linalg.norm(draws, axis=1, keepdims=True)
 
 
@@ -118,12 +119,12 @@ def log_rest(n: int, alpha: float, beta: float, keep: float) -> float:
     return alpha * n + top + float(np.log(total))
 
 
-def draw_cone(n: int, alpha: float, beta: float, keep: float = 0.4, seed: int = 0) -> Cone:
+def draw_cone(n: int, alpha: float, beta: float, keep: float = 0.4, seed: Seed = 0) -> Cone:
     """A cone landscape drawn from its law: a Poisson number of kept patterns around a random target."""
     whole_number("n", n, least=4)
     real_number("keep", keep, least=0, most=0.999)
     alpha, beta = real_number("alpha", alpha, above=0), real_number("beta", beta, above=0, most=1e6)
-    rng = np.random.default_rng([whole_number("seed", seed, least=0), n])
+    rng = rng_from(seed, n)
     log_expected = alpha * n + float(log_tail(keep, n))
     if log_expected + np.log(n) > np.log(_MOST_STORED):
         raise SphereflowError(
@@ -155,13 +156,14 @@ def cone_of(full: Full, beta: float, keep: float) -> Cone:
 
 
 def state_at(
-    target: Float[np.ndarray, "N"], overlap: Float[np.ndarray, "c"], seed: int | list[int] = 0
+    target: Float[np.ndarray, "N"], overlap: Float[np.ndarray, "c"], seed: Seed | list[Seed] = 0
 ) -> Float[np.ndarray, "c N"]:
     """States with given overlaps with the target, otherwise random."""
     target = np.asarray(target)
     n = target.shape[-1]
     # Patterns are drawn from the bare seed: the same numbers again would point along the target.
-    rng = np.random.default_rng([_ASIDE, *np.atleast_1d(seed)])
+    numbers = [number_from(part) for part in (seed if isinstance(seed, list) else [seed])]
+    rng = np.random.default_rng([_ASIDE, *numbers])
     sideways = rng.standard_normal((len(overlap), n))
     sideways -= np.outer(sideways @ target, target) / n
     sideways *= np.sqrt(n) / np.linalg.norm(sideways, axis=1, keepdims=True)

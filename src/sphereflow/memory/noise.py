@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 from sphereflow.errors import real_number, whole_number
 from sphereflow.memory.overlaps import Numbers, Values, log_density, log_mean_kernel, log_tail, sample
 from sphereflow.memory.spherical import capacity, saddle
+from sphereflow.seeds import Seed, following, rng_from
 
 _ONE_BY_ONE = 20_000  # patterns that are drawn individually
 _NEAREST = 1000
@@ -33,11 +34,11 @@ def log_mean_noise_leading(n: int, alpha: float, beta: float) -> float:
     return float(n * (alpha - capacity(beta)) - np.log1p(-(saddle(beta) ** 4)) / 2)
 
 
-def sample_log_noise(n: int, alpha: float, beta: float, draws: int, seed: int = 0) -> Float[np.ndarray, "draws"]:
+def sample_log_noise(n: int, alpha: float, beta: float, draws: int, seed: Seed = 0) -> Float[np.ndarray, "draws"]:
     r"""Independent draws of $\ln S_{nr}$."""
     n, draws = whole_number("n", n, least=4, most=10**9), whole_number("draws", draws, most=10**9)
     alpha, beta = real_number("alpha", alpha, above=0, most=1e6), real_number("beta", beta, above=0, most=1e6)
-    rng = np.random.default_rng([whole_number("seed", seed, least=0), n, draws])
+    rng = rng_from(seed, n, draws)
     if alpha * n <= np.log(_ONE_BY_ONE):
         others = round(np.exp(alpha * n)) - 1
         return np.array([logsumexp(-beta * n * (1 - sample(rng, n, others))) for _ in range(draws)])
@@ -49,14 +50,14 @@ def one_step_weight(log_noise: Numbers) -> Values:
     return np.exp(-np.logaddexp(0.0, np.asarray(log_noise, dtype=float)))
 
 
-def median_crossing(n: int, beta: float, draws: int, seed: int = 0) -> tuple[float, float]:
+def median_crossing(n: int, beta: float, draws: int, seed: Seed = 0) -> tuple[float, float]:
     r"""The load at which the median one-step weight is $\tfrac12$, and its standard error, at finite N.
 
     The logarithm of the noise grows almost exactly as $\alpha N$, so the crossing is read off the line through two
     loads beside it.
     """
     around = float(capacity(beta)) + np.array([-1.0, 1.0]) * 0.5 / n
-    samples = [sample_log_noise(n, alpha, beta, draws, seed + k) for k, alpha in enumerate(around)]
+    samples = [sample_log_noise(n, alpha, beta, draws, following(seed, k)) for k, alpha in enumerate(around)]
     medians = np.array([np.median(s) for s in samples])
     slope = (medians[1] - medians[0]) / (around[1] - around[0])
     # The standard error of a median of nearly normal draws is 1.2533 times that of their mean.

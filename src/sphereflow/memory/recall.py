@@ -27,6 +27,7 @@ from sphereflow.memory.sampling import metropolis, published_step
 from sphereflow.memory.sharp import softmax_average
 from sphereflow.memory.state import REFERENCE_B
 from sphereflow.reading import real_array
+from sphereflow.seeds import Seed, key_from
 
 KERNELS = ("lse", "lsr", "polynomial")
 SPACES = ("sphere", "euclidean")
@@ -88,7 +89,7 @@ class DenseMemory:
             return LSR.on_sphere(self.beta, self.dimension) if self.on_sphere else LSR(self.beta)
         return LSE(self.beta)
 
-    def recall(self, query: Any, steps: int = 1, temperature: float = 0.0, *, seed: int = 0) -> Recall:
+    def recall(self, query: Any, steps: int = 1, temperature: float = 0.0, *, seed: Seed = 0) -> Recall:
         r"""Let each query come to rest.
 
         **Arguments:**
@@ -106,10 +107,10 @@ class DenseMemory:
             raise SphereflowError(f"a query must have dimension {self.dimension}, got {rows.shape[1]}.")
         whole_number("steps", steps, least=0)
         real_number("temperature", temperature, least=0, most=1e6)
-        whole_number("seed", seed, least=0)
+        key = key_from(seed)
         state = self._placed(rows.astype(self.stored.dtype), "query")
         if temperature > 0:
-            state = self._heated(state, temperature, steps, seed)
+            state = self._heated(state, temperature, steps, key)
         else:
             for _ in range(steps):
                 state = self._updated(state)
@@ -122,16 +123,16 @@ class DenseMemory:
             mean = _updated_in_parts(self.energy, state, self._patterns)
         return to_sphere(mean) if self.on_sphere else mean
 
-    def _heated(self, state: Float[Array, "Q N"], temperature: float, steps: int, seed: int) -> Float[Array, "Q N"]:
+    def _heated(self, state: Float[Array, "Q N"], temperature: float, steps: int, key: Array) -> Float[Array, "Q N"]:
         place = Full(self.energy, self._patterns)
         sigma = float(published_step(self.dimension, min(temperature, _WARMEST_STEP)))
         parts = []
         for first in range(0, state.shape[0], _QUERIES_AT_ONCE):
             x = state[first : first + _QUERIES_AT_ONCE]
             filled = jnp.ones_like(x[:, 0])
-            key = jax.random.fold_in(jax.random.key(seed), first)
+            part = jax.random.fold_in(key, first)
             parts.append(
-                metropolis(place, x, temperature * filled, sigma * filled, key, steps, 0, self.on_sphere).final
+                metropolis(place, x, temperature * filled, sigma * filled, part, steps, 0, self.on_sphere).final
             )
         return jnp.concatenate(parts)
 

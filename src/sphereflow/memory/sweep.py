@@ -27,6 +27,7 @@ from sphereflow.progress import progress_bar
 from sphereflow.provenance import circumstances, same_request, versions
 from sphereflow.reading import file_bytes, plain_data
 from sphereflow.saving import write_bytes
+from sphereflow.seeds import Record, Seed, checked, key_from, recorded
 
 LOADS = tuple(np.round(np.arange(0.05, 0.651, 0.05), 3).tolist())
 TEMPERATURES = (0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.4, 1.9)
@@ -49,7 +50,7 @@ class Sweep:
     patterns: int
     trials: int
     steps: int
-    seed: int
+    seed: Record
     overlap: Float[np.ndarray, "t a"]
     error: Float[np.ndarray, "t a"]
 
@@ -63,7 +64,7 @@ def sweep(
     patterns: int = 300,
     trials: int = 8,
     steps: int = 2000,
-    seed: int = 0,
+    seed: Seed = 0,
     keep: str | Path | None = None,
     progress: bool | None = None,
 ) -> Sweep:
@@ -85,10 +86,10 @@ def sweep(
         seed=seed,
         keep=keep,
     )
-    asked, rows = plan.asked, plan.rows
+    asked, rows, given = plan.asked, plan.rows, checked(seed)
     with progress_bar(f"monte carlo, {kernel}", progress, total=len(plan.sizes), completed=len(rows)) as bar:
         for index in range(len(rows), len(plan.sizes)):
-            rows.append(_row(asked, plan.sizes[index], index))
+            rows.append(_row(asked, given, plan.sizes[index], index))
             if keep is not None:
                 record = {"format": _FORMAT, "asked": asked, "versions": versions(), "rows": rows}
                 write_bytes(keep, json.dumps(record).encode())
@@ -96,7 +97,7 @@ def sweep(
     table = np.array(rows)  # loads, (mean, error), temperatures
     return Sweep(
         kernel, asked["sharpness"], np.array(asked["loads"]), np.array(asked["temperatures"]), np.array(plan.sizes),
-        patterns, trials, steps, seed, table[:, 0].T, table[:, 1].T,
+        patterns, trials, steps, asked["seed"], table[:, 0].T, table[:, 1].T,
     )  # fmt: skip
 
 
@@ -117,7 +118,7 @@ def planned(
     patterns: int,
     trials: int,
     steps: int,
-    seed: int,
+    seed: Seed,
     keep: str | Path | None,
 ) -> Plan:
     """Check a request, and a file it would continue, before anything is computed or written."""
@@ -138,7 +139,7 @@ def planned(
         "patterns": patterns,
         "trials": whole_number("trials", trials, least=2),
         "steps": whole_number("steps", steps, least=10),
-        "seed": whole_number("seed", seed, least=0),
+        "seed": recorded(seed),
     } | circumstances()
     sizes = [max(5, round(float(np.log(patterns)) / a)) for a in asked["loads"]]
     return Plan(asked, sizes, _kept(keep, asked))
@@ -151,16 +152,15 @@ def _listed(name: str, values: Iterable[float]) -> list[float]:
         raise SphereflowError(f"{name} must be a list of numbers, got {values!r}.") from None
 
 
-def _row(asked: dict[str, Any], n: int, index: int) -> list[list[float]]:
+def _row(asked: dict[str, Any], seed: int | Array, n: int, index: int) -> list[list[float]]:
     kernel, sharpness, trials, steps = (asked[name] for name in ("kernel", "sharpness", "trials", "steps"))
-    seed = [asked["seed"], index]
     t = np.array(asked["temperatures"])
     start = lse_overlap(t) if kernel == "lse" else lsr_overlap(t, sharpness)
-    stored = np.stack([random_patterns(n, asked["patterns"], [*seed, trial]) for trial in range(trials)])
-    x0 = np.stack([state_at(each[0], start, [*seed, trial, 1]) for trial, each in enumerate(stored)])
+    stored = np.stack([random_patterns(n, asked["patterns"], [seed, index, trial]) for trial in range(trials)])
+    x0 = np.stack([state_at(each[0], start, [seed, index, trial, 1]) for trial, each in enumerate(stored)])
     energy: Energy = LSE(sharpness) if kernel == "lse" else LSR.on_sphere(sharpness, n)
     place, x, bath, sigma = (jnp.asarray(a, jnp.float32) for a in (stored, x0, t, published_step(n, t)))
-    key = jax.random.fold_in(jax.random.key(seed[0]), seed[1])
+    key = jax.random.fold_in(key_from(seed), index)
     chains = metropolis_each(Full(energy, place), x, bath, sigma, key, steps, steps // 2)
     overlap = np.asarray(chains.overlap, dtype=float)
     return [overlap.mean(axis=0).tolist(), (overlap.std(axis=0, ddof=1) / np.sqrt(trials)).tolist()]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from sphereflow.dynamics import Perceptron
-from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.errors import SphereflowError, one_of, real_number
 from sphereflow.metastability.atoms import KINDS, Atoms, close_pairs, normalised_energy, real_tokens
 from sphereflow.metastability.checkpoint import Checkpoint
 from sphereflow.metastability.crowd import FEW, MOVING, Rest, stretch
@@ -30,6 +30,7 @@ from sphereflow.metastability.slow import DOMINANT, Collision, Leg, follow, jump
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
 from sphereflow.reading import real_array
+from sphereflow.seeds import Seed, recorded, rng_from
 
 _LOOSER = 100.0
 _ROWS_PER_LEG = 40
@@ -74,7 +75,7 @@ def coarsen_to_one(
     perturb: float = 0.0,
     max_time: float = 1e4,
     checkpoint: str | Path | None = None,
-    seed: int | None = None,
+    seed: Seed | None = None,
     progress: bool | None = None,
 ) -> MergeHistory:
     r"""Follow $\dot x_i=P_{x_i}\sum_jA_{ij}x_j$ until all tokens are in one cluster, to $t=e^{1000}$ and beyond.
@@ -135,7 +136,7 @@ def coarsen_to_one(
         tol=rules.tol,
         radius=rules.radius,
         seconds=spent + time.perf_counter() - began,
-        seed=seed,
+        seed=None if seed is None else recorded(seed),
         versions=versions(),
     )
 
@@ -300,14 +301,14 @@ def _rules(
     return Rules(kind, beta, radius, tol, perceptron, real_number("max_time", max_time, above=0))
 
 
-def _start(x0: Any, masses: Any, perturb: float, seed: int | None) -> Atoms:
+def _start(x0: Any, masses: Any, perturb: float, seed: Seed | None) -> Atoms:
     x = real_tokens("x0", x0)
     if x.shape[1] < 2:
         raise SphereflowError(f"x0 must have shape (n, d) with d at least 2, got {x.shape}.")
     size = real_number("perturb", perturb, least=0, most=1)
-    seed = 0 if seed is None else whole_number("seed", seed, least=0)
+    rng = rng_from(0 if seed is None else seed)
     if size:
-        x = x + size * np.random.default_rng(seed).normal(size=x.shape)
+        x = x + size * rng.normal(size=x.shape)
     x = x / np.linalg.norm(x, axis=1, keepdims=True)
     weights = np.ones(len(x)) if masses is None else real_array("masses", masses)
     if weights.shape != (len(x),) or not (weights > 0).all() or not np.isfinite(weights.sum()):

@@ -23,6 +23,7 @@ import xarray as xr
 from sphereflow.errors import SphereflowError, whole_number, writable_target
 from sphereflow.reading import brief, file_bytes, plain_data, real_array
 from sphereflow.saving import write_bytes
+from sphereflow.seeds import Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,7 +103,7 @@ class MergeHistory:
     tol: float
     radius: float
     seconds: float
-    seed: int | None = None
+    seed: Record | None = None
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -273,7 +274,10 @@ def from_plain(plain: dict[str, Any], path: str | Path) -> MergeHistory:
         raise SphereflowError(f"cannot read {path}: the file is damaged ({brief(error)}).") from None
 
 
-def _seed(value: Any) -> int | None:
+def _seed(value: Any) -> Record | None:
+    if isinstance(value, list) and value:  # the words of a key
+        kind = value[:1] if isinstance(value[0], str) else []
+        return (*kind, *(whole_number("seed", word, least=0, most=2**32 - 1) for word in value[len(kind) :]))
     return None if value is None else whole_number("seed", value, least=0)
 
 

@@ -23,6 +23,7 @@ from sphereflow.metastability.history import MergeHistory
 from sphereflow.metastability.modes import Modes, slow_modes
 from sphereflow.metastability.slow import clock_radius
 from sphereflow.reading import real_array
+from sphereflow.seeds import Seed
 from sphereflow.sphere import draw
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Staircase:
 def staircase(
     n: int = 5,
     beta: float = 200.0,
-    seed: int = 0,
+    seed: Seed = 0,
     *,
     kind: str = "sa",
     d: int = 2,

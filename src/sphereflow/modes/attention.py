@@ -26,6 +26,7 @@ from sphereflow.estimates import Estimate, mean
 from sphereflow.evolution import Status, evolve
 from sphereflow.modes.find import find_modes
 from sphereflow.observables import cluster_count
+from sphereflow.seeds import Seed, rng_from
 from sphereflow.sphere import from_angles, to_angles
 
 # Runs are evolved together up to this many pairs of tokens: small enough for one compiled call from start to end.
@@ -68,7 +69,7 @@ class SideBySide:
 
 
 def modes_and_clusters(
-    n: int, beta: float, runs: int, times: Float[np.ndarray, "t"], *, seed: int = 0, closeness: float = 0.25,
+    n: int, beta: float, runs: int, times: Float[np.ndarray, "t"], *, seed: Seed = 0, closeness: float = 0.25,
     tol: float = 1e-5, dt: float | None = None,
 ) -> SideBySide:  # fmt: skip
     """Evolve uniform tokens under self-attention and count both, at each of the times.
@@ -78,7 +79,7 @@ def modes_and_clusters(
     """
     whole_number("n", n)
     whole_number("runs", runs, least=2)
-    rng = np.random.default_rng(whole_number("seed", seed, least=0))
+    rng = rng_from(seed)
     start = from_angles(jnp.asarray(rng.uniform(0, 2 * math.pi, (runs, n))))
     solver = "tsit5" if dt is None else "euler"
     at_once = max(_PAIRS // n**2, 1)

@@ -17,6 +17,7 @@ from sphereflow.errors import real_number, whole_number
 from sphereflow.estimates import Estimate, mean
 from sphereflow.modes.find import Modes, Space, find_modes
 from sphereflow.modes.kac_rice import belt, edge
+from sphereflow.seeds import Record, Seed, recorded, rng_from
 
 Sampler = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 
@@ -29,7 +30,7 @@ class ModeSample:
 
     n: int
     beta: float
-    seed: int
+    seed: Record
     modes: Modes
 
     @property
@@ -65,7 +66,7 @@ def sample_modes(
     beta: float,
     runs: int,
     *,
-    seed: int = 0,
+    seed: Seed = 0,
     sampler: Sampler | None = None,
     space: Space = "line",
     notify: Callable[[float], None] = lambda fraction: None,
@@ -83,7 +84,7 @@ def sample_modes(
     whole_number("runs", runs, least=2)
     beta = real_number("beta", beta, above=0)
     draw = sampler or (_normal if space == "line" else _uniform)
-    rng = np.random.default_rng(whole_number("seed", seed, least=0))
+    rng = rng_from(seed)
     at_once = max(_BATCH // n, 1)
     parts = []
     for first in range(0, runs, at_once):
@@ -92,7 +93,7 @@ def sample_modes(
         notify((first + count) / runs)
     positions = np.concatenate([part.positions for _, part in parts])
     run = np.concatenate([first + part.run for first, part in parts])
-    return ModeSample(n, beta, seed, Modes(positions, run, runs, sum(part.undecided for _, part in parts)))
+    return ModeSample(n, beta, recorded(seed), Modes(positions, run, runs, sum(part.undecided for _, part in parts)))
 
 
 def _normal(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:

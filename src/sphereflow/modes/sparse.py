@@ -17,6 +17,7 @@ from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.modes.find import find_modes
 from sphereflow.modes.moments import Values
 from sphereflow.reading import real_array
+from sphereflow.seeds import Seed, rng_from
 
 DENSE_RATE = math.sqrt(1.5) / (2 * math.pi)
 _SERIES_BELOW, _CUBIC = 0.05, 0.802
@@ -44,11 +45,11 @@ def sparse_rate(x: Values) -> Values:
     return np.where(x < _SERIES_BELOW, series(np.minimum(x, 1.0)), np.where(x > INTENSITIES[-1], DENSE_RATE, inside))
 
 
-def simulated_rate(x: float, bandwidths: float, seed: int = 0) -> tuple[float, float]:
+def simulated_rate(x: float, bandwidths: float, seed: Seed = 0) -> tuple[float, float]:
     """f(x) and its standard error, by counting modes of a Poisson process on a line of this many bandwidths."""
     x = real_number("x", x, above=0)
     blocks = max(whole_number("bandwidths", int(bandwidths), least=2000) // 1000, 2)
-    rng = np.random.default_rng(whole_number("seed", seed, least=0))
+    rng = rng_from(seed)
     at_once = max(int(_BATCH / (1000 * x)), 2)
     counts: list[np.ndarray] = []
     for first in range(0, blocks, at_once):

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from scipy.spatial.distance import cdist, pdist
 
 from sphereflow.errors import SphereflowError
+from sphereflow.seeds import Seed, rng_from
 
 
 def energy_distance(
@@ -30,24 +31,24 @@ def energy_distance(
     return float(2 * cdist(x, y).mean() - sum(within))
 
 
-def sampling_floor(x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"], splits: int = 8, seed: int = 0) -> float:
+def sampling_floor(x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"], splits: int = 8, seed: Seed = 0) -> float:
     """How far from zero the energy distance of two samples of one law is by chance.
 
     Root mean square over random divisions of the rows of both, which must come from one law, into parts of the same
     sizes. A generator cannot be told from the data below about twice this.
     """
     _check(x, y)
-    rng, rows = np.random.default_rng(seed), np.concatenate([x, y])
+    rng, rows = rng_from(seed), np.concatenate([x, y])
     orders = [rng.permutation(len(rows)) for _ in range(splits)]
     found = [energy_distance(rows[order[: len(x)]], rows[order[len(x) :]]) for order in orders]
     return float(np.sqrt(np.mean(np.square(found))))
 
 
-def gaussian_like(x: Float[np.ndarray, "n D"], n: int, seed: int = 0) -> Float[np.ndarray, "k D"]:
+def gaussian_like(x: Float[np.ndarray, "n D"], n: int, seed: Seed = 0) -> Float[np.ndarray, "k D"]:
     """A Gaussian sample with the mean and covariance of another: what a model is that has learned no shape."""
     _check(x, x)
     covariance = np.atleast_2d(np.cov(x, rowvar=False))
-    return np.random.default_rng(seed).multivariate_normal(x.mean(axis=0), covariance, size=n)
+    return rng_from(seed).multivariate_normal(x.mean(axis=0), covariance, size=n)
 
 
 def mmd(x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"], width: float | None = None) -> float:
@@ -70,11 +71,11 @@ def frechet(x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"]) -> float:
 
 
 def sliced_wasserstein(
-    x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"], directions: int = 128, seed: int = 0
+    x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"], directions: int = 128, seed: Seed = 0
 ) -> float:
     """Root mean over random directions of the squared 2-Wasserstein distance of the projections, by quantiles."""
     _check(x, y)
-    u = np.random.default_rng(seed).normal(size=(x.shape[1], directions))
+    u = rng_from(seed).normal(size=(x.shape[1], directions))
     u /= np.linalg.norm(u, axis=0)
     gap = _quantiles(x @ u) - _quantiles(y @ u)
     return float(np.sqrt(np.mean(gap**2)))

@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from sphereflow.errors import real_number, whole_number
 from sphereflow.randomness.clock import layer_time
+from sphereflow.seeds import Seed, rng_from
 
 
 class PairPaths(NamedTuple):
@@ -50,7 +51,7 @@ def cold_pairs(
     realisations: int,
     *,
     every: int = 1,
-    seed: int = 0,
+    seed: Seed = 0,
     corrected_clock: bool = True,
     gap: float | None = None,
 ) -> PairPaths:
@@ -62,7 +63,7 @@ def cold_pairs(
     whole_number("d", d, least=4)
     whole_number("factors", factors, least=0, most=2)
     real_number("step", step, above=0)
-    rng = np.random.default_rng([seed, d, factors])
+    rng = rng_from(seed, d, factors)
     c = np.full(realisations, start if gap is None else 1 - gap, dtype=float)
     q = np.full(realisations, np.sqrt((1 - start) * (1 + start)) if gap is None else np.sqrt(gap * (2 - gap)))
     saved = [(c, q)]

@@ -25,6 +25,7 @@ from sphereflow.randomness.depth_observables import effective_rank, first_passag
 from sphereflow.randomness.laws import weights
 from sphereflow.randomness.network import Notify, RandomNetwork, run
 from sphereflow.randomness.simplex import overlap_path, time_between
+from sphereflow.seeds import Seed, checked, following, key_from
 from sphereflow.sphere import uniform
 
 LEVELS = (0.5, 0.9)
@@ -150,13 +151,13 @@ def measure(
     architecture: Architecture,
     realisations: int = 16,
     *,
-    seed: int = 0,
+    seed: Seed = 0,
     notify: Notify = lambda fraction, text: None,
 ) -> Measured:
     """Run the network on independent tokens to its last layer, or to well after the predicted collapse."""
     a = architecture
     whole_number("realisations", realisations, least=2)
-    whole_number("seed", seed, least=0, most=2**62)
+    seed = checked(seed, most=2**62)
     network = a.network()
     last = min(a.layers, math.ceil(1.5 * collapse_depth(a, LEVELS[-1])))
     cost = float(sum(network.normals(a.n, a.d))) * realisations * last
@@ -167,7 +168,7 @@ def measure(
             f"ask for fewer realisations or at most {fits} layers, or leave the measurement out."
         )
     depths = np.unique(np.concatenate([[0.0], np.linspace(1, last, min(_SAVES, last)).round()]))
-    x0 = uniform(jax.random.key(seed + 1), (realisations, a.n, a.d))
+    x0 = uniform(key_from(following(seed, 1)), (realisations, a.n, a.d))
 
     def observe(x: Array) -> dict[str, Any]:
         return {"overlap": pair_overlap(x), "rank": effective_rank(x)}

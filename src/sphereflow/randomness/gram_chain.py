@@ -24,6 +24,7 @@ from sphereflow.randomness.laws import Weights, lower_root, wishart_normals, wis
 from sphereflow.randomness.network import Depths, Notify, RandomNetwork, chi_key, realisation_keys
 from sphereflow.randomness.normals import standard_normals
 from sphereflow.randomness.random_fields import compiled
+from sphereflow.seeds import Seed
 from sphereflow.shapes import AnyArray
 from sphereflow.sphere import normalise
 
@@ -70,7 +71,7 @@ def run_gram(
     realisations: int,
     *,
     observe: Callable[[Float[Array, "R n n"]], Any],
-    seed: int = 0,
+    seed: Seed = 0,
     notify: Notify = lambda fraction, text: None,
 ) -> Depths:
     """Realisations from one Gram matrix; `observe` gets the roots, whose rows have the overlaps of the tokens."""

@@ -22,6 +22,7 @@ from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.randomness.laws import AnyLaw, Law, ValueLaw, Weights, finite, haar_corner, lower_root
 from sphereflow.randomness.normals import standard_normals
 from sphereflow.randomness.random_fields import compiled
+from sphereflow.seeds import Seed, key_from
 from sphereflow.shapes import AnyArray
 from sphereflow.sphere import normalise, tokens
 
@@ -144,9 +145,9 @@ def prompts(*lengths: int) -> Bool[np.ndarray, "n n"]:
     return label[:, None] == label[None, :]
 
 
-def realisation_keys(seed: int, number: int) -> Array:
+def realisation_keys(seed: Seed, number: int) -> Array:
     """One independent stream of keys per realisation."""
-    return jax.random.split(jax.random.key(seed), number)
+    return jax.random.split(key_from(seed), number)
 
 
 @compiled
@@ -167,7 +168,7 @@ def run(
     layers: Sequence[int] | int,
     *,
     observe: Callable[[Float[Array, "R n d"]], Any],
-    seed: int = 0,
+    seed: Seed = 0,
     notify: Notify = lambda fraction, text: None,
 ) -> Depths:
     """Run realisations (first axis of x0) to the given depths and keep what `observe` says at each of them."""
@@ -178,7 +179,7 @@ def run(
     depths = [whole_number("layers", depth, least=0) for depth in np.atleast_1d(np.asarray(layers, dtype=object))]
     if depths != sorted(depths):
         raise SphereflowError("layers must be increasing depths.")
-    keys = realisation_keys(whole_number("seed", seed, least=0), start.shape[0])
+    keys = realisation_keys(seed, start.shape[0])
     state, seen, reached = start, [], 0
     for depth in depths:
         state = advance(network, keys, state, jnp.asarray(reached), jnp.asarray(depth))

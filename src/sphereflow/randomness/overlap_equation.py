@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from sphereflow.randomness.laws import Weights, lower_root
 from sphereflow.randomness.network import RandomNetwork
 from sphereflow.randomness.normals import standard_normals
+from sphereflow.seeds import Seed, key_from
 from sphereflow.shapes import AnyArray
 
 
@@ -37,7 +38,7 @@ def _diagonal_sums(s: Float[AnyArray, "... n n"]) -> Float[AnyArray, "... n n"]:
 
 
 def shared_means(
-    network: RandomNetwork, gram: Float[AnyArray, "n n"], d: int, samples: int, seed: int = 0
+    network: RandomNetwork, gram: Float[AnyArray, "n n"], d: int, samples: int, seed: Seed = 0
 ) -> Float[Array, "samples n n"]:
     r"""Draws of $\langle m_i,m_j\rangle$, whose mean is $s_{ij}$; only the Gram matrix of the tokens is needed."""
     values, vectors = jnp.linalg.eigh(jnp.asarray(gram))
@@ -52,7 +53,7 @@ def shared_means(
         means = network.attend(root, law.score.corner(z, chi_key, n, d)[None])[0] @ root
         return means @ means.T
 
-    return jax.lax.map(one, jax.random.split(jax.random.key(seed), samples), batch_size=1024)
+    return jax.lax.map(one, jax.random.split(key_from(seed), samples), batch_size=1024)
 
 
 def energy_rate(

@@ -22,6 +22,7 @@ from sphereflow.dynamics import Attention
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.estimates import Estimate
 from sphereflow.randomness.random_fields import RandomField, compiled
+from sphereflow.seeds import Seed, key_from
 from sphereflow.shapes import AnyArray
 from sphereflow.sphere import exponential, normalise, project
 
@@ -57,7 +58,7 @@ def run_network(
     *,
     layers: int,
     step: float,
-    seed: int = 0,
+    seed: Seed = 0,
     attention: Attention | None = None,
     strength: Strength = 1.0,
     saves: int = 1,
@@ -80,7 +81,7 @@ def run_network(
         raise SphereflowError(f"layers must be a multiple of saves, got {count} layers and {parts} saves.")
     size = jnp.asarray(real_number("step", step, above=0))
     factor = jnp.broadcast_to(jnp.asarray(strength, float), x0.shape[:1])
-    key = jax.random.key(whole_number("seed", seed, least=0))
+    key = key_from(seed)
     return _run(field, attention, factor, jnp.asarray(x0), key, size, parts, count // parts, observe, scheme)
 
 
@@ -119,7 +120,7 @@ def advance(
 
 
 def coupled_depths(
-    field: RandomField, x0: Float[AnyArray, "r n d"], *, layers: int, time: float, groups: Sequence[int], seed: int = 0
+    field: RandomField, x0: Float[AnyArray, "r n d"], *, layers: int, time: float, groups: Sequence[int], seed: Seed = 0
 ) -> Float[Array, "g r n d"]:
     """Final tokens of networks of depth `layers`/g for every g of `groups`, driven by one path of the noise.
 
@@ -129,7 +130,7 @@ def coupled_depths(
     count = whole_number("layers", layers)
     if any(count % whole_number("a group", g) for g in groups):
         raise SphereflowError(f"every group must divide the number of layers, {count}; got {tuple(groups)}.")
-    return _coupled(field, jnp.asarray(x0), jax.random.key(seed), jnp.asarray(time / count), count, tuple(groups))
+    return _coupled(field, jnp.asarray(x0), key_from(seed), jnp.asarray(time / count), count, tuple(groups))
 
 
 @compiled

@@ -22,7 +22,7 @@ from sphereflow.claims import Claim, Measurement, Paper, Run
 from sphereflow.provenance import versions
 from sphereflow.report.entry import drawn, entries_of, measured
 from sphereflow.report.results import ClaimResult, PaperResult, PictureResult
-from sphereflow.runtime import confine
+from sphereflow.runtime import confine, keep_programs
 
 _BETWEEN_MESSAGES_SECONDS = 0.1
 _DIED = "the process of this paper died; it may have needed more memory than there is."
@@ -85,6 +85,7 @@ def _serve(connection: Connection, place: list[str], share: tuple[int, int], pre
     """What a process does: take a paper, measure and draw, send back, until there is none left."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
     confine(*share)
+    keep_programs()
     registry.__path__[:] = place
     while (task := connection.recv()) is not None:
         slug, ids = task

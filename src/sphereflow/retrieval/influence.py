@@ -21,6 +21,7 @@ from sphereflow.estimates import Estimate, mean
 from sphereflow.retrieval.circle import CausalCircle, flow
 from sphereflow.retrieval.decoder import decoder
 from sphereflow.retrieval.positions import CausalWeights
+from sphereflow.seeds import Seed, rng_from
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
 Notify = Callable[[float, str], None]
@@ -45,7 +46,7 @@ def source_average(
     source: int,
     target: int | tuple[int, ...] = -1,
     environments: int,
-    seed: int = 0,
+    seed: Seed = 0,
     columns: int = _BATCH,
     notify: Notify | None = None,
 ) -> Estimate:
@@ -61,10 +62,9 @@ def source_average(
     - `source`, `target`: positions, from zero; negative ones count from the end. Several targets make one more axis.
     """
     environments = whole_number("environments", environments, least=2)
-    seed = whole_number("seed", seed, least=0)
-    copies = points(np.random.default_rng(seed), 1)[0].shape[1]
+    copies = points(rng_from(seed), 1)[0].shape[1]
     batch = max(1, columns // copies)
-    rng = np.random.default_rng(seed)
+    rng = rng_from(seed)
     samples: list[np.ndarray] = []
     for done in range(0, environments, batch):
         values, weights = points(rng, batch)
@@ -93,7 +93,7 @@ def wave_influence(
     copies: int = 8,
     room: int | None = None,
     modes: int | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     notify: Notify | None = None,
 ) -> Estimate:
     r"""$N\,E\cos m(\theta_N(t)-\theta_k(0))$ for the waves m and independent uniform tokens; `source` is k - 1.
@@ -124,7 +124,7 @@ def sphere_influence(
     d: int,
     normalise: str = "mean",
     environments: int = 500,
-    seed: int = 0,
+    seed: Seed = 0,
     tol: float = 1e-6,
     notify: Notify | None = None,
 ) -> Estimate:

@@ -13,6 +13,7 @@ from sphereflow.pictures import PALETTE, blank, look
 from sphereflow.retrieval.decoder import decoder, on_circle
 from sphereflow.retrieval.profile import Profile, critical_time, theorem_time
 from sphereflow.retrieval.task import MeasuredProfile
+from sphereflow.seeds import Seed, rng_from
 
 
 def plot_profile(profile: Profile, measured: MeasuredProfile | None = None) -> Figure:
@@ -64,11 +65,11 @@ def circle_movie(
     beta: float = 1.0,
     slope: float = 1.0,
     t1: float = 10.0,
-    seed: int = 17,
+    seed: Seed = 17,
     fps: int = 12,
 ) -> Path:
     """Write a movie (.mp4 or .gif) of tokens on the circle that start in four clusters and look back only."""
-    rng = np.random.default_rng(seed)
+    rng = rng_from(seed)
     centres = np.pi * np.linspace(0.1, 1.9, 4)
     angles = centres[np.arange(n) * 4 // n] + 0.075 * rng.normal(size=n)
     run = evolve(decoder(beta, slope, n, 2), on_circle(angles), t1, saveat=round(t1 / 0.2) + 1, tol=1e-7)

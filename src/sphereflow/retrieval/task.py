@@ -26,6 +26,7 @@ from sphereflow.retrieval.influence import (
     uniform_angles,
 )
 from sphereflow.retrieval.positions import CausalWeights
+from sphereflow.seeds import Record, Seed, number_from, recorded
 
 PROMPTS = ("uniform", "codewords")
 
@@ -73,7 +74,7 @@ class MeasuredProfile:
     soft: Float[np.ndarray, "s"]
     soft_error: Float[np.ndarray, "s"]
     environments: int
-    seed: int
+    seed: Record
 
     @property
     def sigma0(self) -> Float[np.ndarray, "s"]:
@@ -100,7 +101,7 @@ def measure_profile(
     environments: int = 500,
     room: int | None = None,
     modes: int | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     notify: Notify | None = None,
 ) -> MeasuredProfile:
     """Simulate prompts of n tokens and read the last one, for each source position (from one, before the last).
@@ -110,7 +111,7 @@ def measure_profile(
     """
     one_of("prompt", prompt, PROMPTS)
     n, vocab = whole_number("n", n, least=2, most=10**6), whole_number("vocab", vocab, most=10**5)
-    t, seed = real_number("t", t, above=0, most=1e4), whole_number("seed", seed, least=0, most=2**62)
+    t, number = real_number("t", t, above=0, most=1e4), number_from(seed, most=2**62)
     sources = tuple(whole_number("each of sources", k, most=n - 1) for k in np.atleast_1d(np.asarray(sources, object)))
     if not sources:
         raise SphereflowError(f"sources must be positions from 1 to n - 1 = {n - 1}, got {tuple(sources)}.")
@@ -132,12 +133,12 @@ def measure_profile(
         found.append(
             source_average(
                 advance, draw, points, hits, source=k - 1, environments=environments,
-                seed=seed + index, notify=told,
+                seed=number + index, notify=told,
             )
         )  # fmt: skip
     means, errors = np.array([e.value for e in found]).T, np.array([e.error for e in found]).T
     return MeasuredProfile(
-        n, vocab, tuple(sources), means[0], errors[0], means[1], errors[1], environments, seed
+        n, vocab, tuple(sources), means[0], errors[0], means[1], errors[1], environments, recorded(seed)
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, real_number
+from sphereflow.seeds import Seed, rng_from
 from sphereflow.sweeps.result import Sweep, fixed_at, values_of
 
 _RESAMPLES = 200
@@ -36,7 +37,7 @@ class Boundary:
 
 def boundary(
     sweep: Sweep, level: float, along: str, *, variable: str | None = None, at: dict[str, float] | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> Boundary:  # fmt: skip
     """The first crossing of `level` along one axis, for every value of the one other axis that is left.
 
@@ -56,7 +57,7 @@ def boundary(
     cube = cube if others else cube[None]
     cube = cube if "seed" in table.dims else cube[..., None]
     x = np.asarray(table[along].values, float)
-    rng = np.random.default_rng(seed)
+    rng = rng_from(seed)
     found = [_crossing(x, row, level, rng) for row in cube]
     values = np.asarray(table[axis].values) if others else np.zeros(1)
     return Boundary(axis, along, values, np.array([f[0] for f in found]), np.array([f[1] for f in found]), level)

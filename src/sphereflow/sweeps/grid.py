@@ -129,4 +129,10 @@ def _plain(name: str, values: Any) -> tuple[Any, ...]:
     """Python numbers and words, so that they print and compare the same wherever they come from."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__") or getattr(values, "ndim", 1) != 1:
         raise SphereflowError(f"the axis '{name}' needs a list of values; got {values!r}.")
+    values = list(values)
+    if any(str(getattr(value, "dtype", "")).startswith("key<") for value in values):
+        raise SphereflowError(
+            f"the axis '{name}' has JAX keys, but a coordinate is a number or a word: give whole numbers, and make the "
+            "key of each within the function."
+        )
     return tuple(value.item() if getattr(value, "ndim", None) == 0 else value for value in values)

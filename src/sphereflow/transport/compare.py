@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 
 from sphereflow.pictures import PALETTE
+from sphereflow.seeds import Seed
 from sphereflow.transport.entropy import Divergences, divergences
 from sphereflow.transport.laws import Law
 from sphereflow.transport.schedule import Schedule
@@ -28,7 +29,7 @@ class Row:
 
 
 def compare(
-    schedules: Mapping[str, Schedule], base: Law, target: Law, *, samples: int = 40_000, seed: int = 0
+    schedules: Mapping[str, Schedule], base: Law, target: Law, *, samples: int = 40_000, seed: Seed = 0
 ) -> list[Row]:
     """The rows of a table, fewest switches first; all are judged on the same samples."""
     rows = [

@@ -25,6 +25,7 @@ from scipy.special import ndtr, ndtri
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.observables import energy_distance
+from sphereflow.seeds import LARGEST, Record, Seed, number_from, recorded, rng_from
 from sphereflow.transport.affine import affine_schedule, shear, translation
 from sphereflow.transport.clouds import checked_cloud
 from sphereflow.transport.entropy import Divergence
@@ -56,9 +57,9 @@ class ConditionalSampler:
         """Whether no piece moves x at all, as a conditional sampler must not."""
         return not np.any(np.asarray(self.schedule.w)[:, : self.dx])
 
-    def sample(self, x0: Any, m: int, seed: int = 0) -> Float[np.ndarray, "m dy"]:
+    def sample(self, x0: Any, m: int, seed: Seed = 0) -> Float[np.ndarray, "m dy"]:
         """m samples of y given x = x0."""
-        z = np.random.default_rng(seed).standard_normal((whole_number("m", m), self.dy))
+        z = rng_from(seed).standard_normal((whole_number("m", m), self.dy))
         return self.push(x0, z)
 
     def push(self, x0: Any, z: Any) -> Float[np.ndarray, "m dy"]:
@@ -66,9 +67,9 @@ class ConditionalSampler:
         z = np.asarray(z, dtype=float)
         return np.asarray(self.schedule.apply(np.column_stack([self._beside(x0, len(z)), z])))[:, self.dx :]
 
-    def drift(self, x0: Any, m: int = 1000, seed: int = 0) -> float:
+    def drift(self, x0: Any, m: int = 1000, seed: Seed = 0) -> float:
         """Largest |first block - x0| over m samples: zero for a frozen schedule, the alarm for any other."""
-        z = np.random.default_rng(seed).standard_normal((whole_number("m", m), self.dy))
+        z = rng_from(seed).standard_normal((whole_number("m", m), self.dy))
         x = self._beside(x0, m)
         return float(np.abs(np.asarray(self.schedule.apply(np.column_stack([x, z])))[:, : self.dx] - x).max())
 
@@ -102,13 +103,14 @@ class ConditionalFit(ConditionalSampler):
     `log_loss` is the mean of -log density of y given x there, in nats, `gaussian_loss` that of the best Gaussian with
     a mean linear in x; `energy` the energy distance between sampled and held-out pairs; `rank_gap` the largest gap
     between the distribution of the ranks of y given x and the uniform one, in thirds of the first coordinate of x.
-    `velocity` tells the Barron mass and what the neurons miss.
+    `velocity` tells the Barron mass and what the neurons miss. `number` is the whole number of the seed.
     """
 
     velocity: VelocityFit
     held_out: Float[np.ndarray, "n d"]
     gaussian_loss: float
-    seed: int
+    seed: Record
+    number: int
 
     @cached_property
     def log_loss(self) -> Divergence:
@@ -118,7 +120,7 @@ class ConditionalFit(ConditionalSampler):
     @cached_property
     def energy(self) -> float:
         x = self.held_out[:, : self.dx]
-        z = np.random.default_rng(self.seed + 1).standard_normal((len(x), self.dy))
+        z = np.random.default_rng(self.number + 1).standard_normal((len(x), self.dy))
         return energy_distance(np.column_stack([x, self.push(x, z)]), self.held_out, unbiased=False, most=3000)
 
     @cached_property
@@ -168,7 +170,7 @@ def fit_conditional(
     neighbours: int | None = None,
     sampling: str = "swept",
     ridge: float = 1e-3,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> ConditionalFit:
     """A schedule of about `pieces` pieces that samples y given x, from pairs: rows of `samples_x` and `samples_y`.
 
@@ -187,9 +189,9 @@ def fit_conditional(
     times = whole_number("times", times)
     others = 2 * (x.shape[1] + y.shape[1]) + 1  # neurons that make the coordinates and the constant
     pieces = whole_number("pieces", pieces, least=times * (others + _FEWEST_NEURONS), most=MOST_PIECES)
-    whole_number("seed", seed, least=0)
+    number = number_from(seed, most=LARGEST - 1)
     neurons = min(pieces // times - others, _MOST_NEURONS) if neurons is None else whole_number("neurons", neurons)
-    order = np.random.default_rng(seed).permutation(len(x))
+    order = rng_from(number).permutation(len(x))
     held = np.arange(len(x)) % _HELD_OUT == 0
     kept, judged = order[~held][:_MOST_FITTED], order[held]
     dx, dy = x.shape[1], y.shape[1]
@@ -197,16 +199,17 @@ def fit_conditional(
     plain = _residual(x, y, linear, root)
     k = int(2 * len(kept) ** 0.6) if neighbours is None else whole_number("neighbours", neighbours, least=4 * (dx + dy))
     k = min(k, len(kept))
-    z = _conditional_normals(x[kept], plain[kept], k, np.random.default_rng(seed + 1))
+    z = _conditional_normals(x[kept], plain[kept], k, rng_from(number + 1))
     velocity = fit_velocities(
         np.column_stack([x[kept], z]), np.column_stack([x[kept], plain[kept]]),
-        neurons=neurons, times=times, ridge=ridge, seed=seed,
+        neurons=neurons, times=times, ridge=ridge, seed=number,
     )  # fmt: skip
-    played = playback(velocity.fields, pieces, sampling=sampling, seed=seed)
+    played = playback(velocity.fields, pieces, sampling=sampling, seed=number)
     log_gauss = -0.5 * (plain[judged] ** 2).sum(axis=1) - 0.5 * dy * np.log(2 * np.pi) - np.linalg.slogdet(root)[1]
     return ConditionalFit(
         schedule=played + _put_back(linear, root, dx), dx=dx, velocity=velocity,
-        held_out=np.column_stack([x, y])[judged], gaussian_loss=float(-log_gauss.mean()), seed=seed,
+        held_out=np.column_stack([x, y])[judged], gaussian_loss=float(-log_gauss.mean()), seed=recorded(seed),
+        number=number,
     )  # fmt: skip
 
 

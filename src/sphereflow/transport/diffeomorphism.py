@@ -20,6 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial import cKDTree
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.seeds import Seed, rng_from
 from sphereflow.transport.affine import affine_schedule
 from sphereflow.transport.monotone import piecewise_linear
 from sphereflow.transport.router import route, route_schedule
@@ -48,10 +49,10 @@ class MapFit:
     rounding: float
     cycles: tuple[int, int]
 
-    def errors(self, density: Callable[[Any], Any] | None = None, *, points: int = 12_000, seed: int = 0) -> MapErrors:
+    def errors(self, density: Callable[[Any], Any] | None = None, *, points: int = 12_000, seed: Seed = 0) -> MapErrors:
         """Error of the map and of the push-forward of `density` (uniform unless given), from points of the box."""
         (low_1, high_1), (low_2, high_2) = self.box
-        unit = np.random.default_rng(seed).uniform(size=(whole_number("points", points), 2))
+        unit = rng_from(seed).uniform(size=(whole_number("points", points), 2))
         x = np.array([low_1, low_2]) + unit * np.array([high_1 - low_1, high_2 - low_2])
         return map_errors(self.schedule, self.phi, x, self.box, density)
 

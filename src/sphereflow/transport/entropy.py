@@ -16,6 +16,7 @@ import math
 import numpy as np
 
 from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.seeds import Seed, number_from
 from sphereflow.transport.laws import Law
 from sphereflow.transport.line import line_divergences
 from sphereflow.transport.schedule import Schedule
@@ -91,7 +92,7 @@ def _escapes(first: Law, second: Law) -> bool:
     return any(math.isinf(f) and not math.isinf(s) for f, s in zip(first.support, second.support, strict=True))
 
 
-def divergences(schedule: Schedule, base: Law, target: Law, *, samples: int = 40_000, seed: int = 0) -> Divergences:
+def divergences(schedule: Schedule, base: Law, target: Law, *, samples: int = 40_000, seed: Seed = 0) -> Divergences:
     """How far the image of `base` under the schedule is from `target`.
 
     On the line by quadrature; in higher dimension from `samples` points of each law, with standard errors.
@@ -100,6 +101,7 @@ def divergences(schedule: Schedule, base: Law, target: Law, *, samples: int = 40
         raise SphereflowError(
             f"schedule, base and target must share one dimension, got {schedule.d}, {base.d} and {target.d}."
         )
+    number = number_from(seed, most=2**62 - 1)
     forward_reason, reverse_reason = obstructions(base, target)
     if schedule.d == 1:
         exact = line_divergences(schedule, base, target)
@@ -107,7 +109,7 @@ def divergences(schedule: Schedule, base: Law, target: Law, *, samples: int = 40
             Divergence(exact.forward), Divergence(exact.reverse), Divergence(exact.tv), exact.ratio_forward
         )
     else:
-        found = _sampled(schedule, base, target, whole_number("samples", samples, least=2), seed)
+        found = _sampled(schedule, base, target, whole_number("samples", samples, least=2), number)
     return dataclasses.replace(
         found,
         forward=_final(found.forward, forward_reason, "target||image"),

@@ -10,6 +10,7 @@ import numpy as np
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.observables import energy_distance
+from sphereflow.seeds import Seed, number_from
 from sphereflow.transport.clouds import checked_cloud
 from sphereflow.transport.entropy import Divergence, Divergences, divergences
 from sphereflow.transport.gaussianise import gaussianise
@@ -60,11 +61,11 @@ class Fit:
         return "\n".join(lines)
 
 
-def fit(source: Any, target: Any, pieces: int, method: str = "construct", *, seed: int = 0, steps: int = 1500) -> Fit:
+def fit(source: Any, target: Any, pieces: int, method: str = "construct", *, seed: Seed = 0, steps: int = 1500) -> Fit:
     """A schedule of at most `pieces` pieces that carries `source` to `target`; each is a law or an array of points."""
     one_of("method", method, METHODS)
     pieces = whole_number("pieces", pieces, least=3, most=MOST_PIECES)
-    whole_number("seed", seed, least=0)
+    number = number_from(seed, most=2**62 - 2)
     whole_number("steps", steps)
     start, start_held = _sides(source, "source")
     goal, goal_held = _sides(target, "target")
@@ -74,19 +75,19 @@ def fit(source: Any, target: Any, pieces: int, method: str = "construct", *, see
     if method == "train":
         if not _standard(start):
             raise SphereflowError("training starts from a standard Gaussian: use the source 'gaussian', or construct.")
-        schedule = train_schedule(goal, pieces, seed=seed, steps=steps).schedule
+        schedule = train_schedule(goal, pieces, seed=number, steps=steps).schedule
         route, bound = "trained by gradient descent with the boundary term", ""
     elif d == 1:
         schedule, route, bound = _on_the_line(start, goal, pieces)
     else:
-        schedule, route, bound = _in_space(start, goal, pieces, seed)
+        schedule, route, bound = _in_space(start, goal, pieces, number)
     both = isinstance(start, Law) and isinstance(goal, Law)
     return Fit(
         schedule,
         method,
         route,
         bound,
-        divergences(schedule, start, goal, seed=seed + 1) if both else None,
+        divergences(schedule, start, goal, seed=number + 1) if both else None,
         _cross_entropy(schedule, start, goal_held) if isinstance(start, Law) and not both else None,
         energy_distance(np.asarray(schedule.apply(start_held)), goal_held, unbiased=False, most=3000),
     )

@@ -19,6 +19,7 @@ from scipy.special import log_ndtr, ndtri
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.progress import progress_bar
+from sphereflow.seeds import Seed, rng_from
 from sphereflow.transport.clouds import checked_cloud
 from sphereflow.transport.monotone import piecewise_linear
 from sphereflow.transport.schedule import Schedule
@@ -35,7 +36,7 @@ class Gaussianisation:
 
 
 def gaussianise(
-    points: Any, *, frames: int = 8, knots: int = 8, held_out: Any = None, tolerance: float = 0.0, seed: int = 0
+    points: Any, *, frames: int = 8, knots: int = 8, held_out: Any = None, tolerance: float = 0.0, seed: Seed = 0
 ) -> Gaussianisation:
     """A schedule from N(0, I) to the law of `points`, frame by frame.
 
@@ -47,10 +48,9 @@ def gaussianise(
     n, d = cloud.shape
     knots = whole_number("knots", knots, least=2)
     frames = whole_number("frames", frames)
-    tolerance, seed = real_number("tolerance", tolerance, least=0), whole_number("seed", seed, least=0)
+    tolerance, rng = real_number("tolerance", tolerance, least=0), rng_from(seed)
     if n < 4 * knots:
         raise SphereflowError(f"{n} points are too few for {knots} knots per direction; give at least {4 * knots}.")
-    rng = np.random.default_rng(seed)
     parts: list[Schedule] = []
     gains: list[float] = []
     with progress_bar("frames", None, total=frames) as bar:

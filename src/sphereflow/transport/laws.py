@@ -19,6 +19,7 @@ from scipy import special, stats
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.reading import real_array
+from sphereflow.seeds import Seed, rng_from
 from sphereflow.transport.schedule import Schedule
 
 _LOG_2PI = math.log(2 * math.pi)
@@ -38,7 +39,7 @@ class Law(abc.ABC):
         """log rho at points of shape (..., d); NumPy in, NumPy out, and traceable by JAX where the law is smooth."""
 
     @abc.abstractmethod
-    def sample(self, n: int, seed: int = 0) -> Float[np.ndarray, "n d"]:
+    def sample(self, n: int, seed: Seed = 0) -> Float[np.ndarray, "n d"]:
         """Independent points."""
 
     def log_cdf(self, y: Any) -> np.ndarray:
@@ -139,8 +140,8 @@ class Mixture(Law):
         white = (xp.asarray(x) - self.means[i]) @ self._whiten[i].T
         return self._log_front[i] - 0.5 * (white**2).sum(axis=-1)
 
-    def sample(self, n: int, seed: int = 0) -> Float[np.ndarray, "n d"]:
-        rng = np.random.default_rng(seed)
+    def sample(self, n: int, seed: Seed = 0) -> Float[np.ndarray, "n d"]:
+        rng = rng_from(seed)
         chosen = rng.choice(len(self.weights), size=n, p=self.weights)
         noise = rng.standard_normal((n, self.d))
         return self.means[chosen] + np.einsum("nij,nj->ni", self._roots[chosen], noise)
@@ -217,8 +218,8 @@ class StudentT(Law):
         front = special.gammaln(half) - special.gammaln(self.nu / 2) - 0.5 * self.d * math.log(self.nu * math.pi)
         return front - half * xp.log1p((xp.asarray(x) ** 2).sum(axis=-1) / self.nu)
 
-    def sample(self, n: int, seed: int = 0) -> Float[np.ndarray, "n d"]:
-        rng = np.random.default_rng(seed)
+    def sample(self, n: int, seed: Seed = 0) -> Float[np.ndarray, "n d"]:
+        rng = rng_from(seed)
         return rng.standard_normal((n, self.d)) / np.sqrt(rng.chisquare(self.nu, (n, 1)) / self.nu)
 
     def log_cdf(self, y: Any) -> np.ndarray:
@@ -261,8 +262,8 @@ class Histogram(Law):
         inside = (y >= self.edges[0]) & (y <= self.edges[-1])
         return np.where(inside, np.log(self.masses / np.diff(self.edges))[bins], -np.inf)
 
-    def sample(self, n: int, seed: int = 0) -> Float[np.ndarray, "n d"]:
-        mass = np.random.default_rng(seed).random(n)
+    def sample(self, n: int, seed: Seed = 0) -> Float[np.ndarray, "n d"]:
+        mass = rng_from(seed).random(n)
         return np.interp(mass, self._below, self.edges)[:, None]
 
     def quantile(self, log_lower: Any, log_upper: Any) -> np.ndarray:
@@ -297,5 +298,5 @@ class Pushed(Law):
         origin, log_det = self.schedule.pullback(x)
         return self.base.log_density(origin) - log_det
 
-    def sample(self, n: int, seed: int = 0) -> Float[np.ndarray, "n d"]:
+    def sample(self, n: int, seed: Seed = 0) -> Float[np.ndarray, "n d"]:
         return np.asarray(self.schedule.apply(self.base.sample(n, seed)))

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.fitting import Descent, adam, descend, own, rate_or
+from sphereflow.seeds import Seed, recorded, rng_from
 from sphereflow.transport.schedule import Schedule
 from sphereflow.transport.training import Trained, Weights, carried, small_weights
 
@@ -35,12 +36,14 @@ def train_map(
     log_image: Callable[[Any], Any] | None = None,
     steps: int = 1500,
     batch: int = 500,
-    rate: float = 2e-2,
+    rate: float | None = None,
+    optimiser: optax.GradientTransformation | None = None,
     start: Schedule | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> Trained:
-    """Adam on points of the base, rows of `points`; below alpha = 1 the densities of base and image are needed.
+    """Descent on points of the base, rows of `points`; below alpha = 1 the densities of base and image are needed.
 
+    Steps are those of Adam, its `rate` (2e-2 unless given) falling along a cosine, or of an `optimiser` of optax.
     `start` is a schedule to begin with (its affine part, say) instead of small random weights; more pieces than it has
     are added as small ones.
     """
@@ -51,6 +54,7 @@ def train_map(
     if alpha < 1 and (log_density is None or log_image is None):
         raise SphereflowError("below alpha = 1 the loss needs log_density of the base and log_image of the target.")
     pieces, steps = whole_number("pieces", pieces), whole_number("steps", steps)
+    rule = own(optimiser, rate=rate) or adam(rate_or(2e-2, rate), steps)
     weights = small_weights(pieces, x.shape[1], seed)
     if start is not None:
         given = start.normal_form(float(max(start.n_pieces, 1)))
@@ -59,11 +63,12 @@ def train_map(
         w, a, b = (jnp.concatenate([jnp.asarray(g), s[: max(pieces - len(given), 0)]]) for g, s in pairs)
         weights = (w, a, b)
     y = np.asarray(phi(x), dtype=float)
-    chosen = np.random.default_rng(seed).integers(len(x), size=(steps, whole_number("batch", batch)))
+    chosen = rng_from(seed).integers(len(x), size=(steps, whole_number("batch", batch)))
+    at = Descent(weights, rule.init(weights))
     weights, losses = _descend(
-        weights, jnp.asarray(x), jnp.asarray(y), jnp.asarray(chosen), rate, alpha, log_density, log_image
+        at, jnp.asarray(x), jnp.asarray(y), jnp.asarray(chosen), rule, alpha, log_density, log_image
     )
-    return Trained(Schedule(*(np.asarray(part) for part in weights)), np.asarray(losses), _GRADIENT, seed)
+    return Trained(Schedule(*(np.asarray(part) for part in weights)), np.asarray(losses), _GRADIENT, recorded(seed))
 
 
 def map_loss(weights: Weights, x: Float[Array, "n d"], y: Float[Array, "n d"]) -> Float[Array, ""]:
@@ -73,23 +78,15 @@ def map_loss(weights: Weights, x: Float[Array, "n d"], y: Float[Array, "n d"]) -
 
 @eqx.filter_jit
 def _descend(
-    weights: Any, x: Float[Array, "n d"], y: Float[Array, "n d"], chosen: Array, rate: Any, alpha: Any,
-    log_density: Any, log_image: Any,
+    at: Descent, x: Float[Array, "n d"], y: Float[Array, "n d"], chosen: Array,
+    optimiser: optax.GradientTransformation, alpha: Any, log_density: Any, log_image: Any,
 ) -> tuple[Weights, Float[Array, " steps"]]:  # fmt: skip
-    optimiser = optax.adam(optax.cosine_decay_schedule(rate, chosen.shape[0]))
-
-    def loss(weights: Weights, rows: Array) -> Array:
+    def loss(weights: Weights, rows: Array) -> tuple[Array, None]:
         value = alpha * map_loss(weights, x[rows], y[rows])
         if log_image is not None and log_density is not None:
             moved, log_det = carried(weights, x[rows], _GRADIENT)
             value += (1 - alpha) * jnp.mean(log_density(x[rows]) - log_det - log_image(moved))
-        return value
+        return value, None
 
-    def step(state: tuple[Weights, Any], rows: Array) -> tuple[tuple[Weights, Any], Array]:
-        weights, memory = state
-        value, slope = jax.value_and_grad(loss)(weights, rows)
-        updates, memory = optimiser.update(slope, memory)
-        return (optax.apply_updates(weights, updates), memory), value  # type: ignore[return-value]
-
-    (weights, _), losses = jax.lax.scan(step, (weights, optimiser.init(weights)), chosen)
-    return weights, losses
+    at, (losses, _) = descend(loss, at, chosen, optimiser)
+    return at.weights, losses

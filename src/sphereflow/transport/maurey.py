@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.seeds import Seed, rng_from
 from sphereflow.transport.clouds import checked_cloud
 from sphereflow.transport.flow import gain
 from sphereflow.transport.schedule import Schedule
@@ -61,7 +62,7 @@ class Neurons:
         return float(np.mean(draws - (self.velocity(x) ** 2).sum(axis=1)))
 
 
-def playback(fields: Neurons | Sequence[Neurons], n: int, *, sampling: str = "iid", seed: int = 0) -> Schedule:
+def playback(fields: Neurons | Sequence[Neurons], n: int, *, sampling: str = "iid", seed: Seed = 0) -> Schedule:
     """n pieces over a unit of time, split evenly among the fields, which follow each other in time.
 
     "iid" draws every neuron afresh; "systematic" gives each its share of the plays up to rounding, in random order;
@@ -73,7 +74,7 @@ def playback(fields: Neurons | Sequence[Neurons], n: int, *, sampling: str = "ii
     if not blocks:
         raise SphereflowError("there is no field of neurons to play.")
     n = whole_number("the number of pieces", n, least=len(blocks))
-    rng = np.random.default_rng(seed)
+    rng = rng_from(seed)
     counts = np.diff(np.round(np.linspace(0, n, len(blocks) + 1)).astype(int))
     parts: list[Schedule] = []
     for block, count in zip(blocks, counts, strict=True):
@@ -89,10 +90,10 @@ def playback(fields: Neurons | Sequence[Neurons], n: int, *, sampling: str = "ii
 
 def ensemble(
     fields: Neurons | Sequence[Neurons], n: int, x: Float[np.ndarray, "points d"], repetitions: int, *,
-    sampling: str = "iid", seed: int = 0,
+    sampling: str = "iid", seed: Seed = 0,
 ) -> tuple[Float[np.ndarray, "reps points d"], Float[np.ndarray, "reps points"]]:  # fmt: skip
     """(images, log-determinants) of the points under independent playbacks, all carried at once, piece by piece."""
-    rng = np.random.default_rng(seed)
+    rng = rng_from(seed)
     drawn = [
         playback(fields, n, sampling=sampling, seed=int(rng.integers(2**31)))
         for _ in range(whole_number("repetitions", repetitions))
@@ -137,7 +138,14 @@ class VelocityFit:
 
 
 def fit_velocities(
-    start: Any, end: Any, *, neurons: int = 150, times: int = 10, ridge: float = 1e-6, reach: float = 3.0, seed: int = 0
+    start: Any,
+    end: Any,
+    *,
+    neurons: int = 150,
+    times: int = 10,
+    ridge: float = 1e-6,
+    reach: float = 3.0,
+    seed: Seed = 0,
 ) -> VelocityFit:
     """The velocity end - start along straight lines, as a function of place, at `times` moments.
 
@@ -149,8 +157,7 @@ def fit_velocities(
         raise SphereflowError(f"start and end must be rows of pairs: their shapes are {x.shape} and {y.shape}.")
     neurons, times = whole_number("neurons", neurons), whole_number("times", times)
     ridge, reach = real_number("ridge", ridge, above=0, most=1e100), real_number("reach", reach, above=0, most=1e6)
-    seed = whole_number("seed", seed, least=0)
-    rng = np.random.default_rng(seed)
+    rng = rng_from(seed)
     d = x.shape[1]
     normals = rng.standard_normal((neurons, d))
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)

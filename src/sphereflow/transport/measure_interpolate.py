@@ -17,6 +17,7 @@ from scipy.optimize import linear_sum_assignment
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.observables import in_open_hemisphere
+from sphereflow.seeds import Seed, recorded, rng_from
 from sphereflow.transport.measure_cap import into_cap
 from sphereflow.transport.measure_certificates import separated_pairs
 from sphereflow.transport.measure_disentangle import disentangle
@@ -33,7 +34,7 @@ _ATTEMPTS = 4
 
 
 def interpolate(
-    sources: Any, targets: Any, *, tolerance: float = 1e-5, atoms: int = 12, seed: int = 0
+    sources: Any, targets: Any, *, tolerance: float = 1e-5, atoms: int = 12, seed: Seed = 0
 ) -> Interpolation:
     r"""One parameter curve theta with $W_2(\mu^i(T),\mu_1^i)\le$ tolerance for every i (Theorems 1.1 and 1.2).
 
@@ -53,13 +54,13 @@ def interpolate(
     starts, ends = pairs(sources, targets)
     real_number("tolerance", tolerance, above=1e-12, most=0.1)
     whole_number("atoms", atoms)
-    whole_number("seed", seed, least=0)
+    rng = rng_from(seed)
     kept = sorted(set(distinct(starts)))
     goals = [e if len(e) == len(s) else quantised(e.merged(), atoms) for s, e in zip(starts, ends, strict=True)]
-    plan = _plan([starts[i] for i in kept], [goals[i] for i in kept], tolerance, seed)
+    plan = _plan([starts[i] for i in kept], [goals[i] for i in kept], tolerance, rng)
     return Interpolation(
         schedule=plan.schedule, phases=tuple(plan.phases), sources=tuple(starts), targets=tuple(ends),
-        atoms=tuple(goals), arrived=_arrived(plan, starts, kept), tolerance=tolerance, seed=seed,
+        atoms=tuple(goals), arrived=_arrived(plan, starts, kept), tolerance=tolerance, seed=recorded(seed),
     )  # fmt: skip
 
 
@@ -71,9 +72,8 @@ def _arrived(plan: Route, starts: list[Measure], kept: list[int]) -> tuple[np.nd
     )
 
 
-def _plan(starts: list[Measure], goals: list[Measure], tolerance: float, seed: int) -> Route:
+def _plan(starts: list[Measure], goals: list[Measure], tolerance: float, rng: np.random.Generator) -> Route:
     """The pieces, with the clusters made smaller until every particle is within the tolerance of its atom."""
-    rng = np.random.default_rng(seed)
     if _apart_already(starts, goals):
         opened = Route([m.points for m in starts], [m.masses for m in starts])
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
+from sphereflow.seeds import Record
 from sphereflow.transport.measure_certificates import separated_pairs
 from sphereflow.transport.measure_inputs import Measure, distinct
 from sphereflow.transport.measure_route import angles, unit
@@ -33,7 +34,7 @@ class Interpolation:
     atoms: tuple[Measure, ...]
     arrived: tuple[Float[np.ndarray, "_ d"], ...]
     tolerance: float
-    seed: int
+    seed: Record
 
     @cached_property
     def stages(self) -> list[list[Float[np.ndarray, "_ d"]]]:

@@ -19,7 +19,9 @@ import optax
 from jaxtyping import Array, Float
 from scipy.optimize import linear_sum_assignment
 
-from sphereflow.errors import MissingExtra, SphereflowError, one_of, real_number, whole_number
+from sphereflow.errors import MissingExtra, SphereflowError, one_of, whole_number
+from sphereflow.fitting import Descent, adam, descend, own, rate_or
+from sphereflow.seeds import Record, Seed, recorded, rng_from
 from sphereflow.shapes import AnyArray
 from sphereflow.transport.measure_inputs import Measure, pairs
 from sphereflow.transport.measure_route import angles
@@ -41,7 +43,7 @@ class TrainedTransformer:
     schedule: SphereSchedule
     w2: Float[np.ndarray, "N"]
     losses: Float[np.ndarray, "steps"]
-    seed: int
+    seed: Record
 
     def __repr__(self) -> str:
         return f"TrainedTransformer({len(self.schedule)} pieces, max W2 {self.w2.max():.3g}, seed {self.seed})"
@@ -56,17 +58,19 @@ def train_transformer(
     softmax: bool = True,
     loss: str = "w2",
     steps: int = 300,
-    rate: float = 2e-2,
+    rate: float | None = None,
+    optimiser: optax.GradientTransformation | None = None,
     substeps: int = 6,
     start: SphereSchedule | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> TrainedTransformer:
-    """Adam on the weights of `pieces` blocks.
+    """Descent on the weights of `pieces` blocks.
 
     **Arguments:**
 
     - `attention`: False keeps V = 0; `softmax`: False keeps B = 0.
     - `loss`: "w2" (exact plan, refreshed every ten steps), "sinkhorn" (entropic plan) or "mmd".
+    - `rate`: of Adam, 2e-2 unless given; `optimiser`: one of optax instead.
     - `start`: a schedule to begin with, instead of small random weights; each of its pieces becomes one of unit time,
       so long pieces want more `substeps`.
     """
@@ -74,30 +78,30 @@ def train_transformer(
     one_of("loss", loss, LOSSES)
     whole_number("steps", steps)
     whole_number("substeps", substeps)
-    real_number("rate", rate, above=0)
-    d = starts[0].d
+    rule = own(optimiser, rate=rate) or adam(rate_or(2e-2, rate))
+    d, record = starts[0].d, recorded(seed)
     weights: Any = _small(whole_number("pieces", pieces), d, seed) if start is None else _given(start, d)
     allowed = {"V": jnp.asarray(float(attention)), "B": jnp.asarray(float(attention and softmax))}
     x, m = _padded(starts)
     y, n = _padded(ends)
-    state = optax.adam(rate).init(weights)
+    at = Descent(weights, rule.init(weights))
     losses: list[np.ndarray] = []
     settled = loss != "w2" or all(len(end) == 1 for end in ends)  # the plan is not used, or is always the same
     plan = _plans(x, starts, y, ends)
     for done in range(0, steps, _PLAN_LASTS):
         if done and not settled:
-            plan = _plans(_final(weights, allowed, x, m, substeps), starts, y, ends)
+            plan = _plans(_final(at.weights, allowed, x, m, substeps), starts, y, ends)
         count = min(_PLAN_LASTS, steps - done)
-        weights, state, seen = _descend(weights, state, allowed, x, m, y, n, plan, rate, loss, substeps, count)
+        at, seen = _descend(at, rule, allowed, x, m, y, n, plan, loss, substeps, count)
         losses.append(np.asarray(seen))
-    schedule = _as_schedule(weights, allowed, d)
+    schedule = _as_schedule(at.weights, allowed, d)
     moved = schedule.apply([s.points for s in starts], [s.masses for s in starts])
     w2 = [Measure(p, s.masses).distance(e) for p, s, e in zip(moved, starts, ends, strict=True)]
-    return TrainedTransformer(schedule, np.array(w2), np.concatenate(losses), seed)
+    return TrainedTransformer(schedule, np.array(w2), np.concatenate(losses), record)
 
 
-def _small(pieces: int, d: int, seed: int) -> Weights:
-    return 0.5 / np.sqrt(d) * np.random.default_rng(seed).normal(size=(pieces, 4 * d * d + d))
+def _small(pieces: int, d: int, seed: Seed) -> Weights:
+    return 0.5 / np.sqrt(d) * rng_from(seed).normal(size=(pieces, 4 * d * d + d))
 
 
 def _given(start: SphereSchedule, d: int) -> Weights:
@@ -212,22 +216,16 @@ def _mmd(x: Array, m: Array, y: Array, n: Array) -> Array:
 
 @eqx.filter_jit
 def _descend(
-    weights: Weights, state: Any, allowed: dict[str, Array], x: Array, m: Array, y: Array, n: Array, plan: Array,
-    rate: float, loss: str, substeps: int, count: int,
-) -> tuple[Weights, Any, Array]:  # fmt: skip
-    def value(w: Weights) -> Array:
+    at: Descent, optimiser: optax.GradientTransformation, allowed: dict[str, Array], x: Array, m: Array, y: Array,
+    n: Array, plan: Array, loss: str, substeps: int, count: int,
+) -> tuple[Descent, Array]:  # fmt: skip
+    def value(w: Weights, _: Array) -> tuple[Array, None]:
         z = _flow(w, allowed, x, m, substeps)
         if loss == "mmd":
-            return _mmd(z, m, y, n)
+            return _mmd(z, m, y, n), None
         cost = _distances(z, y) ** 2
         held = plan if loss == "w2" else jax.lax.stop_gradient(_entropic(cost, m, n))
-        return jnp.sum(held * cost) / len(x)
+        return jnp.sum(held * cost) / len(x), None
 
-    def step(carry: Any, _: None) -> tuple[Any, Array]:
-        w, s = carry
-        seen, slope = jax.value_and_grad(value)(w)
-        change, s = optax.adam(rate).update(slope, s)
-        return (optax.apply_updates(w, change), s), seen
-
-    (weights, state), losses = jax.lax.scan(step, (weights, state), None, length=count)
-    return weights, state, losses
+    at, (losses, _) = descend(value, at, jnp.arange(count), optimiser)
+    return at, losses

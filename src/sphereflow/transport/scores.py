@@ -19,6 +19,7 @@ import numpy as np
 
 from sphereflow.errors import whole_number
 from sphereflow.observables import wasserstein
+from sphereflow.seeds import Seed, number_from
 from sphereflow.transport.entropy import Divergences, divergences
 from sphereflow.transport.laws import Law
 from sphereflow.transport.schedule import Schedule
@@ -52,17 +53,18 @@ class ScoreCard:
 
 def score_card(
     schedule: Schedule, phi: SmoothMap | Callable[[Any], Any], base: Law, *, dx: int | None = None,
-    samples: int = 4000, seed: int = 0,
+    samples: int = 4000, seed: Seed = 0,
 ) -> ScoreCard:  # fmt: skip
     """Errors against the map phi for points of the law `base`; `dx` coordinates are conditioned on, if given."""
     goal = phi if isinstance(phi, SmoothMap) else SmoothMap(phi)
-    x = base.sample(whole_number("samples", samples, least=100), seed)
+    number = number_from(seed, most=2**62 - 2)
+    x = base.sample(whole_number("samples", samples, least=100), number)
     gap = np.asarray(schedule.apply(x)) - goal(x)
     block = None if dx is None else whole_number("dx", dx, least=1, most=base.d - 1)
     return ScoreCard(
         float(np.sqrt((gap**2).sum(axis=1).mean())),
-        divergences(schedule, base, ImageLaw(base, goal), samples=samples, seed=seed + 1),
-        None if block is None else _conditional(schedule, goal, x, block, seed),
+        divergences(schedule, base, ImageLaw(base, goal), samples=samples, seed=number + 1),
+        None if block is None else _conditional(schedule, goal, x, block, number),
         schedule.n_switches,
         schedule.sup_norm(),
     )

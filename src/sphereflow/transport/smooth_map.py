@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError
+from sphereflow.seeds import Seed
 from sphereflow.transport.laws import Law
 
 _STEP = 1e-5  # central differences are then right to about ten digits
@@ -97,5 +98,5 @@ class ImageLaw(Law):
             values = self.base.log_density(back) - np.log(self.phi.det(back))
         return np.where(lost, -math.inf, values).reshape(points.shape[:-1])
 
-    def sample(self, n: int, seed: int = 0) -> Float[np.ndarray, "n d"]:
+    def sample(self, n: int, seed: Seed = 0) -> Float[np.ndarray, "n d"]:
         return self.phi(self.base.sample(n, seed))

@@ -22,7 +22,9 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.errors import SphereflowError, one_of, whole_number
+from sphereflow.fitting import Descent, adam, descend, own, rate_or
+from sphereflow.seeds import Record, Seed, number_from, recorded, rng_from
 from sphereflow.transport.clouds import checked_cloud
 from sphereflow.transport.flow import gain
 from sphereflow.transport.laws import Law
@@ -43,7 +45,7 @@ class Trained:
     schedule: Schedule
     losses: Float[np.ndarray, " steps"]
     gradient: str
-    seed: int
+    seed: Record
 
 
 def train_schedule(
@@ -55,11 +57,13 @@ def train_schedule(
     start: Schedule | None = None,
     steps: int = 1500,
     batch: int = 2000,
-    rate: float = 2e-2,
-    seed: int = 0,
+    rate: float | None = None,
+    optimiser: optax.GradientTransformation | None = None,
+    seed: Seed = 0,
 ) -> Trained:
-    """Adam with a cosine schedule on the exact likelihood ("nll") or on KL(image||target) ("reverse_kl").
+    """Descent on the exact likelihood ("nll") or on KL(image||target) ("reverse_kl").
 
+    Steps are those of Adam, its `rate` (2e-2 unless given) falling along a cosine, or of an `optimiser` of optax.
     `target` is a law, or an array of samples; a law is sampled afresh for every step. For "nll" the inverse flow, from
     data to N(0, I), is what is parametrised; `start` is a schedule from N(0, I) to begin with instead of small random
     weights.
@@ -67,24 +71,24 @@ def train_schedule(
     one_of("loss", loss, LOSSES)
     one_of("gradient", gradient, GRADIENTS)
     pieces, steps, batch = (whole_number(n, v) for n, v in (("pieces", pieces), ("steps", steps), ("batch", batch)))
-    real_number("rate", rate, above=0)
+    rule = own(optimiser, rate=rate) or adam(rate_or(2e-2, rate), steps)
+    number = number_from(seed, most=2**62)
     if loss == "reverse_kl" and not isinstance(target, Law):
         raise SphereflowError("the loss reverse_kl needs a target with a density, not samples; use loss='nll'.")
     d = target.d if isinstance(target, Law) else checked_cloud(target, "target").shape[1]
     log_target = target.log_density if loss == "reverse_kl" else None
-    weights = small_weights(pieces, d, seed) if start is None else _from_schedule(start, inverted=loss == "nll")
-    optimiser = optax.adam(optax.cosine_decay_schedule(rate, steps))
-    state = optimiser.init(weights)
+    weights = small_weights(pieces, d, number) if start is None else _from_schedule(start, inverted=loss == "nll")
+    at = Descent(weights, rule.init(weights))
     losses: list[np.ndarray] = []
     # A chunk of steps at a time: one compilation, and a batch that fits in memory.
     for first in range(0, steps, _STEPS_AT_ONCE):
         count = min(_STEPS_AT_ONCE, steps - first)
-        data = _data(target if loss == "nll" else d, count * batch, seed + first).reshape(count, batch, d)
-        weights, state, seen = _descend(weights, state, jnp.asarray(data), rate, steps, gradient, log_target)
+        data = _data(target if loss == "nll" else d, count * batch, number + first).reshape(count, batch, d)
+        at, seen = _descend(at, jnp.asarray(data), rule, gradient, log_target)
         losses.append(np.asarray(seen))
-    w, a, b = (np.asarray(part) for part in weights)
+    w, a, b = (np.asarray(part) for part in at.weights)
     found = Schedule(w, a, b)
-    return Trained(found.inverse() if loss == "nll" else found, np.concatenate(losses), gradient, seed)
+    return Trained(found.inverse() if loss == "nll" else found, np.concatenate(losses), gradient, recorded(seed))
 
 
 def objective(weights: Weights, x: Float[Array, "n d"], gradient: str, log_target: Any = None) -> Float[Array, ""]:
@@ -129,18 +133,14 @@ def _log_normal(x: Float[Array, "n d"]) -> Float[Array, " n"]:
 
 @eqx.filter_jit
 def _descend(
-    weights: Weights, state: Any, data: Float[Array, "steps n d"], rate: Any, steps: int, gradient: str, log_target: Any
-) -> tuple[Weights, Any, Float[Array, " steps"]]:
-    optimiser = optax.adam(optax.cosine_decay_schedule(rate, steps))
-
-    def step(carried: tuple[Weights, Any], x: Array) -> tuple[tuple[Weights, Any], Array]:
-        weights, state = carried
-        value, slope = jax.value_and_grad(objective)(weights, x, gradient, log_target)
-        updates, state = optimiser.update(slope, state)
-        return (optax.apply_updates(weights, updates), state), value  # type: ignore[return-value]
-
-    (weights, state), losses = jax.lax.scan(step, (weights, state), data)
-    return weights, state, losses
+    at: Descent,
+    data: Float[Array, "steps n d"],
+    optimiser: optax.GradientTransformation,
+    gradient: str,
+    log_target: Any,
+) -> tuple[Descent, Float[Array, " steps"]]:
+    at, (losses, _) = descend(lambda w, x: (objective(w, x, gradient, log_target), None), at, data, optimiser)
+    return at, losses
 
 
 def _data(source: Any, count: int, seed: int) -> np.ndarray:
@@ -154,9 +154,9 @@ def _data(source: Any, count: int, seed: int) -> np.ndarray:
     return cloud[rng.integers(len(cloud), size=count)]
 
 
-def small_weights(pieces: int, d: int, seed: int) -> Weights:
+def small_weights(pieces: int, d: int, seed: Seed) -> Weights:
     """Unit normals of random hyperplanes through the bulk, and small pushes."""
-    rng = np.random.default_rng(seed)
+    rng = rng_from(seed)
     a = rng.standard_normal((pieces, d))
     a /= np.linalg.norm(a, axis=1, keepdims=True)
     return jnp.asarray(0.1 * rng.standard_normal((pieces, d))), jnp.asarray(a), jnp.asarray(rng.standard_normal(pieces))

@@ -1,0 +1,344 @@
+"""Every public function with a seed: a whole number or a JAX key, the same numbers again, `vmap` over keys.
+
+The functions are found by inspection, so that a new one cannot be forgotten: it must have a row in a table below.
+"""
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sphereflow as sf
+from sphereflow import landscape, memory, randomness, transport
+from sphereflow.drifting import TwoSidedField
+from sphereflow.drifting.generators import Generator
+from sphereflow.drifting.samplers import from_rows
+from sphereflow.drifting.training import Recipe, beginning, train
+from sphereflow.errors import SphereflowError
+from sphereflow.evolution import run as running
+from sphereflow.llm import Heads
+from sphereflow.llm.regimes import FEATURES as HEAD_FEATURES
+from sphereflow.metastability import load_history
+from sphereflow.randomness.random_fields import Affine
+from sphereflow.seeds import checked, following, key_from, number_from, recorded, rng_from
+from sphereflow.transport.conditional import ConditionalSampler
+from sphereflow.transport.smooth_map import ImageLaw, SmoothMap
+
+KEY, OTHER = jax.random.split(jax.random.key(3))
+BAD = (-1, True, 2**70, jax.random.split(KEY), jnp.arange(2))
+
+ROWS = np.random.default_rng(0).normal(size=(80, 2))
+TABLE = ROWS.reshape(8, 20)
+MOVED = ROWS @ np.array([[1.0, 0.5], [0.0, 1.0]]) + 1
+LONG = np.random.default_rng(2).normal(size=(200, 1))
+BALL = np.eye(3)
+CIRCLE = np.stack([np.cos([0.0, 0.7, 2.0]), np.sin([0.0, 0.7, 2.0])], axis=1)
+NORMAL = transport.gaussian(2)
+SHIFT = SmoothMap(lambda x: x + 1.0, lambda y: y - 1.0)
+SCHEDULE = transport.affine_schedule(np.array([[1.0, 0.3], [0.0, 1.0]]))
+FITTED = transport.fit_map(lambda x: x + 0.1 * x[:, ::-1] ** 2, cells=1, refine=1)
+NEURONS = transport.Neurons(np.ones((3, 2)), np.eye(3, 2) + 0.1, np.zeros(3))
+NETWORK, WIDER = (randomness.RandomNetwork(randomness.weights(d=d), beta=1.0, step=0.1) for d in (2, 4))
+TRIPLE = np.broadcast_to(CIRCLE, (2, 3, 2))
+FEATURES = {name: 0.1 + np.abs(np.sin(k + np.arange(30.0))) for k, name in enumerate(HEAD_FEATURES)}
+VALUES = np.random.default_rng(1).normal(size=(2, 9, 3))
+HEADS = object.__new__(Heads)
+WEIGHTS = np.full((2, 9), 1 / 9)
+
+# Drawn by JAX: a key gives what the number it was made from gives. Name: (function, seed) to arrays.
+BY_JAX = {
+    "sphere.draw": lambda f, s: f("uniform", 3, 2, s),
+    "laboratory.simulate": lambda f, s: f(3, 2, 1.0, 0.1, seed=s, saves=2, tol=1e-4).xs,
+    "metastability.staircase.staircase": lambda f, s: f(2, 20.0, s).honest.curve,
+    "randomness.network.realisation_keys": lambda f, s: jax.random.key_data(f(s, 2)),
+    "randomness.network.run": lambda f, s: f(NETWORK, TRIPLE, 2, observe=lambda x: x, seed=s).values,
+    "randomness.gram_chain.run_gram": lambda f, s: f(WIDER, np.eye(2), 4, [2], 2, observe=lambda x: x, seed=s).values,
+    "randomness.synchronisation.run_network": lambda f, s: f(Affine(0.5, 0.8), TRIPLE, layers=2, step=0.1, seed=s),
+    "randomness.synchronisation.coupled_depths": lambda f, s: f(
+        Affine(0.5, 0.8), TRIPLE, layers=2, time=0.1, groups=(1,), seed=s
+    ),
+    "memory.recall.DenseMemory.recall": lambda f, s: f(memory.DenseMemory(ROWS[:6]), ROWS[:2], 2, 0.5, seed=s).state,
+    "memory.chains.bulk_escapes": lambda f, s: (
+        f(10, 1.0, 1.0, 0.0, start=0.9, stop=0.8, walkers=40, duration=5.0, settle=0.1, dt=0.05, seed=s).number
+    ),
+}
+# Drawn by NumPy: a key gives what its number gives.
+BY_NUMPY = {
+    "drifting.domains.drawn": lambda f, s: f(2, 0.5, 4, s),
+    "drifting.translation.median_width": lambda f, s: f(ROWS, seed=s),
+    "landscape.problem.Problem.random": lambda f, s: f(landscape.Problem, 1.0, seed=s).inner,
+    "llm.bootstrap.document_mean": lambda f, s: f(ROWS, replicates=9, seed=s).low,
+    "llm.bootstrap.rank_correlation": lambda f, s: f(TABLE, TABLE**2, replicates=9, seed=s).low,
+    "llm.geometry.random_controls": lambda f, s: f(WEIGHTS, VALUES, (2,), repeats=3, seed=s)["euclidean"].precision,
+    "llm.geometry.random_control": lambda f, s: f(WEIGHTS, VALUES, (2,), repeats=3, seed=s).precision,
+    "llm.regimes.gaussian_mixture": lambda f, s: f(ROWS, 3, seed=s, restarts=1, rounds=1),
+    "memory.chains.bulk_metropolis": lambda f, s: f(10, 1.0, np.ones(1), np.zeros(1), 2, 4, 1, s).overlap,
+    "memory.landscapes.random_patterns": lambda f, s: f(3, 2, s),
+    "memory.landscapes.draw_cone": lambda f, s: f(10, 0.2, 1.0, seed=s).patterns,
+    "memory.landscapes.state_at": lambda f, s: f(ROWS[:, 0], np.array([0.5]), s),
+    "memory.noise.sample_log_noise": lambda f, s: f(10, 0.2, 1.0, 3, s),
+    "metastability.coarsen.coarsen_to_one": lambda f, s: f("sa", CIRCLE[:2], 20.0, perturb=0.1, seed=s).curve,
+    "modes.monte_carlo.sample_modes": lambda f, s: f(9, 4.0, 2, seed=s).modes.positions,
+    "modes.sparse.simulated_rate": lambda f, s: f(0.1, 2000, s),
+    "observables.discrepancy.sampling_floor": lambda f, s: f(ROWS, MOVED, 2, s),
+    "observables.discrepancy.gaussian_like": lambda f, s: f(ROWS, 2, s),
+    "observables.discrepancy.sliced_wasserstein": lambda f, s: f(ROWS, MOVED, 4, s),
+    "randomness.cold_pairs.cold_pairs": lambda f, s: f(4, 1, 0.5, 0.1, 2, 3, seed=s).cosine,
+    "transport.compare.compare": lambda f, s: f({"": SCHEDULE}, NORMAL, NORMAL, samples=9, seed=s)[0].errors.tv.value,
+    "transport.conditional.ConditionalSampler.sample": lambda f, s: f(ConditionalSampler(SCHEDULE, 1), 0.5, 2, s),
+    "transport.conditional.ConditionalSampler.drift": lambda f, s: f(ConditionalSampler(SCHEDULE, 1), 0.5, 2, s),
+    "transport.diffeomorphism.MapFit.errors": lambda f, s: vars(f(FITTED, points=20, seed=s)),
+    "transport.entropy.divergences": lambda f, s: f(SCHEDULE, NORMAL, NORMAL, samples=9, seed=s).tv.value,
+    "transport.gaussianise.gaussianise": lambda f, s: f(TABLE.reshape(-1, 4), frames=1, knots=4, seed=s).schedule.a,
+    "transport.laws.Mixture.sample": lambda f, s: f(NORMAL, 2, s),
+    "transport.laws.StudentT.sample": lambda f, s: f(transport.StudentT(3.0), 2, s),
+    "transport.laws.Histogram.sample": lambda f, s: f(transport.Histogram([0.0, 1.0, 2.0], [0.5, 0.5]), 2, s),
+    "transport.laws.Pushed.sample": lambda f, s: f(transport.Pushed(SCHEDULE, NORMAL), 2, s),
+    "transport.smooth_map.ImageLaw.sample": lambda f, s: f(ImageLaw(NORMAL, SHIFT), 2, s),
+    "transport.maurey.playback": lambda f, s: f(NEURONS, 9, seed=s).a,
+    "transport.maurey.ensemble": lambda f, s: f(NEURONS, 5, ROWS[:2], 2, seed=s)[0],
+    "transport.maurey.fit_velocities": lambda f, s: f(ROWS, MOVED, neurons=3, times=1, seed=s).residual,
+    "transport.training.small_weights": lambda f, s: f(2, 2, s),
+    "transport.map_training.train_map": lambda f, s: f(SHIFT, ROWS, 2, steps=2, batch=4, seed=s).losses,
+}
+# Those that take long, or need a model: a wrong seed is refused before any work.
+REFUSED_FIRST = {
+    "llm.tiny.tiny_model": lambda f, s: f("gpt-2", s),
+    "modes.attention.modes_and_clusters": lambda f, s: f(3, 1.0, 2, np.array([0.1]), seed=s, dt=0.1).angles,
+    "randomness.overlap_equation.shared_means": lambda f, s: f(WIDER, np.eye(2), 4, 2, s),
+    "drifting.training.Recipe": lambda f, s: f(seed=s),
+    "drifting.flow_matching.train_flow_matching": lambda f, s: f(from_rows(ROWS), from_rows(ROWS), 2, seed=s),
+    "drifting.lightsb.train_light_bridge": lambda f, s: f(from_rows(ROWS), from_rows(ROWS), seed=s),
+    "drifting.translation.quality_against_compute": lambda f, s: f(ROWS, ROWS, seeds=(0, s)),
+    "llm.keyvalue.key_value_profile": lambda f, s: f(None, None, seed=s),
+    "llm.measuring.measure_heads": lambda f, s: f(None, np.zeros((1, 9), int), seed=s),
+    "llm.record.summary": lambda f, s: f(HEADS, {}, seed=s),
+    "llm.regimes.mixture": lambda f, s: f(FEATURES, seed=s),
+    "llm.tiny.tiny_models": lambda f, s: f(seed=s),
+    "meanfield.compare.compare": lambda f, s: f(seed=s),
+    "memory.noise.median_crossing": lambda f, s: f(10, 1.0, 3, s),
+    "memory.sweep.sweep": lambda f, s: f(seed=s),
+    "memory.sweep.planned": lambda f, s: f("lse", 1.0, patterns=20, trials=2, steps=10, seed=s, keep=None),
+    "randomness.collapse.measure": lambda f, s: f(randomness.Architecture(4, 3, 5, 1, 0.1, 1.0), seed=s),
+    "retrieval.influence.source_average": lambda f, s: f(*[lambda *a: ROWS] * 4, source=0, environments=2, seed=s),
+    "retrieval.influence.wave_influence": lambda f, s: f(9, 0, 1.0, beta=1.0, weights=1.0, seed=s),
+    "retrieval.influence.sphere_influence": lambda f, s: f(9, 0, 1.0, beta=1.0, slope=1.0, d=3, seed=s),
+    "retrieval.plots.circle_movie": lambda f, s: f("nowhere.gif", seed=s),
+    "retrieval.task.measure_profile": lambda f, s: f(9, 1.0, beta=1.0, weights=1.0, vocab=4, sources=(2,), seed=s),
+    "sweeps.boundary.boundary": lambda f, s: f(sf.sweep(lambda x: x, {"x": [0.0, 1.0, 2.0]}), 0.5, "x", seed=s),
+    "transport.conditional.fit_conditional": lambda f, s: f(LONG, LONG, seed=s),
+    "transport.fit.fit": lambda f, s: f(NORMAL, NORMAL, 3, seed=s),
+    "transport.measure_interpolate.interpolate": lambda f, s: f([BALL], [BALL], seed=s),
+    "transport.measure_training.train_transformer": lambda f, s: f([BALL], [BALL], 2, seed=s),
+    "transport.scores.score_card": lambda f, s: f(SCHEDULE, SHIFT, NORMAL, seed=s),
+    "transport.training.train_schedule": lambda f, s: f(NORMAL, 2, seed=s),
+}
+# Whole numbers alone: papers count on from theirs, and of a trajectory the seed is a label.
+NUMBERS_ONLY = {"claims.Run", "report.run.reproduce", "evolution.run.evolve", "transport.laws.Law.sample"}
+
+
+# Results, which record what they were given.
+RECORDS = {
+    "drifting.translation.Point",
+    "evolution.settings.Settings",
+    "evolution.trajectory.Trajectory",
+    "llm.keyvalue.KeyValueProfile",
+    "meanfield.compare.Comparison",
+    "memory.sweep.Sweep",
+    "metastability.history.MergeHistory",
+    "modes.monte_carlo.ModeSample",
+    "report.results.PaperResult",
+    "report.results.Report",
+    "retrieval.task.MeasuredProfile",
+    "transport.conditional.ConditionalFit",
+    "transport.measure_result.Interpolation",
+    "transport.measure_training.TrainedTransformer",
+    "transport.training.Trained",
+}
+
+
+def found():
+    """Public functions, methods and classes of the package with a seed, by name."""
+    there = {}
+    for module in pkgutil.walk_packages(sf.__path__, "sphereflow."):
+        if {"papers", "cli", "explorer", "__main__", "seeds"} & set(module.name.split(".")):
+            continue
+        for name, thing in vars(importlib.import_module(module.name)).items():
+            if name.startswith("_") or getattr(thing, "__module__", "") != module.name:
+                continue
+            held = {name: thing}
+            if inspect.isclass(thing):
+                held |= {f"{name}.{k}": getattr(v, "__func__", v) for k, v in vars(thing).items() if k[0] != "_"}
+            for each, f in held.items():
+                if callable(f) and {"seed", "seeds"} & set(_parameters(f)):
+                    there[f"{module.name.removeprefix('sphereflow.')}.{each}"] = f
+    return there
+
+
+def _parameters(f):
+    try:
+        return inspect.signature(f).parameters
+    except (TypeError, ValueError):  # a few built-in classes
+        return ()
+
+
+FOUND = found()
+ROWS_OF_TABLES = BY_JAX | BY_NUMPY | REFUSED_FIRST
+
+
+def leaves(result):
+    result = vars(result) if dataclasses.is_dataclass(result) else result
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(result)]
+
+
+def same(a, b):
+    return all(np.array_equal(x, y, equal_nan=True) for x, y in zip(leaves(a), leaves(b), strict=True))
+
+
+def test_every_function_with_a_seed_has_a_row():
+    assert set(FOUND) == set(ROWS_OF_TABLES) | NUMBERS_ONLY | RECORDS
+
+
+@pytest.mark.parametrize("name", [*BY_JAX, *BY_NUMPY])
+def test_a_key_is_a_seed(name):
+    """The key is worth a whole number; the same key gives the same, another key another."""
+    call, function = ROWS_OF_TABLES[name], FOUND[name]
+    number = 7 if name in BY_JAX else number_from(KEY)
+    key = jax.random.key(7) if name in BY_JAX else KEY
+    one = call(function, key)
+    assert same(one, call(function, number))
+    assert not same(one, call(function, OTHER))
+
+
+@pytest.mark.parametrize("name", ROWS_OF_TABLES)
+def test_a_wrong_seed_is_refused_before_any_work(name):
+    for seed in BAD:
+        with pytest.raises(SphereflowError, match=r"^seed must be a whole number from 0 to \d+ or a JAX key, got"):
+            ROWS_OF_TABLES[name](FOUND[name], seed)
+
+
+def test_whole_numbers_begin_the_streams_they_always_did():
+    assert rng_from(5).random() == np.random.default_rng(5).random()
+    assert rng_from(5, 1, 2).random() == np.random.default_rng([5, 1, 2]).random()
+    assert key_from(5) == jax.random.key(5)
+    assert following(5, 2) == 7
+    assert isinstance(checked(np.int32(5)), int)
+    first = {"uniform": 0.174305, "vmf": 0.932749, "orthogonal": -0.260528, "mixture": -0.525770}
+    for start, number in first.items():
+        assert float(sf.draw(start, 2, 3, 5)[0, 0]) == pytest.approx(number, abs=1e-6)
+
+
+@pytest.mark.parametrize("start", ["uniform", "vmf", "orthogonal", "mixture"])
+def test_vmap_over_keys_is_the_loop(start):
+    keys = jax.random.split(jax.random.key(0), 5)
+    many = jax.jit(jax.vmap(lambda key: sf.draw(start, 3, 4, key)))(keys)
+    np.testing.assert_allclose(many, np.stack([sf.draw(start, 3, 4, key) for key in keys]), rtol=0, atol=1e-14)
+    assert len(np.unique(np.asarray(many)[:, 0, 0])) == len(keys)
+
+
+def test_a_random_network_is_mapped_over_keys():
+    def end(key):
+        return BY_JAX["randomness.synchronisation.run_network"](FOUND["randomness.synchronisation.run_network"], key)
+
+    keys = jax.random.split(KEY, 3)
+    np.testing.assert_allclose(jax.vmap(end)(keys), np.stack([end(key) for key in keys]), rtol=0, atol=1e-13)
+
+
+def test_a_traced_key_is_refused_where_numpy_draws():
+    with pytest.raises(SphereflowError, match="traced JAX key"):
+        jax.vmap(lambda key: transport.gaussian(2).sample(3, key))(jax.random.split(KEY))
+
+
+def test_keys_of_every_kind():
+    old, new = jax.random.PRNGKey(9), jax.random.key(9)
+    assert key_from(old) == new
+    assert recorded(old) == recorded(new) == (0, 9) != recorded(9) == 9
+    assert jax.random.wrap_key_data(np.array(recorded(KEY), np.uint32)) == KEY
+    assert recorded(jax.random.key(9, impl="rbg")) != recorded(jax.random.key(9, impl="unsafe_rbg"))
+    numbers = [number_from(jax.random.key(k)) for k in range(100)]
+    assert max(numbers) < 2**61
+    assert np.abs(np.diff(np.sort(numbers))).min() > 1000  # neighbouring keys share no streams
+    assert following(KEY, 1) != KEY
+
+
+def test_wrong_kinds_of_seed_get_one_sentence():
+    """In a process of its own, because in the tests annotations are checked and would speak first."""
+    program = """
+import jax.numpy as jnp, numpy as np, sphereflow as sf
+for seed in (1.5, "x", None, [0, 7], np.zeros(2), np.uint32([1, 2, 3]), jnp.asarray(3), np.bool_(True), jnp.uint32(4)):
+    try:
+        sf.draw("uniform", 3, 2, seed)
+    except sf.SphereflowError as error:
+        told = str(error)
+        assert told.startswith("seed must be") and told.endswith(".") and chr(10) not in told, told
+    else:
+        raise AssertionError(seed)
+sf.draw("uniform", 3, 2, np.uint32([0, 7]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_run_records_its_key_and_is_continued_by_no_other(tmp_path, monkeypatch):
+    def run(seed):
+        return sf.simulate(3, 2, 1.0, 0.1, seed=seed, saves=2, tol=1e-4, out=tmp_path / "run.zarr")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "solve", cut_short)
+        run(KEY)
+    for other in (OTHER, number_from(KEY)):
+        with pytest.raises(SphereflowError, match="holds a different run"):
+            run(other)
+    done = run(KEY)
+    assert done.seed is None
+    assert tuple(sf.load(tmp_path / "run.zarr").parameters["seed"]) == recorded(KEY)
+    assert "seed" not in sf.simulate(3, 2, 1.0, 0.1, seed=1, saves=2, tol=1e-4).parameters
+
+
+def cut_short(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_keys_are_no_coordinates_of_a_sweep():
+    for keys in (jax.random.split(KEY), [KEY, OTHER]):
+        with pytest.raises(SphereflowError, match="axis 'seed' has JAX keys"):
+            sf.sweep(lambda seed: 1.0, {"seed": keys})
+
+
+def test_a_history_of_mergers_keeps_its_key(tmp_path):
+    for seed in (KEY, 4, jax.random.key(1, impl="rbg")):
+        history = sf.metastability.coarsen_to_one("sa", CIRCLE[:2], 20.0, seed=seed)
+        history.save(tmp_path / "history.json", overwrite=True)
+        assert load_history(tmp_path / "history.json").seed == history.seed == recorded(seed)
+
+
+def test_a_sweep_of_memory_is_continued_by_its_own_key_only(tmp_path):
+    asked = {"loads": [0.5], "temperatures": [0.5], "patterns": 20, "trials": 2, "steps": 10}
+    keep = tmp_path / "rows.json"
+    whole = memory.sweep(**asked, seed=KEY, keep=keep)
+    assert whole.seed == recorded(KEY)
+    assert np.array_equal(memory.sweep(**asked, seed=KEY, keep=keep).overlap, whole.overlap)
+    for other in (OTHER, number_from(KEY)):
+        with pytest.raises(SphereflowError, match="was made with seed"):
+            memory.sweep(**asked, seed=other, keep=keep)
+
+
+def test_training_begins_from_a_key():
+    model = Generator(2, 2, width=4, depth=1, key=jax.random.key(1))
+
+    def loss(seed):
+        recipe = Recipe(steps=2, batch=4, seed=seed)
+        rows = from_rows(ROWS)
+        return train(beginning(model, recipe), recipe, TwoSidedField(0.3), rows, rows, progress=False)[1].loss
+
+    assert same(loss(7), loss(jax.random.key(7)))
+    assert not same(loss(7), loss(KEY))
+    with pytest.raises(SphereflowError, match="generator in use"):
+        loss(jax.random.key(7, impl="rbg"))
