@@ -33,7 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import sphereflow  # noqa: F401  sets precision before the back end starts
-from sphereflow.interaction import DIRECT
+from sphereflow.interaction import DIRECT, attend
 from sphereflow.interaction.choose import choose
 from sphereflow.interaction.circle import CircleModes
 from sphereflow.interaction.direct import default_block, direct_attention
@@ -41,7 +41,7 @@ from sphereflow.interaction.expansion import circle_modes_bound, sphere_degree
 from sphereflow.interaction.harmonic import SphereModes
 from sphereflow.interaction.linear import expand, kernel_error
 from sphereflow.interaction.masks import Causal
-from sphereflow.interaction.sharded import sharded_direct, sharded_expansion, spread, token_mesh
+from sphereflow.interaction.sharded import Sharded, spread, token_mesh
 
 REPEATS = 3
 
@@ -111,7 +111,8 @@ def on_several() -> None:
     print("| --- | --- | --- | --- | --- |")
     for name, d, n in (("circle, expansion", 2, 2**22), ("S^2, expansion", 3, 2**19), ("S^2, direct ring", 3, 2**14)):
         x = tokens(n, d, jnp.float64)
-        expansion = modes(d, n, 1e-9, jnp.float64)
+        method = "direct" if "ring" in name else {2: "fourier", 3: "harmonic"}[d]
+        engine = choose(n, n, d, arguments.beta, tol=1e-9, method=method, use_nufft=False, self_attention=True).engine
         base = None
         for number in sorted({1, 2, 4, count}):
             if number > count:
@@ -120,10 +121,8 @@ def on_several() -> None:
             local = spread(x, mesh)
 
             @jax.jit
-            def field(y: jax.Array, mesh: Any = mesh, ring: bool = "ring" in name, e: Any = expansion) -> Any:
-                if ring:
-                    return sharded_direct(mesh, y, y, y, arguments.beta).average
-                return sharded_expansion(mesh, e, y, y, y, arguments.beta).attended.average
+            def field(y: jax.Array, split: Sharded = Sharded(engine, mesh)) -> Any:  # noqa: B008
+                return attend(y, y, y, arguments.beta, self_attention=True, method=split).average
 
             took = seconds(lambda y=local, f=field: f(y))
             base = took if base is None else base
