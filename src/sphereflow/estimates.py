@@ -44,7 +44,7 @@ def mean(samples: Num[AnyArray, "R ..."]) -> Estimate:
     return Estimate(z.mean(axis=0), z.std(axis=0, ddof=1) / np.sqrt(z.shape[0]))
 
 
-def growth_rate(logs: Float[AnyArray, "R T ..."], times: Float[AnyArray, "T"], after: float = 0.0) -> Estimate:
+def growth_rate(logs: Float[AnyArray, "R T ..."], times: Float[AnyArray, " T"], after: float = 0.0) -> Estimate:
     r"""$E[\log z(t_1)-\log z(t_0)]/(t_1-t_0)$ from the first time not before `after` to the last: a Lyapunov exponent.
 
     This is the growth of the typical size, not of the mean size: $E\log z$ and $\log E z$ have different rates.
@@ -58,7 +58,7 @@ def growth_rate(logs: Float[AnyArray, "R T ..."], times: Float[AnyArray, "T"], a
     return mean((z[:, last] - z[:, first]) / (t[last] - t[first]))
 
 
-def fraction(hits: Float[AnyArray, "R"] | AnyArray) -> Estimate:
+def fraction(hits: Float[AnyArray, " R"] | AnyArray) -> Estimate:
     """The share of realisations where something happened; the error bar never vanishes (one pseudo-count each way)."""
     happened = np.asarray(hits, dtype=bool)
     total = happened.shape[0]
@@ -78,7 +78,9 @@ class PowerLaw(NamedTuple):
         return f"{self.factor:.4g} x^({self.exponent:.4f} ± {self.error:.4f})"
 
 
-def fit_power(x: Float[AnyArray, "n"], y: Float[AnyArray, "n"], errors: Float[AnyArray, "n"] | None = None) -> PowerLaw:
+def fit_power(
+    x: Float[AnyArray, " n"], y: Float[AnyArray, " n"], errors: Float[AnyArray, " n"] | None = None
+) -> PowerLaw:
     """A straight line through log y against log x.
 
     `errors` are standard errors of y: they weigh the points and give the error of the exponent; without them it comes
@@ -92,12 +94,12 @@ def fit_power(x: Float[AnyArray, "n"], y: Float[AnyArray, "n"], errors: Float[An
     return PowerLaw(float(slope.value), float(slope.error), float(np.exp(level.value)))
 
 
-def local_slopes(x: Float[AnyArray, "n"], y: Float[AnyArray, "n"]) -> Float[np.ndarray, "m"]:
+def local_slopes(x: Float[AnyArray, " n"], y: Float[AnyArray, " n"]) -> Float[np.ndarray, " m"]:
     """Slopes of log y against log x between neighbours."""
     return np.diff(np.log(np.asarray(y))) / np.diff(np.log(np.asarray(x)))
 
 
-def order(steps: Float[AnyArray, "S"], errors: Estimate) -> Estimate:
+def order(steps: Float[AnyArray, " S"], errors: Estimate) -> Estimate:
     r"""Slope of $\log|\mathrm{error}|$ against $\log h$, weighted by the error bars: the measured order.
 
     An error known without noise has the error bar 0; then all points weigh the same and the bar is the fit's.
@@ -109,14 +111,14 @@ def order(steps: Float[AnyArray, "S"], errors: Estimate) -> Estimate:
     return Estimate(np.asarray(fit.exponent), np.asarray(fit.error))
 
 
-def extrapolate(steps: Float[AnyArray, "S"], values: Estimate, power: float = 1.0) -> Estimate:
+def extrapolate(steps: Float[AnyArray, " S"], values: Estimate, power: float = 1.0) -> Estimate:
     r"""The value at step 0 of $v_0+v_1h^p$, weighted by the error bars (Richardson with noise)."""
     x = np.asarray(steps, dtype=float) ** power
     return straight_line(x, np.asarray(values.value, dtype=float), np.asarray(values.error, dtype=float))[0]
 
 
 def straight_line(
-    x: Float[np.ndarray, "n"], y: Float[np.ndarray, "n"], bars: Float[np.ndarray, "n"] | None = None
+    x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], bars: Float[np.ndarray, " n"] | None = None
 ) -> tuple[Estimate, Estimate]:
     """(intercept, slope) by least squares, weighted by the error bars of y; without, the residuals give the noise."""
     weights = np.ones_like(x) if bars is None else 1 / bars**2

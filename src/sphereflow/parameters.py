@@ -54,7 +54,7 @@ def number(
     return value
 
 
-def masses(given: ArrayLike | None) -> Float[Array, "n"] | None:
+def masses(given: ArrayLike | None) -> Float[Array, " n"] | None:
     """Masses of tokens: not negative, summing to one; None for 1/n each."""
     if given is None:
         return None

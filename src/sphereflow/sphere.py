@@ -60,7 +60,7 @@ def uniform(key: Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
     return normalise(jax.random.normal(key, shape))
 
 
-def von_mises_fisher(key: Array, n: int, centre: Float[AnyArray, "d"], concentration: float) -> Float[Array, "n d"]:
+def von_mises_fisher(key: Array, n: int, centre: Float[AnyArray, " d"], concentration: float) -> Float[Array, "n d"]:
     r"""Points with density proportional to $e^{\kappa\langle x, c\rangle}$ (Wood's rejection method).
 
     The height $\langle x,c\rangle$ is drawn from a Beta envelope; the rest is uniform on the circle of that height.

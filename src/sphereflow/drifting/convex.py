@@ -33,10 +33,10 @@ class ConvexPotential(eqx.Module):
 
     first: tuple[Float[Array, "h D"], ...]
     hidden: tuple[Float[Array, "h h"], ...]
-    shifts: tuple[Float[Array, "h"], ...]
-    last: Float[Array, "h"]
+    shifts: tuple[Float[Array, " h"], ...]
+    last: Float[Array, " h"]
     quadratic: Float[Array, "D D"]
-    linear: Float[Array, "D"]
+    linear: Float[Array, " D"]
 
     def __init__(self, dimension: int, widths: tuple[int, ...] = (128, 128), *, key: PRNGKeyArray, dtype: Any = None):
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))  # nothing to compile
@@ -51,7 +51,7 @@ class ConvexPotential(eqx.Module):
         self.last = jnp.full(widths[-1], np.log(np.expm1(0.5 / widths[-1])), dtype)
         self.quadratic, self.linear = jnp.eye(dimension, dtype=dtype), jnp.zeros(dimension, dtype)
 
-    def __call__(self, x: Float[Array, "D"]) -> Float[Array, ""]:
+    def __call__(self, x: Float[Array, " D"]) -> Float[Array, ""]:
         h = jax.nn.softplus(self.first[0] @ x + self.shifts[0])
         for outside, inside, shift in zip(self.first[1:], self.hidden, self.shifts[1:], strict=True):
             h = jax.nn.softplus(jax.nn.softplus(inside) @ h + outside @ x + shift)
@@ -68,14 +68,14 @@ class Starts(NamedTuple):
     """Where paths of the model start, how well the equation holds there, and the passes a sample took."""
 
     z: Float[Array, "n D"]
-    residual: Float[Array, "n"]
+    residual: Float[Array, " n"]
     passes: Int[Array, ""]
 
 
 def invert(
     potential: Any,
     x: Float[Array, "n D"],
-    t: Float[Array, "n"],
+    t: Float[Array, " n"],
     guess: Float[Array, "n D"] | None = None,
     tolerance: float = 1e-4,
 ) -> Starts:
@@ -107,13 +107,13 @@ def invert(
     return Starts(z, _size(g), passes)
 
 
-def path_end(potential: Any, z: Float[Array, "n D"], t: Float[Array, "n"]) -> Float[Array, "n D"]:
+def path_end(potential: Any, z: Float[Array, "n D"], t: Float[Array, " n"]) -> Float[Array, "n D"]:
     r"""$t\nabla\Psi(z)+(1-t)z$: where the path that starts at $z$ is at time $t$."""
     return t[:, None] * jax.vmap(jax.grad(potential))(z) + (1 - t)[:, None] * z
 
 
 def conjugate_gradients(
-    product: Callable[[Array], Array], right: Float[Array, "n D"], tolerance: Float[Array, "n"] | float
+    product: Callable[[Array], Array], right: Float[Array, "n D"], tolerance: Float[Array, " n"] | float
 ) -> tuple[Float[Array, "n D"], Int[Array, ""]]:
     """Solve n positive definite systems together up to relative residuals; also the number of products taken."""
     enough = tolerance * _size(right)

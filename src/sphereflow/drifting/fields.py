@@ -40,9 +40,9 @@ class Drift(NamedTuple):
 
     value: Float[Array, "n D"]
     raw: Float[Array, "n D"]
-    heard_data: Float[Array, "n"]
-    heard_generated: Float[Array, "n"]
-    blind: Bool[Array, "n"]
+    heard_data: Float[Array, " n"]
+    heard_generated: Float[Array, " n"]
+    blind: Bool[Array, " n"]
 
 
 class Field(eqx.Module):
@@ -78,8 +78,8 @@ class PopulationField(Field):
         self,
         data: Float[Array, "m D"],
         generated: Float[Array, "n D"],
-        data_weights: Float[Array, "m"] | None = None,
-        generated_weights: Float[Array, "n"] | None = None,
+        data_weights: Float[Array, " m"] | None = None,
+        generated_weights: Float[Array, " n"] | None = None,
     ) -> Drift:
         own = self.itself == "mask"
         return self.at(generated, data, generated, data_weights, generated_weights, masked=own)
@@ -90,8 +90,8 @@ class PopulationField(Field):
         places: Float[Array, "k D"],
         data: Float[Array, "m D"],
         generated: Float[Array, "n D"],
-        data_weights: Float[Array, "m"] | None = None,
-        generated_weights: Float[Array, "n"] | None = None,
+        data_weights: Float[Array, " m"] | None = None,
+        generated_weights: Float[Array, " n"] | None = None,
         masked: bool = False,
     ) -> Drift:
         """The field at any places; `masked` only where the places are the generated samples, in their order."""

@@ -38,12 +38,12 @@ class Learned(NamedTuple):
     """The averaged potential, the flow-matching error at every step, and the passes over samples that it all took."""
 
     potential: ConvexPotential
-    errors: Float[np.ndarray, "steps"]
+    errors: Float[np.ndarray, " steps"]
     passes: float
 
 
 def surrogate_loss(
-    potential: Any, x0: Float[Array, "n D"], x1: Float[Array, "n D"], t: Float[Array, "n"], tolerance: float = 1e-4
+    potential: Any, x0: Float[Array, "n D"], x1: Float[Array, "n D"], t: Float[Array, " n"], tolerance: float = 1e-4
 ) -> tuple[Float[Array, ""], tuple[Float[Array, ""], Int[Array, ""]]]:
     """A function whose gradient is that of the mean flow-matching error; the error itself, and passes per sample."""
     fixed = jax.lax.stop_gradient(potential)

@@ -17,8 +17,8 @@ from sphereflow.reading import real_array
 
 def gaussian_field(
     x: Float[np.ndarray, "k D"],
-    data: tuple[Float[np.ndarray, "D"], Float[np.ndarray, "D D"]],
-    generated: tuple[Float[np.ndarray, "D"], Float[np.ndarray, "D D"]],
+    data: tuple[Float[np.ndarray, " D"], Float[np.ndarray, "D D"]],
+    generated: tuple[Float[np.ndarray, " D"], Float[np.ndarray, "D D"]],
     width: float,
 ) -> Float[np.ndarray, "k D"]:
     """V at the rows of x, for data and generated laws given as (mean, covariance)."""

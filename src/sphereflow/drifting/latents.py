@@ -29,7 +29,7 @@ class Projection:
     One scale for all components, so that distances in the latent space are distances in the span of the components.
     """
 
-    mean: Float[np.ndarray, "P"]
+    mean: Float[np.ndarray, " P"]
     basis: Float[np.ndarray, "P D"]
     scale: float
 

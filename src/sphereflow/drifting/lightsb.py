@@ -27,18 +27,18 @@ from sphereflow.seeds import Seed, key_from
 class LightBridge(eqx.Module):
     """The mixture potential and the plan it stands for."""
 
-    scaled_log_weights: Float[Array, "K"]
+    scaled_log_weights: Float[Array, " K"]
     centres: Float[Array, "K D"]
     log_spread: Float[Array, "K D"]
     epsilon: float = eqx.field(static=True)
 
     @eqx.filter_jit
-    def log_normaliser(self, x: Float[Array, "n D"]) -> Float[Array, "n"]:
+    def log_normaliser(self, x: Float[Array, "n D"]) -> Float[Array, " n"]:
         """log c(x)."""
         return jax.scipy.special.logsumexp(self._summands(x), axis=1)
 
     @eqx.filter_jit
-    def log_potential(self, y: Float[Array, "n D"]) -> Float[Array, "n"]:
+    def log_potential(self, y: Float[Array, "n D"]) -> Float[Array, " n"]:
         r"""log $\varphi(y)$."""
         variance = self.epsilon * jnp.exp(self.log_spread)
         away = y[:, None, :] - self.centres[None]
@@ -78,7 +78,7 @@ def train_light_bridge(
     optimiser: optax.GradientTransformation | None = None,
     falling: bool = False,
     seed: Seed = 0,
-) -> tuple[LightBridge, Float[np.ndarray, "steps"]]:
+) -> tuple[LightBridge, Float[np.ndarray, " steps"]]:
     """Descent on the objective, centres started at data; returns the bridge and the history of the objective.
 
     Steps are those of Adam, at a constant `rate` (1e-3 unless given), as published, or one `falling` to zero along a

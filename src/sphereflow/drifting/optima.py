@@ -21,8 +21,8 @@ from jaxtyping import Float
 class Affine:
     r"""$x\mapsto m_b+C(x-m_a)$."""
 
-    before: Float[np.ndarray, "D"]
-    after: Float[np.ndarray, "D"]
+    before: Float[np.ndarray, " D"]
+    after: Float[np.ndarray, " D"]
     matrix: Float[np.ndarray, "D D"]
 
     def __call__(self, x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n D"]:
@@ -30,8 +30,8 @@ class Affine:
 
 
 def gaussian_map(
-    source: tuple[Float[np.ndarray, "D"], Float[np.ndarray, "D D"]],
-    target: tuple[Float[np.ndarray, "D"], Float[np.ndarray, "D D"]],
+    source: tuple[Float[np.ndarray, " D"], Float[np.ndarray, "D D"]],
+    target: tuple[Float[np.ndarray, " D"], Float[np.ndarray, "D D"]],
     epsilon: float = 0.0,
 ) -> Affine:
     """The optimal map between Gaussians given as (mean, covariance), or the mean of the plan with entropy."""
@@ -54,7 +54,7 @@ class SoftMaximum:
     curvature: float
     strength: float
     slopes: Float[np.ndarray, "K D"]
-    shifts: Float[np.ndarray, "K"]
+    shifts: Float[np.ndarray, " K"]
 
     def gradient(self, x: Float[np.ndarray, "n D"]) -> Float[np.ndarray, "n D"]:
         logits = x @ self.slopes.T + self.shifts

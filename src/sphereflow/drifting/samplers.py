@@ -56,7 +56,7 @@ class Rows(eqx.Module):
 class Normal(eqx.Module):
     r"""$N(m, RR^\top)$."""
 
-    mean: Float[Array, "D"]
+    mean: Float[Array, " D"]
     root: Float[Array, "D D"]
 
     def __call__(self, key: PRNGKeyArray, n: int) -> Float[Array, "n D"]:
@@ -72,6 +72,6 @@ def from_rows(rows: Float[np.ndarray, "n D"]) -> Rows:
     return Rows(jnp.asarray(rows))
 
 
-def gaussian(mean: Float[np.ndarray, "D"], root: Float[np.ndarray, "D D"]) -> Normal:
+def gaussian(mean: Float[np.ndarray, " D"], root: Float[np.ndarray, "D D"]) -> Normal:
     r"""$N(m, RR^\top)$."""
     return Normal(jnp.asarray(mean), jnp.asarray(root))

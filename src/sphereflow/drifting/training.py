@@ -201,10 +201,10 @@ def train(
 class _Numbers(NamedTuple):
     """What changes from step to step."""
 
-    rate: Float[Array, "k"] | None
-    gain: Float[Array, "k"]
-    pull: Float[Array, "k"]
-    decay: Float[Array, "k"]
+    rate: Float[Array, " k"] | None
+    gain: Float[Array, " k"]
+    pull: Float[Array, " k"]
+    decay: Float[Array, " k"]
 
 
 def _numbers(recipe: Recipe, done: int, chunk: int) -> _Numbers:

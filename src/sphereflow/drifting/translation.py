@@ -148,7 +148,7 @@ def compute_to_reach(points: Sequence[Point], method: str, level: float, measure
 
 def translator(
     source: np.ndarray, target: np.ndarray, recipe: Recipe, field: Field, hidden: int = 256, depth: int = 3
-) -> tuple[Generator, Float[np.ndarray, "steps"]]:
+) -> tuple[Generator, Float[np.ndarray, " steps"]]:
     """A residual network trained by drifting, averaged, and the history of its raw drift."""
     dimension = source.shape[1]
     model = Generator(

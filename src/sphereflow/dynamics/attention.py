@@ -56,7 +56,7 @@ class Attention(Dynamics):
     key: Float[Array, "h k d"] | None
     value: Float[Array, "h d d"] | None
     mask: Mask | None
-    weights: Float[Array, "n"] | None
+    weights: Float[Array, " n"] | None
     normalise: str = eqx.field(static=True)
     kernel_scale: str = eqx.field(static=True)
     engine: Engine = eqx.field(static=True)
@@ -121,7 +121,7 @@ class Attention(Dynamics):
         gradient = self.normalise == "mean" and self._has_energy()
         return of_masses(self.weights).but(gradient=self._direction() if gradient else None)
 
-    def with_masses(self, masses: Float[AnyArray, "n"]) -> Attention:
+    def with_masses(self, masses: Float[AnyArray, " n"]) -> Attention:
         return changed(self, weights=jnp.asarray(masses, dtype=float))
 
     def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Attention:
@@ -198,7 +198,7 @@ class Attention(Dynamics):
 
     # --- energy -------------------------------------------------------------------------------------------------
 
-    def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
+    def energy(self, x: Float[Array, "n d"], weights: Float[Array, " n"] | None = None) -> Float[Array, ""]:
         r"""$E = \frac{1}{2\beta}\sum_{ij} w_i w_j e^{\beta(\langle x_i, B x_j\rangle-1)}$, $B=Q^\top K$.
 
         With a kernel of one's own, $E=\frac12\sum_{ij}w_iw_jK(\langle x_i,Bx_j\rangle)$ with its potential K. Times

@@ -51,7 +51,7 @@ class Dynamics(eqx.Module):
         inside = parts(self)
         return join([part.traits for part in inside]) if inside else Traits()
 
-    def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
+    def energy(self, x: Float[Array, "n d"], weights: Float[Array, " n"] | None = None) -> Float[Array, ""]:
         """The energy of the tokens, where one is known; `weights` are masses other than the model's."""
         raise SphereflowError(f"no energy is known for {type(self).__name__}.")
 
@@ -72,7 +72,7 @@ class Dynamics(eqx.Module):
         """The same field with its sums over tokens done by all devices of the mesh, each with its share of tokens."""
         return with_parts(self, lambda part: part.sharded(mesh))
 
-    def with_masses(self, masses: Float[AnyArray, "n"]) -> Dynamics:
+    def with_masses(self, masses: Float[AnyArray, " n"]) -> Dynamics:
         """The same dynamics for tokens with these masses."""
         if self.traits.masses != "any" and not parts(self):
             raise SphereflowError(
@@ -147,7 +147,7 @@ def in_precision(model: Tree, x: Float[Array, "..."]) -> Tree:
     return jax.tree.map(cast, model)
 
 
-def mean_square_speed(velocity: Float[Array, "n d"], weights: Float[Array, "n"] | None) -> Float[Array, ""]:
+def mean_square_speed(velocity: Float[Array, "n d"], weights: Float[Array, " n"] | None) -> Float[Array, ""]:
     r"""$\sum_i w_i |v_i|^2$, with equal weights 1/n if none are given."""
     squares = jnp.sum(velocity**2, axis=-1)
     return jnp.mean(squares) if weights is None else jnp.sum(weights * squares)

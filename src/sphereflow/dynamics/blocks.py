@@ -156,7 +156,7 @@ class Network(eqx.Module):
     positions: Float[Array, "length d"] | None
     final_norm: Norm | None
     unembedding: Float[Array, "words d"] | None
-    unembedding_bias: Float[Array, "words"] | None
+    unembedding_bias: Float[Array, " words"] | None
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class Sum(Dynamics):
         gradient = all(record.gradient is not None for record in records) and joined.masses != "mixed"
         return joined.but(gradient=1.0 if gradient else None)
 
-    def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
+    def energy(self, x: Float[Array, "n d"], weights: Float[Array, " n"] | None = None) -> Float[Array, ""]:
         r"""$E = \sum_k g_k E_k$, which increases along the flow."""
         masses = self._require_gradient().weights if weights is None else weights
         energies = [jnp.asarray(term.traits.gradient) * term.energy(x, masses) for term in self.terms]
@@ -88,7 +88,7 @@ class Scaled(Dynamics):
             gradient=None if inner.gradient is None else self.factor * inner.gradient,
         )
 
-    def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
+    def energy(self, x: Float[Array, "n d"], weights: Float[Array, " n"] | None = None) -> Float[Array, ""]:
         """The energy of the original, which decreases if the factor is negative."""
         return self.original.energy(x, weights)
 

@@ -44,7 +44,7 @@ class EuclideanAttention(Dynamics):
     query: Float[Array, "k d"] | None
     key: Float[Array, "k d"] | None
     value: Float[Array, "d d"] | None
-    weights: Float[Array, "n"] | None
+    weights: Float[Array, " n"] | None
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class EuclideanAttention(Dynamics):
         if self.weights is not None and self.weights.shape[-1] != n:
             raise SphereflowError(f"weights must be one mass per token: {self.weights.shape[-1]} for n={n} tokens.")
 
-    def with_masses(self, masses: Float[AnyArray, "n"]) -> EuclideanAttention:
+    def with_masses(self, masses: Float[AnyArray, " n"]) -> EuclideanAttention:
         return changed(self, weights=jnp.asarray(masses, dtype=float))
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
@@ -101,7 +101,7 @@ class RescaledAttention(Dynamics):
 
     original: EuclideanAttention
     generator: Float[Array, "d d"]
-    _eigen: tuple[Inexact[Array, "d"], Inexact[Array, "d d"], Inexact[Array, "d d"]] | None
+    _eigen: tuple[Inexact[Array, " d"], Inexact[Array, "d d"], Inexact[Array, "d d"]] | None
 
     def __init__(self, original: EuclideanAttention, d: int, directions: Directions = "all"):
         if not isinstance(original, EuclideanAttention):

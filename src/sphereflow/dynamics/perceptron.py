@@ -23,9 +23,9 @@ from sphereflow.sphere import project
 class Perceptron(Dynamics):
     """J neurons: outer weights (J,), inner weights (J, d), biases (J,), an activation by name."""
 
-    outer: Float[Array, "J"]
+    outer: Float[Array, " J"]
     inner: Float[Array, "J d"]
-    bias: Float[Array, "J"]
+    bias: Float[Array, " J"]
     activation: str = eqx.field(static=True)
 
     def __init__(self, outer: ArrayLike, inner: ArrayLike, bias: ArrayLike | None = None, activation: str = "relu"):
@@ -55,13 +55,13 @@ class Perceptron(Dynamics):
         hidden = activation(self.activation, x @ model.inner.T + model.bias)
         return project(x, (hidden * model.outer) @ model.inner)
 
-    def potential(self, x: Float[Array, "n d"]) -> Float[Array, "n"]:
+    def potential(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
         r"""$v(x) = \sum_j\omega_j\varphi(\langle a_j,x\rangle+b_j)$; its spherical gradient is twice the field."""
         self.check(*x.shape)
         model = in_precision(self, x)
         return primitive(self.activation, x @ model.inner.T + model.bias) @ model.outer
 
-    def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
+    def energy(self, x: Float[Array, "n d"], weights: Float[Array, " n"] | None = None) -> Float[Array, ""]:
         r"""$E = \frac12\sum_i w_i v(x_i)$."""
         potential = self.potential(x)
         return (jnp.mean(potential) if weights is None else weights @ potential) / 2

@@ -32,7 +32,7 @@ class PiecewiseConstant(Dynamics):
     layers are compiled as one.
     """
 
-    switches: Float[Array, "m_minus_1"]
+    switches: Float[Array, " m_minus_1"]
     stacks: tuple[Dynamics, ...]
     order: tuple[tuple[int, int], ...] = eqx.field(static=True)  # piece k is number order[k][1] of stack order[k][0]
 
@@ -78,7 +78,7 @@ class PiecewiseConstant(Dynamics):
         for stack in self.stacks:
             stack.check(n, d)
 
-    def with_masses(self, masses: Float[AnyArray, "n"]) -> PiecewiseConstant:
+    def with_masses(self, masses: Float[AnyArray, " n"]) -> PiecewiseConstant:
         changed = tuple(eqx.filter_vmap(lambda piece: piece.with_masses(masses))(stack) for stack in self.stacks)
         return eqx.tree_at(lambda model: model.stacks, self, changed)
 

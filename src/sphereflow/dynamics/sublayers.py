@@ -32,8 +32,8 @@ MLP_ACTIVATIONS: tuple[str, ...] = (*ACTIVATIONS, *_SIGMAS)
 class LayerNorm(eqx.Module):
     r"""$g\,(x-\bar x)/\sqrt{\mathrm{var}(x)+\varepsilon} + b$ for each token; `scale` is g (1), `bias` is b (0)."""
 
-    scale: Float[Array, "d"] | None
-    bias: Float[Array, "d"] | None
+    scale: Float[Array, " d"] | None
+    bias: Float[Array, " d"] | None
     eps: float = eqx.field(static=True)
 
     def __init__(self, scale: ArrayLike | None = None, bias: ArrayLike | None = None, eps: float = 1e-5):
@@ -54,7 +54,7 @@ class LayerNorm(eqx.Module):
 class RMSNorm(eqx.Module):
     r"""$g\,x/\sqrt{|x|^2/d+\varepsilon}$ for each token; `scale` is g (1)."""
 
-    scale: Float[Array, "d"] | None
+    scale: Float[Array, " d"] | None
     eps: float = eqx.field(static=True)
 
     def __init__(self, scale: ArrayLike | None = None, eps: float = 1e-6):
@@ -84,9 +84,9 @@ class MLP(eqx.Module):
     up: Float[Array, "m d"]
     down: Float[Array, "d m"]
     gate: Float[Array, "m d"] | None
-    up_bias: Float[Array, "m"] | None
-    down_bias: Float[Array, "d"] | None
-    gate_bias: Float[Array, "m"] | None
+    up_bias: Float[Array, " m"] | None
+    down_bias: Float[Array, " d"] | None
+    gate_bias: Float[Array, " m"] | None
     activation: str = eqx.field(static=True)
 
     def __init__(
@@ -147,7 +147,7 @@ class MultiHeadAttention(eqx.Module):
     query_bias: Float[Array, "h k"] | None
     key_bias: Float[Array, "g k"] | None
     value_bias: Float[Array, "g v"] | None
-    output_bias: Float[Array, "d"] | None
+    output_bias: Float[Array, " d"] | None
     scale: Float[Array, ""]
     mask: Mask | None
     rotary: float | None = eqx.field(static=True)

@@ -35,9 +35,9 @@ class Traits(eqx.Module):
 
     space: Space = eqx.field(static=True, default="sphere")
     max_step: float | Float[Array, ""] | None = None
-    jump_times: Float[Array, "k"] | None = None
+    jump_times: Float[Array, " k"] | None = None
     masses: Masses = eqx.field(static=True, default="equal")
-    weights: Float[Array, "n"] | None = None
+    weights: Float[Array, " n"] | None = None
     gradient: float | Float[Array, ""] | None = None
 
     def but(self, **changes: object) -> Traits:
@@ -45,7 +45,7 @@ class Traits(eqx.Module):
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
 
-def of_masses(weights: Float[Array, "n"] | None) -> Traits:
+def of_masses(weights: Float[Array, " n"] | None) -> Traits:
     """Tokens that feel each other, with these masses, None for 1/n each."""
     return Traits(masses="equal" if weights is None else "given", weights=weights)
 

@@ -35,8 +35,8 @@ class HardmaxFlow(NamedTuple):
     """Where the tokens are, whom each follows, and the times at which some token changed whom it follows."""
 
     z: Float[np.ndarray, "n d"]
-    follows: Int[np.ndarray, "n"]
-    switches: Float[np.ndarray, "k"]
+    follows: Int[np.ndarray, " n"]
+    switches: Float[np.ndarray, " k"]
 
 
 def hardmax_flow(

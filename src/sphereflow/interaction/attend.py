@@ -26,7 +26,7 @@ def attend(
     values: Float[Array, "n p"],
     beta: Float[Array, ""] | float,
     *,
-    weights: Float[Array, "n"] | None = None,
+    weights: Float[Array, " n"] | None = None,
     mask: Mask | None = None,
     kernel: Kernel | Function = EXPONENTIAL,
     self_attention: bool = False,

@@ -55,7 +55,7 @@ def causal_sums(
     return jax.lax.scan(one_chunk, start, parts)[1].reshape(-1, columns.shape[1])[:n]
 
 
-def prefix_mass(weights: Float[Array, "n"], slope: Float[Array, ""] | None, strict: bool) -> Float[Array, "n"]:
+def prefix_mass(weights: Float[Array, " n"], slope: Float[Array, ""] | None, strict: bool) -> Float[Array, " n"]:
     r"""$\sum_{j\le i}p_{ij}w_j$, the mass that token i sees (j < i if strict)."""
     decay = jnp.ones_like(weights) if slope is None else jnp.full_like(weights, jnp.exp(-slope))
 

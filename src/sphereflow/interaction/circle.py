@@ -83,7 +83,7 @@ class CircleModes(Expansion):
         return unit_roundoff(beta) * (32 + jnp.sqrt(beta) / 8)
 
 
-def double_all_but_first(x: Float[Array, "k"]) -> Float[Array, "k"]:
+def double_all_but_first(x: Float[Array, " k"]) -> Float[Array, " k"]:
     """Modes k and -k together."""
     return jnp.where(jnp.arange(x.shape[0]) > 0, 2 * x, x)
 
@@ -95,7 +95,7 @@ def _two_scales(unit: Float[Array, "n 2"], a: int, b: int) -> tuple[Float[Array,
     return jnp.stack(low)[:, :b], jnp.stack(high)
 
 
-def _horner(unit: Float[Array, "m 2"], beta: Float[Array, "m"], moments: Float[Array, "2 k c"]) -> Float[Array, "m c"]:
+def _horner(unit: Float[Array, "m 2"], beta: Float[Array, " m"], moments: Float[Array, "2 k c"]) -> Float[Array, "m c"]:
     r"""$\hat I_0\,\mathrm{Re}\,(g_0+2 r_0z(g_1+r_1z(g_2+\cdots)))$, $r_k=I_{k+1}/I_k$, $g=P-iQ$, one beta per query."""
     modes = moments.shape[1] - 1
     if modes == 0:
@@ -115,7 +115,7 @@ def _horner(unit: Float[Array, "m 2"], beta: Float[Array, "m"], moments: Float[A
 
 
 def circle_energy(
-    tokens: Float[Array, "n 2"], weights: Float[Array, "n"], beta: Float[Array, ""], modes: int
+    tokens: Float[Array, "n 2"], weights: Float[Array, " n"], beta: Float[Array, ""], modes: int
 ) -> Float[Array, ""]:
     r"""$E_\beta=\frac1{2\beta}\sum_{|k|\le K}\hat I_k|c_k|^2$, the peak convention, beta > 0."""
     moments = project_all(CircleModes(modes), tokens, weights[:, None])

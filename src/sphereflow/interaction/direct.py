@@ -35,7 +35,7 @@ class Attended(NamedTuple):
     """The softmax average of the values and the logarithm of its denominator (peak convention)."""
 
     average: Float[Array, "m p"]
-    log_partition: Float[Array, "m"]
+    log_partition: Float[Array, " m"]
 
 
 class _Block(NamedTuple):
@@ -56,7 +56,7 @@ def direct_attention(
     keys: Float[Array, "n d"],
     values: Float[Array, "n p"],
     beta: Float[Array, ""],
-    weights: Float[Array, "n"],
+    weights: Float[Array, " n"],
     mask: Mask | None = None,
     *,
     bounded: bool = False,
@@ -71,7 +71,7 @@ def direct_attention(
     return ratio(*kernel_sums(queries, keys, columns, beta, mask, **promises, kernel=kernel, block=block), kernel)
 
 
-def ratio(sums: Float[Array, "m c"], shift: Float[Array, "m"], kernel: Kernel) -> Attended:
+def ratio(sums: Float[Array, "m c"], shift: Float[Array, " m"], kernel: Kernel) -> Attended:
     """The average and log Z, of sums of which the last is Z."""
     total = sums[:, -1] if kernel == EXPONENTIAL else jnp.abs(sums[:, -1])
     seen = total > 0
@@ -91,7 +91,7 @@ def kernel_sums(
     plain: bool = False,
     kernel: Kernel = EXPONENTIAL,
     block: int,
-) -> tuple[Float[Array, "m c"], Float[Array, "m"]]:
+) -> tuple[Float[Array, "m c"], Float[Array, " m"]]:
     r"""$S_i = \sum_j p_{ij}\, e^{\beta(\langle q_i,k_j\rangle-1)-t_i}\, c_j$ and $t_i$, in blocks of block^2 pairs.
 
     Another kernel is summed as it is, with t = 0.
@@ -114,7 +114,7 @@ def _row_sums(
     bounded: bool,
     block: int,
     kernel: Kernel = EXPONENTIAL,
-) -> tuple[Float[Array, "m c"], Float[Array, "m"]]:
+) -> tuple[Float[Array, "m c"], Float[Array, " m"]]:
     """S and t for all rows: an outer loop over blocks of queries, an inner one over blocks of keys."""
     m, n, c = queries.shape[0], keys.shape[0], columns.shape[1]
     # Blocks are oblong if there are few queries or few keys. A small problem is one block, and its loops vanish.
@@ -144,12 +144,12 @@ def _visible_sums(
     query: _Block,
     key: _Block,
     columns_t: Float[Array, "c k"],
-    top: Float[Array, "q"],
+    top: Float[Array, " q"],
     beta: Float[Array, ""],
     mask: Mask | None,
     bounded: bool,
     kernel: Kernel,
-) -> tuple[Float[Array, "c q"], Float[Array, "q"], Float[Array, "q"]]:
+) -> tuple[Float[Array, "c q"], Float[Array, " q"], Float[Array, " q"]]:
     """What one block of keys adds to the rows, the factor on what was there before, and the new shift."""
 
     def visit(top: Array) -> tuple[Array, Array, Array]:
@@ -167,12 +167,12 @@ def _block_sums(
     query: _Block,
     key: _Block,
     columns_t: Float[Array, "c k"],
-    top: Float[Array, "q"],
+    top: Float[Array, " q"],
     beta: Float[Array, ""],
     mask: Mask | None,
     bounded: bool,
     kernel: Kernel,
-) -> tuple[Float[Array, "c q"], Float[Array, "q"], Float[Array, "q"]]:
+) -> tuple[Float[Array, "c q"], Float[Array, " q"], Float[Array, " q"]]:
     inner = _product(key.tokens, query.tokens.T)
     if kernel != EXPONENTIAL:
         terms = kernel.value(inner, beta)

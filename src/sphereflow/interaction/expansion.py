@@ -77,7 +77,7 @@ def bessel_ratios(order: float, count: int, beta: Float[Array, "..."]) -> Float[
     return jax.lax.scan(down, start, jnp.arange(first, dtype=beta.dtype), reverse=True)[1][:count]
 
 
-def circle_coefficients(modes: int, beta: Float[Array, ""]) -> Float[Array, "k"]:
+def circle_coefficients(modes: int, beta: Float[Array, ""]) -> Float[Array, " k"]:
     r"""$\hat I_0,\dots,\hat I_K$."""
     return _cumulate(jax.scipy.special.i0e(beta), bessel_ratios(0, modes, beta))
 
@@ -98,7 +98,7 @@ def sphere_degree(beta: float, error: float) -> int:
     return int(np.argmax(beta * (coefficients[:-1] + coefficients[1:]) <= error))
 
 
-def sphere_coefficients(degree: int, beta: Float[Array, ""]) -> Float[Array, "l"]:
+def sphere_coefficients(degree: int, beta: Float[Array, ""]) -> Float[Array, " l"]:
     r"""$\lambda_0,\dots,\lambda_L$, starting from $\lambda_0=(1-e^{-2\beta})/(2\beta)$."""
     safe = jnp.where(beta > 0, beta, 1)
     # The series serves the derivative at beta = 0 as well.

@@ -81,7 +81,7 @@ def expand(
     values: Float[Array, "n p"],
     beta: Float[Array, ""] | float,
     *,
-    weights: Float[Array, "n"] | None = None,
+    weights: Float[Array, " n"] | None = None,
     mask: Mask | None = None,
     tol: Float[Array, ""] | float = 1e-9,
     rescue: bool = True,
@@ -180,27 +180,27 @@ class _Rows(Mask):
     """Some rows of another mask."""
 
     mask: Mask
-    rows: Int[Array, "r"]
+    rows: Int[Array, " r"]
 
     def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
         return self.mask.log_weight(self.rows[i], j)
 
 
 def _rescue(
-    redo: Bool[Array, "m"],
+    redo: Bool[Array, " m"],
     attended: Attended,
     queries: Float[Array, "m d"],
     keys: Float[Array, "n d"],
     values: Float[Array, "n p"],
     beta: Float[Array, ""],
-    weights: Float[Array, "n"],
+    weights: Float[Array, " n"],
     mask: Mask | None,
 ) -> Attended:
     """Put the direct sum into the rows marked; costs nothing if there are none."""
     m = redo.shape[0]
     size = min(RESCUE, m)
 
-    def some_rows(order: Int[Array, "r"]) -> Attended:
+    def some_rows(order: Int[Array, " r"]) -> Attended:
         rows = jnp.minimum(order, m - 1)
 
         def compute() -> Attended:

@@ -69,7 +69,7 @@ class Expansion(abc.ABC):
 
 
 def multiples(
-    cosine: Float[Array, "n"], sine: Float[Array, "n"], count: int
+    cosine: Float[Array, " n"], sine: Float[Array, " n"], count: int
 ) -> tuple[Float[Array, "k n"], Float[Array, "k n"]]:
     """cos(k t) and sin(k t) for k < count by doubling: $e^{i(k+2^j)t}=e^{ikt}e^{i2^jt}$."""
     re, im = jnp.ones_like(cosine)[None], jnp.zeros_like(sine)[None]
@@ -131,7 +131,7 @@ def split(x: Float[Array, "n ..."], size: int) -> Float[Array, "b s ..."]:
     return jnp.pad(x, ((0, -x.shape[0] % size), *((0, 0),) * (x.ndim - 1))).reshape(-1, size, *x.shape[1:])
 
 
-def direction(x: Float[Array, "n d"]) -> tuple[Float[Array, "n d"], Float[Array, "n"]]:
+def direction(x: Float[Array, "n d"]) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
     """x/|x| and |x|; the direction of a zero vector is zero."""
     length = jnp.sqrt(jnp.sum(x * x, axis=1))
     return x / jnp.where(length > 0, length, 1)[:, None], length

@@ -79,15 +79,15 @@ class SphereNufft(SphereModes):
         return super().rounding(beta) + 8 * PRECISION[beta.dtype.name]
 
 
-def _angle(tokens: Float[Array, "n 2"]) -> Float[Array, "n"]:
+def _angle(tokens: Float[Array, "n 2"]) -> Float[Array, " n"]:
     return jnp.arctan2(tokens[:, 1], tokens[:, 0])
 
 
-def _two_angles(tokens: Float[Array, "n 3"]) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
+def _two_angles(tokens: Float[Array, "n 3"]) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     return jnp.arctan2(direction(tokens[:, :2])[1], tokens[:, 2]), _angle(tokens[:, :2])
 
 
-def _to_modes(most: int, columns: Float[Array, "n c"], *angles: Float[Array, "n"]) -> Complex[Array, "c ..."]:
+def _to_modes(most: int, columns: Float[Array, "n c"], *angles: Float[Array, " n"]) -> Complex[Array, "c ..."]:
     r"""$\sum_j c_j e^{-i(k\cdot\theta_j)}$ for |k| <= `most` in every angle."""
     both = spread(_packed(columns.T), *angles, modes=most, sign=-1)
     mirrored = jnp.conj(jnp.flip(both, axis=range(1, both.ndim)))
@@ -95,7 +95,7 @@ def _to_modes(most: int, columns: Float[Array, "n c"], *angles: Float[Array, "n"
     return parts.reshape(-1, *both.shape[1:])[: columns.shape[1]]
 
 
-def _to_tokens(modes: Complex[Array, "c ..."], *angles: Float[Array, "n"]) -> Float[Array, "n c"]:
+def _to_tokens(modes: Complex[Array, "c ..."], *angles: Float[Array, " n"]) -> Float[Array, "n c"]:
     r"""$\sum_k f_k e^{i(k\cdot\theta)}$ for modes of real functions."""
     c = modes.shape[0]
     both = gather(_packed(modes), *angles, sign=1)

@@ -50,7 +50,7 @@ class Monomials(Expansion):
     ) -> Float[Array, "m c"]:
         return (weighed.T @ self._features(queries)).T
 
-    def _coefficients(self, beta: Float[Array, ""]) -> Float[Array, "l"]:
+    def _coefficients(self, beta: Float[Array, ""]) -> Float[Array, " l"]:
         chebyshev = double_all_but_first(circle_coefficients(self.degree, beta))
         return jnp.asarray(_chebyshev_powers(self.degree), beta.dtype) @ chebyshev
 

@@ -32,7 +32,7 @@ class Request(eqx.Module):
     keys: Float[Array, "n d"]
     values: Float[Array, "n p"]
     beta: Float[Array, ""] | float
-    weights: Float[Array, "n"] | None = None
+    weights: Float[Array, " n"] | None = None
     mask: Mask | None = None
     kernel: Kernel = eqx.field(static=True, default=EXPONENTIAL)
     self_attention: bool = eqx.field(static=True, default=False)

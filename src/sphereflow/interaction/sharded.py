@@ -100,7 +100,7 @@ class Sharded(Engine):
 
     def _series(
         self, engine: Expanding, request: Request, queries: Array, keys: Array, columns: Array, beta: Array
-    ) -> tuple[Attended, Bool[Array, "m"]]:
+    ) -> tuple[Attended, Bool[Array, " m"]]:
         """What the expansion gives, and the rows that keep the tolerance."""
         plan = Plan.of(engine.expansion(keys.shape[1]), request.mask)
         slope = jnp.asarray(request.mask.slope, keys.dtype) if isinstance(request.mask, Alibi) else None
@@ -149,7 +149,7 @@ class Sharded(Engine):
 
 def _local_series(
     plan: Plan, queries: Array, keys: Array, columns: Array, beta: Array, slope: Array | None, count: int
-) -> tuple[Float[Array, "m c"], Float[Array, "m"]]:
+) -> tuple[Float[Array, "m c"], Float[Array, " m"]]:
     """On one device: sums over the tokens of all devices, and a bound of their error."""
     expansion, here = plan.expansion, jax.lax.axis_index(AXIS)
     relative, _ = row_error(expansion, queries, beta)

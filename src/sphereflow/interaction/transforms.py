@@ -24,12 +24,14 @@ from sphereflow.errors import MissingExtra
 PRECISION = {"float64": 1e-14, "float32": 1e-6}
 
 
-def spread(source: Complex[Array, "c n"], *angles: Float[Array, "n"], modes: int, sign: int) -> Complex[Array, "c ..."]:
+def spread(
+    source: Complex[Array, "c n"], *angles: Float[Array, " n"], modes: int, sign: int
+) -> Complex[Array, "c ..."]:
     """From n points to the modes -K..K in every angle."""
     return _spread.bind(source, *angles, modes=modes, sign=sign)
 
 
-def gather(source: Complex[Array, "c ..."], *angles: Float[Array, "n"], sign: int) -> Complex[Array, "c n"]:
+def gather(source: Complex[Array, "c ..."], *angles: Float[Array, " n"], sign: int) -> Complex[Array, "c n"]:
     """From the modes -K..K in every angle to n points."""
     return _gather.bind(source, *angles, modes=source.shape[1] // 2, sign=sign)
 

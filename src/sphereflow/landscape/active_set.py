@@ -28,9 +28,9 @@ _MOST_STEPS = 2000
 class GridSolution(NamedTuple):
     """Active points and their masses, the first variation everywhere, its mean lambda, and the steps taken."""
 
-    active: Int[np.ndarray, "k"]
-    masses: Float[np.ndarray, "k"]
-    variation: Float[np.ndarray, "n"]
+    active: Int[np.ndarray, " k"]
+    masses: Float[np.ndarray, " k"]
+    variation: Float[np.ndarray, " n"]
     multiplier: float
     steps: int
 
@@ -41,8 +41,8 @@ class GridSolution(NamedTuple):
 
 
 def solve_on_points(
-    column: Callable[[int], Float[np.ndarray, "n"]],
-    linear: Float[np.ndarray, "n"],
+    column: Callable[[int], Float[np.ndarray, " n"]],
+    linear: Float[np.ndarray, " n"],
     enough: float = 0.0,
 ) -> GridSolution:
     """The optimal masses on n points; `column(i)` is a column of G; a gap of `enough` ends the search."""

@@ -26,12 +26,12 @@ class Basins:
 
     problem: Problem
     attractors: Float[np.ndarray, "k d"]
-    potential: Float[np.ndarray, "k"]
+    potential: Float[np.ndarray, " k"]
     starts: Float[np.ndarray, "n d"]
-    labels: Int[np.ndarray, "n"]
+    labels: Int[np.ndarray, " n"]
 
     @property
-    def shares(self) -> Float[np.ndarray, "k"]:
+    def shares(self) -> Float[np.ndarray, " k"]:
         """The fraction of all starts that ends at each attractor."""
         counts = np.bincount(self.labels[self.labels >= 0], minlength=len(self.attractors))
         return counts / len(self.labels)

@@ -49,7 +49,7 @@ def lower_bound(
 
 def _cell_bounds(
     space: Space, function: Callable[[np.ndarray], Jet], third: float, cells: Cells
-) -> Float[np.ndarray, "n"]:
+) -> Float[np.ndarray, " n"]:
     centres, radii = cells.centres, cells.radii
     value, gradient, bend = function(centres)
     steep = np.linalg.norm(gradient, axis=1)

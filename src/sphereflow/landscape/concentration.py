@@ -52,7 +52,7 @@ def window_bound(problem: Problem) -> float:
 
 
 def heaviest_window(
-    angles: Float[np.ndarray, "k"], masses: Float[np.ndarray, "k"], width: float, least: int = 2
+    angles: Float[np.ndarray, " k"], masses: Float[np.ndarray, " k"], width: float, least: int = 2
 ) -> float:
     """The largest mass of a window of this width that holds at least `least` atoms; 0 if there is none."""
     order = np.argsort(np.mod(angles, 2 * np.pi))

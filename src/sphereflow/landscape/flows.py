@@ -82,13 +82,13 @@ class WeightedFlow:
     """Positions (T, n, d) and masses (T, n) at times `ts`, with the energy at each."""
 
     problem: Problem
-    ts: Float[np.ndarray, "T"]
+    ts: Float[np.ndarray, " T"]
     positions: Float[np.ndarray, "T n d"]
     masses: Float[np.ndarray, "T n"]
     steps: int
 
     @cached_property
-    def energy(self) -> Float[np.ndarray, "T"]:
+    def energy(self) -> Float[np.ndarray, " T"]:
         """E at each saved time."""
         space = SphereSpace(self.problem.converted("peak"))
         frames, n, d = self.positions.shape

@@ -39,7 +39,7 @@ class QuadraticDensity:
     shape: Float[np.ndarray, "d d"]
     energy: float
 
-    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n"]:
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         return 1 - np.einsum("ni,ij,nj->n", x, self.shape, x)
 
 

@@ -17,7 +17,7 @@ _STEPS = 60
 _MOST_PEAKS = 500
 
 
-def local_maxima(space: Space, nodes: int) -> tuple[Float[np.ndarray, "k q"], Float[np.ndarray, "k"]]:
+def local_maxima(space: Space, nodes: int) -> tuple[Float[np.ndarray, "k q"], Float[np.ndarray, " k"]]:
     r"""Local maxima of $\tfrac12v$ and its values there (peak convention), highest first.
 
     Where v is constant on a plateau, some points of the plateau stand for it.

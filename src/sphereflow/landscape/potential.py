@@ -78,8 +78,8 @@ def third_derivative_bound(problem: Problem) -> float:
 
 
 def kink_jumps(
-    problem: Problem, arguments: Float[np.ndarray, "n J"], radius: Float[np.ndarray, "n"]
-) -> Float[np.ndarray, "n"]:
+    problem: Problem, arguments: Float[np.ndarray, "n J"], radius: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
     """How much the second derivative along a great circle can jump within this distance of each point."""
     jump = SIZES[problem.activation].jump
     if jump == 0 or problem.neurons == 0:

@@ -53,9 +53,9 @@ class Problem:
     """
 
     beta: float
-    outer: Float[np.ndarray, "J"]
+    outer: Float[np.ndarray, " J"]
     inner: Float[np.ndarray, "J d"]
-    bias: Float[np.ndarray, "J"]
+    bias: Float[np.ndarray, " J"]
     activation: str
     kernel_scale: str
 
@@ -143,7 +143,7 @@ class Problem:
         return Problem(**(now | changes))
 
     @property
-    def active(self) -> Int[np.ndarray, "k"]:
+    def active(self) -> Int[np.ndarray, " k"]:
         """Which neurons act at all: those with a nonzero outer weight and a nonzero direction."""
         return np.flatnonzero((self.outer != 0) & np.any(self.inner != 0, axis=1))
 

@@ -38,8 +38,8 @@ _MOST_DIPS = 400
 
 
 def merged(
-    space: Space, points: Float[np.ndarray, "k q"], masses: Float[np.ndarray, "k"], reach: float
-) -> tuple[Atoms, Int[np.ndarray, "k"]]:
+    space: Space, points: Float[np.ndarray, "k q"], masses: Float[np.ndarray, " k"], reach: float
+) -> tuple[Atoms, Int[np.ndarray, " k"]]:
     """Chains of points nearer than `reach` as one atom each, at their mean; and the atom of every point."""
     labels = connected_components(space.distance(points, points) <= reach, directed=False)[1]
     count = labels.max() + 1

@@ -37,11 +37,11 @@ class CriticalPoint:
     sign: str
     kind: str
     points: Float[np.ndarray, "k q"]
-    masses: Float[np.ndarray, "k"]
+    masses: Float[np.ndarray, " k"]
     energy: float
     multiplier: float
     gap: float
-    spectrum: Float[np.ndarray, "kp"]
+    spectrum: Float[np.ndarray, " kp"]
     margin: float
     curvature: float
     stationarity: float
@@ -103,14 +103,14 @@ class CriticalPoint:
         return "rings" if self.rings else "circle" if self.problem.d == 2 else "sphere"
 
     @property
-    def angles(self) -> Float[np.ndarray, "k"]:
+    def angles(self) -> Float[np.ndarray, " k"]:
         """Angles in [0, 2 pi) on the circle, polar angles of rings."""
         if self.rings:
             return self.points[:, 0]
         return np.mod(np.arctan2(self.points[:, 1], self.points[:, 0]), 2 * np.pi)
 
     @property
-    def heights(self) -> Float[np.ndarray, "k"]:
+    def heights(self) -> Float[np.ndarray, " k"]:
         """Cosines of the polar angles of rings; inner products with the first axis otherwise."""
         return np.cos(self.points[:, 0]) if self.rings else self.points[:, 0]
 
@@ -119,7 +119,7 @@ class CriticalPoint:
         """Whether the second-order condition holds, up to rounding (a rotation may cost nothing)."""
         return bool(self.spectrum[0] >= -1e-12 * self.problem.factor)
 
-    def first_variation(self, points: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "n"]:
+    def first_variation(self, points: Float[np.ndarray, "n q"]) -> Float[np.ndarray, " n"]:
         r"""$g=\delta\mathsf E/\delta\mu$ at points of the same kind as the atoms."""
         centred = first_variation(self.space, self.atoms, points).value
         return self.problem.factor * (centred + 1 / self.problem.beta)

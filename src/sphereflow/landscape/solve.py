@@ -138,7 +138,7 @@ def inspect(problem: Problem, positions: Any, masses: Any = None) -> CriticalPoi
     return CriticalPoint.of(problem, space, "minimise", "given", atoms, gap, 0, time.perf_counter() - began)
 
 
-def grid_atoms(problem: Problem, nodes: int) -> tuple[Atoms, Float[np.ndarray, "k"]]:
+def grid_atoms(problem: Problem, nodes: int) -> tuple[Atoms, Float[np.ndarray, " k"]]:
     """The minimiser on a grid alone, neighbouring nodes joined; and how many nodes each atom occupies."""
     space = space_of(problem)
     grid = space.grid(nodes)

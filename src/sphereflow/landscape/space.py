@@ -21,7 +21,7 @@ from sphereflow.landscape.problem import Problem
 class Jet(NamedTuple):
     """A function at n points with its gradient and Hessian in tangent coordinates (along geodesics)."""
 
-    value: Float[np.ndarray, "n"]
+    value: Float[np.ndarray, " n"]
     gradient: Float[np.ndarray, "n p"]
     hessian: Float[np.ndarray, "n p p"]
 
@@ -30,7 +30,7 @@ class Atoms(NamedTuple):
     """Points of a space, one per row, with their masses."""
 
     points: Float[np.ndarray, "k q"]
-    masses: Float[np.ndarray, "k"]
+    masses: Float[np.ndarray, " k"]
 
     def __len__(self) -> int:
         return len(self.masses)
@@ -127,7 +127,7 @@ class Cells(abc.ABC):
     """Balls that cover the space, each of which can be split into smaller ones."""
 
     centres: Float[np.ndarray, "n q"]
-    radii: Float[np.ndarray, "n"]
+    radii: Float[np.ndarray, " n"]
 
     @abc.abstractmethod
     def split(self, chosen: np.ndarray) -> Cells:

@@ -122,8 +122,8 @@ class SphereSpace(Space):
 class Arcs(Cells):
     """Arcs of the circle, by angle and half length."""
 
-    angles: Float[np.ndarray, "n"]
-    radii: Float[np.ndarray, "n"]
+    angles: Float[np.ndarray, " n"]
+    radii: Float[np.ndarray, " n"]
 
     @classmethod
     def cover(cls, count: int) -> Arcs:
@@ -159,7 +159,7 @@ class Triangles(Cells):
         return _unit(self.corners.sum(axis=1))
 
     @property
-    def radii(self) -> Float[np.ndarray, "n"]:  # type: ignore[override]
+    def radii(self) -> Float[np.ndarray, " n"]:  # type: ignore[override]
         chords = np.linalg.norm(self.corners - self.centres[:, None, :], axis=2).max(axis=1)
         return 2 * np.arcsin(np.minimum(chords / 2, 1.0))
 

@@ -64,7 +64,7 @@ class ZonalSpace(Space):
         return 1
 
     @property
-    def reach(self) -> Float[np.ndarray, "J"]:
+    def reach(self) -> Float[np.ndarray, " J"]:
         """Inner weights along the axis."""
         axis = self.problem.axis
         return self.problem.inner @ (np.zeros(self.problem.d) if axis is None else axis)
@@ -160,8 +160,8 @@ class ZonalSpace(Space):
 class Intervals(Cells):
     """Intervals of the polar angle, by middle and half length."""
 
-    middles: Float[np.ndarray, "n"]
-    radii: Float[np.ndarray, "n"]
+    middles: Float[np.ndarray, " n"]
+    radii: Float[np.ndarray, " n"]
 
     @property
     def centres(self) -> Float[np.ndarray, "n 1"]:  # type: ignore[override]

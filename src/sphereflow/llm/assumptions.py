@@ -33,7 +33,7 @@ class Similarity:
     decay: float
     error: float
     negative: float
-    cosines: Float[np.ndarray, "K"]
+    cosines: Float[np.ndarray, " K"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def fit_norms(values: Float[np.ndarray, "L d"]) -> Norms:
     return Norms(median, float(rest.std() / rest.mean()), float(norms[0] / median))
 
 
-def mean_cosines(values: Float[np.ndarray, "L d"], reach: int) -> Float[np.ndarray, "K"]:
+def mean_cosines(values: Float[np.ndarray, "L d"], reach: int) -> Float[np.ndarray, " K"]:
     """The average of cos(v_i, v_{i+k}) over i >= 1 for k = 1..reach."""
     rest = np.asarray(values, dtype=float)[1:]
     norms = np.linalg.norm(rest, axis=-1, keepdims=True)
@@ -83,7 +83,7 @@ def fit_similarity(values: Float[np.ndarray, "L d"], reach: int = 64) -> Similar
     return Similarity(float(np.exp(offset)), float(-slope), error, float(np.mean(~positive)), cosines)
 
 
-def fit_profile(weights: Float[np.ndarray, "L"]) -> Profile:
+def fit_profile(weights: Float[np.ndarray, " L"]) -> Profile:
     """Non-negative least squares on sink, plateau and recency; the length of the recency by search.
 
     The oscillation is the largest Fourier component of what is left on the plateau, relative to its height.

@@ -27,7 +27,7 @@ class Interval:
 
 
 def document_mean(
-    values: Float[np.ndarray, "documents *rest"], *, level: float = 0.95, replicates: int = REPLICATES, seed: Seed = 0
+    values: Float[np.ndarray, " documents *rest"], *, level: float = 0.95, replicates: int = REPLICATES, seed: Seed = 0
 ) -> Interval:
     """The mean over documents; average over heads and layers before, so that each document counts once."""
     values = np.asarray(values, dtype=float)

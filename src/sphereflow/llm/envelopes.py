@@ -26,8 +26,8 @@ _SAMPLE = 40
 
 
 def expected_recall_precision(
-    weights: Float[np.ndarray, "L"], sizes: Sequence[int], d: float, steps: int = _STEPS
-) -> tuple[Float[np.ndarray, "N"], Float[np.ndarray, "N"]]:
+    weights: Float[np.ndarray, " L"], sizes: Sequence[int], d: float, steps: int = _STEPS
+) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
     """(R_N, P_N) of the semi-analytic model for each N; the mean of F is not F of these two."""
     alpha = np.sort(np.asarray(weights, dtype=float))[::-1]
     alpha = alpha[alpha > 0]
@@ -82,14 +82,14 @@ def _log_all_above(z: np.ndarray, centre: np.ndarray, spread: np.ndarray) -> np.
     return log_ndtr((centre - z[:, None]) / spread).sum(axis=1)
 
 
-def expected_inversions(weights: Float[np.ndarray, "L"], size: int, d: float) -> float:
+def expected_inversions(weights: Float[np.ndarray, " L"], size: int, d: float) -> float:
     r"""$\sum_{ij}\bar\Phi\big(\sqrt d(\alpha_i^2+\alpha_j^2)/2\sqrt{\alpha_i^2(A-\alpha_i^2)+\alpha_j^2A}\big)$."""
     inside, outside, mass2 = _squares(weights, size)
     spread = np.sqrt(inside * (mass2 - inside) + outside * mass2)
     return float(ndtr(-np.sqrt(d) * (inside + outside) / (2 * spread)).sum())
 
 
-def inversion_bound(weights: Float[np.ndarray, "L"], size: int, d: float) -> float:
+def inversion_bound(weights: Float[np.ndarray, " L"], size: int, d: float) -> float:
     r"""$\sum_{ij}\exp\big(-d(\alpha_i^2+\alpha_j^2)^2/8(\alpha_i^2|s_{-i}|^2+\alpha_j^2|s|^2)\big)$ with $|s|^2=A$.
 
     An upper bound on the expected number of inversions that is empty at realistic sizes (see `recall_floor`): a bound

@@ -69,7 +69,7 @@ class KeyValueProfile:
 class FittedCurve:
     """offset + scale * curve at the places, and the part of the variance over places that it explains."""
 
-    values: Float[np.ndarray, "places"]
+    values: Float[np.ndarray, " places"]
     explained: float
     scale: float
 

@@ -107,8 +107,8 @@ def regimes(features: Mapping[str, np.ndarray], thresholds: Thresholds | None = 
 class Mixture:
     """Three Gaussian components over the heads; `named` is each head's regime by the rule at its component's centre."""
 
-    components: Int[np.ndarray, "heads"]
-    named: Int[np.ndarray, "heads"]
+    components: Int[np.ndarray, " heads"]
+    named: Int[np.ndarray, " heads"]
     agreement: float
 
 
@@ -134,7 +134,7 @@ def mixture(
 
 def gaussian_mixture(
     x: Float[np.ndarray, "n p"], components: int, *, seed: Seed = 0, restarts: int = 8, rounds: int = 200
-) -> Int[np.ndarray, "n"]:
+) -> Int[np.ndarray, " n"]:
     """Component of each row in the most likely of several EM fits with full covariances."""
     rng = rng_from(seed)
     best, labels = -np.inf, np.zeros(len(x), dtype=int)
@@ -163,7 +163,7 @@ def gaussian_mixture(
     return labels
 
 
-def adjusted_rand(a: Int[np.ndarray, "n"], b: Int[np.ndarray, "n"]) -> float:
+def adjusted_rand(a: Int[np.ndarray, " n"], b: Int[np.ndarray, " n"]) -> float:
     """Agreement of two partitions: 1 when they are the same, about 0 by chance."""
     table = np.zeros((a.max() + 1, b.max() + 1))
     np.add.at(table, (a, b), 1)

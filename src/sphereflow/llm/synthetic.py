@@ -16,13 +16,13 @@ _RECENCY = 10.0
 _RECENT_ROUGHNESS, _BACKGROUND_ROUGHNESS = 0.5, 1.5
 
 
-def power_law(length: int) -> Float[np.ndarray, "L"]:
+def power_law(length: int) -> Float[np.ndarray, " L"]:
     r"""$\alpha_i\propto1/i$, i = 1..L."""
     weights = 1 / np.arange(1, length + 1)
     return weights / weights.sum()
 
 
-def geometric(length: int, ratio: float = 0.9) -> Float[np.ndarray, "L"]:
+def geometric(length: int, ratio: float = 0.9) -> Float[np.ndarray, " L"]:
     r"""$\alpha_i\propto q^i$, i = 1..L."""
     weights = ratio ** np.arange(1.0, length + 1)
     return weights / weights.sum()

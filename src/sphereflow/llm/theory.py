@@ -43,18 +43,18 @@ class LayerTheory:
     """
 
     mean_cosine: float
-    histogram: Float[np.ndarray, "bins"]
+    histogram: Float[np.ndarray, " bins"]
     sink_cosine: float
     participation: float
     spread: float
     clusters: int
     step: float
-    beta: Float[np.ndarray, "heads"]
-    alignment: Float[np.ndarray, "heads"]
-    entropy: Float[np.ndarray, "heads"]
+    beta: Float[np.ndarray, " heads"]
+    alignment: Float[np.ndarray, " heads"]
+    entropy: Float[np.ndarray, " heads"]
 
 
-def theory_queries(length: int) -> Int[np.ndarray, "q"]:
+def theory_queries(length: int) -> Int[np.ndarray, " q"]:
     """Evenly spaced queries from the middle of the window to its end; the last one is the last token."""
     return np.unique(np.linspace(length // 2, length - 1, _QUERIES).astype(int))
 
@@ -111,7 +111,7 @@ def _temperatures(layer: LayerCapture, unit: np.ndarray) -> tuple[np.ndarray, np
 
 def equiangular_path(
     start: float, n: int, beta: Sequence[float], steps: Sequence[float]
-) -> Float[np.ndarray, "layers"]:
+) -> Float[np.ndarray, " layers"]:
     """The common cosine of equiangular tokens after each layer, from `start`, with a beta and a time step per layer.
 
     The equation is solved in $u=-\\log(1-\\gamma)$, in which it is smooth up to collapse.

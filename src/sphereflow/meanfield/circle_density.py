@@ -145,7 +145,7 @@ def evolve_density(
 
 
 def follow(
-    model: Dynamics, grid: LabelGrid, times: Float[np.ndarray, "T"], tol: float, solver: str = "dopri8"
+    model: Dynamics, grid: LabelGrid, times: Float[np.ndarray, " T"], tol: float, solver: str = "dopri8"
 ) -> Float[np.ndarray, "T n"]:
     r"""Angles of the nodes of a grid at the given times; steps keep a tenth of the tolerance."""
     start, n = grid.start, len(grid)
@@ -176,7 +176,7 @@ def _sharpness(model: Dynamics, beta: float) -> float:
     return max((_sharpness(part, beta) for part in parts(model)), default=0.0 if model.traits.masses == "any" else beta)
 
 
-def save_times(t1: float, saveat: Any) -> Float[np.ndarray, "T"]:
+def save_times(t1: float, saveat: Any) -> Float[np.ndarray, " T"]:
     """The times asked for: so many equally spaced ones from 0 to t1, or those given."""
     if isinstance(saveat, (int, np.integer)):
         return np.linspace(0.0, real_number("t1", t1, above=0), whole_number("saveat", saveat, least=2))

@@ -39,8 +39,8 @@ class GaussianCluster:
         return self.across - self.along
 
     def moments(
-        self, beta: float, mean: float, variance: float, times: Float[np.ndarray, "T"]
-    ) -> tuple[Float[np.ndarray, "T"], Float[np.ndarray, "T"]]:
+        self, beta: float, mean: float, variance: float, times: Float[np.ndarray, " T"]
+    ) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
         """Mean and variance at the given times, from their values at the first."""
         real_number("variance", variance, above=0)
 

@@ -41,7 +41,7 @@ class Comparison:
         return self.particles.n
 
     @property
-    def ts(self) -> Float[np.ndarray, "T"]:
+    def ts(self) -> Float[np.ndarray, " T"]:
         return self.flow.ts
 
     def angles(self, index: int = -1) -> Float[np.ndarray, "n"]:
@@ -50,12 +50,12 @@ class Comparison:
         return np.arctan2(x[:, 1], x[:, 0])
 
     @cached_property
-    def distance(self) -> Float[np.ndarray, "T"]:
+    def distance(self) -> Float[np.ndarray, " T"]:
         """W_2 along the circle between the tokens and the density at the saved times."""
         return np.array([self.flow.distance_to(self.angles(i), i) for i in range(len(self.ts))])
 
     @cached_property
-    def mode_error(self) -> Float[np.ndarray, "T"]:
+    def mode_error(self) -> Float[np.ndarray, " T"]:
         """|c_1(tokens) - c_1(density)| at the saved times."""
         found = np.array([np.exp(-1j * self.angles(i)).mean() for i in range(len(self.ts))])
         return np.abs(found - self.flow.modes(1)[:, 1])

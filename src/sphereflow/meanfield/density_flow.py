@@ -35,7 +35,7 @@ _energy_rate = eqx.filter_jit(lambda model, theta: model.energy_rate(from_angles
 
 
 def fourier_modes(
-    angles: Float[np.ndarray, "T n"], weights: Float[np.ndarray, "n"], most: int
+    angles: Float[np.ndarray, "T n"], weights: Float[np.ndarray, " n"], most: int
 ) -> Complex[np.ndarray, "T k"]:
     r"""$c_k=\sum_jw_je^{-ik\theta_j}$ for k = 0, ..., `most`."""
     k = np.arange(most + 1)
@@ -50,7 +50,7 @@ class DensityFlow:
     of the Fourier modes under the last refinement of the grid (NaN if the number of nodes was fixed).
     """
 
-    ts: Float[np.ndarray, "T"]
+    ts: Float[np.ndarray, " T"]
     angles: Float[np.ndarray, "T n"]
     grid: LabelGrid
     model: Dynamics
@@ -74,8 +74,8 @@ class DensityFlow:
         return np.stack([self.grid.density(row) for row in self.angles])
 
     def density(
-        self, theta: Float[np.ndarray, "k"], index: int = -1, measure: str = "dtheta/2pi"
-    ) -> Float[np.ndarray, "k"]:
+        self, theta: Float[np.ndarray, " k"], index: int = -1, measure: str = "dtheta/2pi"
+    ) -> Float[np.ndarray, " k"]:
         """The density at any angles at one saved time, with respect to dtheta/2pi (uniform = 1) or dtheta.
 
         Its logarithm is interpolated between nodes, so it is positive; where nodes are not in order it is NaN.
@@ -89,39 +89,39 @@ class DensityFlow:
         curve = PchipInterpolator(places, np.tile(np.log(np.maximum(values, _LEAST_DENSITY)), 3))
         return scale * np.exp(curve(nodes[0] + np.mod(np.asarray(theta) - nodes[0], 2 * np.pi)))
 
-    def quantiles(self, mass: Float[np.ndarray, "k"], index: int = -1) -> Float[np.ndarray, "k"]:
+    def quantiles(self, mass: Float[np.ndarray, " k"], index: int = -1) -> Float[np.ndarray, " k"]:
         r"""$\Theta(m)$ at any masses at one saved time."""
         return self.grid.at_mass(self.angles[index], np.asarray(mass, dtype=float))
 
     # --- monitors -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def smallest_gap(self) -> Float[np.ndarray, "T"]:
+    def smallest_gap(self) -> Float[np.ndarray, " T"]:
         """Smallest distance of neighbouring nodes: positive as long as the density is one."""
         closed = np.concatenate([self.angles, self.angles[:, :1] + 2 * np.pi], axis=1)
         return np.diff(closed, axis=1).min(axis=1)
 
     @cached_property
-    def mass(self) -> Float[np.ndarray, "T"]:
+    def mass(self) -> Float[np.ndarray, " T"]:
         """The integral of the reconstructed density over the nodes, by trapezoids: one where nodes resolve it."""
         closed = np.concatenate([self.angles, self.angles[:, :1] + 2 * np.pi], axis=1)
         values = np.concatenate([self.node_density, self.node_density[:, :1]], axis=1)
         return np.trapezoid(values, closed, axis=1) / (2 * np.pi)
 
     @cached_property
-    def energy(self) -> Float[np.ndarray, "T"]:
+    def energy(self) -> Float[np.ndarray, " T"]:
         """The energy of the model at the saved times."""
         masses = jnp.asarray(self.grid.weights)
         return np.array([float(_energy(self.model, jnp.asarray(a), masses)) for a in self.angles])
 
     @cached_property
-    def dissipation(self) -> Float[np.ndarray, "T"]:
+    def dissipation(self) -> Float[np.ndarray, " T"]:
         """dE/dt as an integral of the squared speed."""
         return np.array([float(_energy_rate(self.model, jnp.asarray(a))) for a in self.angles])
 
     # --- distances ------------------------------------------------------------------------------------------------
 
-    def distance_to(self, particles: Float[np.ndarray, "N"], index: int = -1, p: float = 2.0) -> float:
+    def distance_to(self, particles: Float[np.ndarray, " N"], index: int = -1, p: float = 2.0) -> float:
         """W_p between the density and equal particles at these angles, along the circle, exactly by quantiles."""
         particles = np.asarray(particles, dtype=float)
         each = -(-_LEAST_QUANTILES // len(particles))

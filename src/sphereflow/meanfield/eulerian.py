@@ -39,10 +39,10 @@ class EulerianCircle(Dynamics):
     traits = Traits(space="euclidean")
 
     beta: Float[Array, ""]
-    drift: Float[Array, "M"]
+    drift: Float[Array, " M"]
     normalise: str = eqx.field(static=True)
 
-    def velocity(self, rho: Float[Array, "M"]) -> Float[Array, "M"]:
+    def velocity(self, rho: Float[Array, " M"]) -> Float[Array, " M"]:
         r"""$v[\rho]$ on the grid."""
         points = rho.shape[0]
         kept = points // 3
@@ -67,8 +67,8 @@ class EulerianCircle(Dynamics):
 class EulerianFlow:
     """Densities (T, M) with respect to dtheta/2pi at the angles `theta` and the times `ts`."""
 
-    ts: Float[np.ndarray, "T"]
-    theta: Float[np.ndarray, "M"]
+    ts: Float[np.ndarray, " T"]
+    theta: Float[np.ndarray, " M"]
     values: Float[np.ndarray, "T M"]
     beta: float
     law: StartingLaw
@@ -79,17 +79,17 @@ class EulerianFlow:
         return np.fft.rfft(self.values, axis=1)[:, : most + 1] / len(self.theta) * signs
 
     @cached_property
-    def mass(self) -> Float[np.ndarray, "T"]:
+    def mass(self) -> Float[np.ndarray, " T"]:
         """The integral of the density: one."""
         return self.values.mean(axis=1)
 
     @cached_property
-    def smallest(self) -> Float[np.ndarray, "T"]:
+    def smallest(self) -> Float[np.ndarray, " T"]:
         """The smallest value of the density: positive, or the grid is too coarse."""
         return self.values.min(axis=1)
 
     @cached_property
-    def unresolved(self) -> Float[np.ndarray, "T"]:
+    def unresolved(self) -> Float[np.ndarray, " T"]:
         """Size of the last modes kept, relative to the first: small as long as the grid carries the density."""
         kept = len(self.theta) // 3
         modes = np.abs(np.fft.rfft(self.values, axis=1))

@@ -47,14 +47,14 @@ NAMED: dict[str, Density] = {
 class StartingLaw:
     r"""A probability density $\rho=\sum_k c_ke^{ik\theta}$ on the circle, $c_0=1$; `modes[k]` is $c_k$, k >= 0."""
 
-    modes: Complex[np.ndarray, "k"]
+    modes: Complex[np.ndarray, " k"]
     name: str
 
-    def density(self, theta: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    def density(self, theta: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """The density with respect to dtheta/2pi."""
         return _series(self.modes, theta)
 
-    def cumulative(self, theta: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    def cumulative(self, theta: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """The mass between -pi and theta."""
         k = np.arange(1, len(self.modes))
         waves = np.concatenate([[0.0], self.modes[1:] / (1j * k)])
@@ -65,7 +65,7 @@ class StartingLaw:
         """The mixture of this law, with weight `share`, and the uniform one."""
         return StartingLaw(np.concatenate([self.modes[:1], share * self.modes[1:]]), self.name)
 
-    def quantiles(self, mass: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    def quantiles(self, mass: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """The angles in (-pi, pi) that have the given masses to their left."""
         mass = np.asarray(mass, dtype=float)
         edges = np.linspace(-np.pi, np.pi, max(257, 4 * len(self.modes) + 1))

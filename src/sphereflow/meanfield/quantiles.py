@@ -42,20 +42,20 @@ class LabelGrid(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def labels(self) -> Float[np.ndarray, "n"]:
+    def labels(self) -> Float[np.ndarray, " n"]:
         """Positions s of the nodes in (0, 1), increasing."""
 
     @property
     @abc.abstractmethod
-    def spacing(self) -> Float[np.ndarray, "n"]:
+    def spacing(self) -> Float[np.ndarray, " n"]:
         """Weights of the quadrature in s."""
 
     @abc.abstractmethod
-    def derivative(self, theta: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    def derivative(self, theta: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         r"""$\Theta'(s)$ at the nodes."""
 
     @abc.abstractmethod
-    def interpolate(self, theta: Float[np.ndarray, "n"], labels: Float[np.ndarray, "k"]) -> Float[np.ndarray, "k"]:
+    def interpolate(self, theta: Float[np.ndarray, " n"], labels: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
         r"""$\Theta(s)$ between the nodes."""
 
     @abc.abstractmethod
@@ -63,23 +63,23 @@ class LabelGrid(abc.ABC):
         r"""A finer grid, for the flow maps seen so far; `longest` is the largest gap wanted."""
 
     @cached_property
-    def start(self) -> Float[np.ndarray, "n"]:
+    def start(self) -> Float[np.ndarray, " n"]:
         """Angles of the nodes at the start."""
         return self.law.blended(self.share).quantiles(self.labels)
 
     @cached_property
-    def mass_rate(self) -> Float[np.ndarray, "n"]:
+    def mass_rate(self) -> Float[np.ndarray, " n"]:
         r"""$dm/ds=\rho_0/(\lambda\rho_0+1-\lambda)$ at the nodes."""
         rho = np.maximum(self.law.density(self.start), 0.0)
         return rho / (self.share * rho + 1 - self.share)
 
     @cached_property
-    def mass(self) -> Float[np.ndarray, "n"]:
+    def mass(self) -> Float[np.ndarray, " n"]:
         """The mass to the left of every node."""
         return self.law.cumulative(self.start)
 
     @cached_property
-    def weights(self) -> Float[np.ndarray, "n"]:
+    def weights(self) -> Float[np.ndarray, " n"]:
         """The mass that every node carries; they sum to one."""
         masses = self.spacing * self.mass_rate
         return masses / masses.sum()
@@ -89,14 +89,14 @@ class LabelGrid(abc.ABC):
         """Whether all nodes carry the same mass."""
         return False
 
-    def at_mass(self, theta: Float[np.ndarray, "n"], mass: Float[np.ndarray, "k"]) -> Float[np.ndarray, "k"]:
+    def at_mass(self, theta: Float[np.ndarray, " n"], mass: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
         r"""The quantile function $\Theta(m)$ at any masses."""
         labels = mass
         if self.share < 1:
             labels = self.share * mass + (1 - self.share) * (self.law.quantiles(mass) + np.pi) / (2 * np.pi)
         return self.interpolate(theta, labels)
 
-    def density(self, theta: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    def density(self, theta: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """The density with respect to dtheta/2pi at the nodes; positive as long as they are in order."""
         slope = self.derivative(theta)
         if slope.min() <= 0:  # rounding, inside clusters that have collapsed
@@ -120,11 +120,11 @@ class Midpoints(LabelGrid):
     n: int
 
     @property
-    def labels(self) -> Float[np.ndarray, "n"]:
+    def labels(self) -> Float[np.ndarray, " n"]:
         return midpoints(self.n)
 
     @property
-    def spacing(self) -> Float[np.ndarray, "n"]:
+    def spacing(self) -> Float[np.ndarray, " n"]:
         return np.full(self.n, 1 / self.n)
 
     @property
@@ -140,7 +140,7 @@ class Midpoints(LabelGrid):
     def _resolved(self, waves: np.ndarray) -> bool:
         return bool(np.abs(waves[-max(1, len(waves) // 8) :]).max() < _RESOLVED)
 
-    def derivative(self, theta: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    def derivative(self, theta: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         waves = self._waves(theta)
         if not self._resolved(waves):
             return self._monotone(theta)(self.labels, 1)
@@ -148,7 +148,7 @@ class Midpoints(LabelGrid):
         turned = waves * (2j * np.pi * k) * np.exp(1j * np.pi * k / self.n) * self.n
         return 2 * np.pi + np.fft.irfft(turned, self.n)
 
-    def interpolate(self, theta: Float[np.ndarray, "n"], labels: Float[np.ndarray, "k"]) -> Float[np.ndarray, "k"]:
+    def interpolate(self, theta: Float[np.ndarray, " n"], labels: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
         waves = self._waves(theta)
         if not self._resolved(waves):
             return self._monotone(theta)(labels)
@@ -165,34 +165,34 @@ class Midpoints(LabelGrid):
 class Panels(LabelGrid):
     """Gauss-Legendre nodes on the panels between `edges`, which run from 0 to 1."""
 
-    edges: Float[np.ndarray, "e"]
+    edges: Float[np.ndarray, " e"]
 
     @property
     def _widths(self) -> np.ndarray:
         return np.diff(self.edges)
 
     @property
-    def labels(self) -> Float[np.ndarray, "n"]:
+    def labels(self) -> Float[np.ndarray, " n"]:
         return (self.edges[:-1, None] + self._widths[:, None] * (_BASIS_NODES + 1) / 2).ravel()
 
     @property
-    def spacing(self) -> Float[np.ndarray, "n"]:
+    def spacing(self) -> Float[np.ndarray, " n"]:
         return (self._widths[:, None] * _BASIS_WEIGHTS / 2).ravel()
 
     def _coefficients(self, theta: np.ndarray) -> np.ndarray:
         return theta.reshape(*theta.shape[:-1], -1, ORDER) @ _TO_COEFFICIENTS.T
 
-    def derivative(self, theta: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    def derivative(self, theta: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         derived = legendre.legder(self._coefficients(theta).T).T
         values = derived @ legendre.legvander(_BASIS_NODES, ORDER - 2).T
         return (values * 2 / self._widths[:, None]).ravel()
 
-    def interpolate(self, theta: Float[np.ndarray, "n"], labels: Float[np.ndarray, "k"]) -> Float[np.ndarray, "k"]:
+    def interpolate(self, theta: Float[np.ndarray, " n"], labels: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
         panel = np.clip(np.searchsorted(self.edges, labels, side="right") - 1, 0, len(self._widths) - 1)
         place = 2 * (labels - self.edges[panel]) / self._widths[panel] - 1
         return np.sum(legendre.legvander(place, ORDER - 1) * self._coefficients(theta)[panel], axis=1)
 
-    def unresolved(self, theta: Float[np.ndarray, "T n"], tol: float, longest: float) -> Bool[np.ndarray, "p"]:
+    def unresolved(self, theta: Float[np.ndarray, "T n"], tol: float, longest: float) -> Bool[np.ndarray, " p"]:
         """Panels whose last coefficients carry more than `tol` of label times angle, or with a gap above `longest`."""
         rough = np.abs(self._coefficients(theta)[..., -2:]).sum(axis=-1).max(axis=0)
         gaps = np.diff(theta.reshape(len(theta), -1, ORDER), axis=-1).max(axis=(0, 2))
@@ -206,6 +206,6 @@ class Panels(LabelGrid):
         return Panels(self.law, self.share, np.sort(np.concatenate([self.edges, middles])))
 
 
-def midpoints(n: int) -> Float[np.ndarray, "n"]:
+def midpoints(n: int) -> Float[np.ndarray, " n"]:
     """The middles of n equal parts of (0, 1)."""
     return (np.arange(n) + 0.5) / n

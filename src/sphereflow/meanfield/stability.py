@@ -40,7 +40,7 @@ _AT_REST = 1e-6
 
 def growth_rates(
     beta: float, model: str = "SA", *, d: int = 2, count: int = 20, kernel_scale: str = "peak"
-) -> Float[np.ndarray, "count"]:
+) -> Float[np.ndarray, " count"]:
     """How fast harmonics of degree 1, 2, ..., `count` grow on the uniform law; any d, any beta >= 0."""
     beta = real_number("beta", beta, least=0)
     d, count = whole_number("d", d, least=2), whole_number("count", count)
@@ -66,7 +66,7 @@ class Spectrum:
     largest first. `speed`: the largest velocity of a point, zero for a stationary measure.
     """
 
-    rates: Complex[np.ndarray, "m"]
+    rates: Complex[np.ndarray, " m"]
     directions: Complex[np.ndarray, "m m"]
     splitting: Float[np.ndarray, "n r"]
     speed: float

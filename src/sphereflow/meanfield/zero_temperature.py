@@ -68,7 +68,7 @@ class Concentration:
         reached = x @ self.projector.T
         return reached / np.linalg.norm(reached, axis=1, keepdims=True)
 
-    def rate(self, e: Float[np.ndarray, "d"]) -> float:
+    def rate(self, e: Float[np.ndarray, " d"]) -> float:
         r"""$(\lambda_1-\lambda_2)/|B^\top e|$: contraction towards e in E; escape from e in the next eigenspace."""
         return (self.eigenvalue - self.next_eigenvalue) / float(np.linalg.norm(self.form.T @ e))
 
@@ -102,8 +102,8 @@ def concentration(value: ArrayLike, form: ArrayLike | None = None) -> Concentrat
 
 
 def linear_flow(
-    value: ArrayLike, form: ArrayLike, x0: Float[np.ndarray, "d"], s: float
-) -> tuple[Float[np.ndarray, "d"], float]:
+    value: ArrayLike, form: ArrayLike, x0: Float[np.ndarray, " d"], s: float
+) -> tuple[Float[np.ndarray, " d"], float]:
     r"""$x(s)=e^{sM}x_0/|e^{sM}x_0|$ and the time $t=\int_0^s|B^\top x|$ at which the token is there."""
     v, b = np.asarray(value, dtype=float), np.asarray(form, dtype=float)
     m = v @ b.T
@@ -137,8 +137,8 @@ def uniform_square_distance(d: int, k: int, ct: float) -> float:
 
 
 def laplace_barycentre(
-    beta: float, x: Float[np.ndarray, "d"], form: Float[np.ndarray, "d d"], log_gradient: Float[np.ndarray, "d"]
-) -> Float[np.ndarray, "d"]:
+    beta: float, x: Float[np.ndarray, " d"], form: Float[np.ndarray, "d d"], log_gradient: Float[np.ndarray, " d"]
+) -> Float[np.ndarray, " d"]:
     r"""$m_\beta(x)\approx u+\frac1{\beta|k|}\big[-\frac{d-1}2u+P_u\nabla\log\rho(u)\big]$, $k=B^\top x$, $u=k/|k|$.
 
     `log_gradient` is the gradient of log rho at u; the error is of order $\beta^{-2}$.

@@ -40,7 +40,7 @@ _WORST_RATIO = 1e-5  # relative error of a softmax denominator beyond which a ru
 Four = tuple[Array, Array, Array, Array]  # R and R' of two neighbouring degrees
 
 
-def gegenbauer(d: int, degree: int, t: Float[Array, "n"]) -> tuple[Float[Array, "L n"], Float[Array, "L n"]]:
+def gegenbauer(d: int, degree: int, t: Float[Array, " n"]) -> tuple[Float[Array, "L n"], Float[Array, "L n"]]:
     r"""$R_l(t)$ and $R_l'(t)$ for l <= `degree`, by $(l+2\nu-1)R_l=2(l+\nu-1)tR_{l-1}-(l-1)R_{l-2}$, $\nu=(d-2)/2$."""
     nu = (d - 2) / 2
 
@@ -64,13 +64,13 @@ class ZonalShells(Dynamics):
 
     traits = Traits(space="euclidean")
 
-    masses: Float[Array, "n"]
-    kernel: Float[Array, "L"]  # p_l
-    force: Float[Array, "L"]  # p_l / beta
+    masses: Float[Array, " n"]
+    kernel: Float[Array, " L"]  # p_l
+    force: Float[Array, " L"]  # p_l / beta
     d: int = eqx.field(static=True)
     normalise: str = eqx.field(static=True)
 
-    def potential(self, phi: Float[Array, "n"]) -> tuple[Float[Array, "n"], Float[Array, "n"]]:
+    def potential(self, phi: Float[Array, " n"]) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
         r"""$Z$ and $Z'/\beta$ at the shells."""
         values, slopes = gegenbauer(self.d, len(self.kernel) - 1, jnp.cos(phi))
         moments = values @ self.masses
@@ -90,9 +90,9 @@ class ZonalFlow:
     and its rounding over the smallest denominator met.
     """
 
-    ts: Float[np.ndarray, "T"]
+    ts: Float[np.ndarray, " T"]
     polar: Float[np.ndarray, "T n"]
-    masses: Float[np.ndarray, "n"]
+    masses: Float[np.ndarray, " n"]
     shells: ZonalShells
     beta: float
     ratio_error: float
@@ -113,7 +113,7 @@ class ZonalFlow:
         return (values.reshape(most + 1, *self.heights.shape) @ self.masses).T
 
     @cached_property
-    def energy(self) -> Float[np.ndarray, "T"]:
+    def energy(self) -> Float[np.ndarray, " T"]:
         r"""$E=\frac1{2\beta}\sum_lp_lq_l^2$ (peak kernel); at beta = 0 its limit without the constant, $q_1^2/2$."""
         moments = self.moments(len(self.shells.kernel) - 1)
         if self.beta == 0:
@@ -201,7 +201,7 @@ def _require_denominators(shells: ZonalShells, polar: Float[np.ndarray, "T n"]) 
 _denominators = eqx.filter_jit(lambda shells, phi: shells.potential(phi)[0])
 
 
-def zonal_shells(d: int, beta: float, masses: Float[np.ndarray, "n"], normalise: str) -> ZonalShells:
+def zonal_shells(d: int, beta: float, masses: Float[np.ndarray, " n"], normalise: str) -> ZonalShells:
     """The vector field of shells with the kernel expanded to rounding; degrees come in steps of eight."""
     degree = 8 * -(-max(zonal_degree(d, beta, _ROUNDING), 1) // 8) + 1
     kernel = zonal_coefficients(d, beta, degree)
@@ -209,7 +209,7 @@ def zonal_shells(d: int, beta: float, masses: Float[np.ndarray, "n"], normalise:
     return ZonalShells(jnp.asarray(masses), jnp.asarray(kernel), jnp.asarray(force), d, normalise)
 
 
-def gauss_nodes(d: int, nodes: int) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+def gauss_nodes(d: int, nodes: int) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     r"""Heights and masses of the Gauss rule for the uniform law of S^{d-1}, weight $(1-t^2)^{(d-3)/2}$."""
     # Golub-Welsch on the Jacobi matrix of R_l: stable where the library's polynomials overflow (d in the hundreds).
     nu = (d - 2) / 2

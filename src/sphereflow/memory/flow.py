@@ -27,7 +27,7 @@ class Retrieval(Dynamics):
         root = jnp.sqrt(x.shape[-1])
         return project(x, -self.memory.gradient(root * x, self.patterns) / root)
 
-    def energy(self, x: Float[Array, "n d"], weights: Float[Array, "n"] | None = None) -> Float[Array, ""]:
+    def energy(self, x: Float[Array, "n d"], weights: Float[Array, " n"] | None = None) -> Float[Array, ""]:
         r"""$-\sum_i w_iH(\sqrt N y_i)/N$, with equal weights 1/n if none are given: increases along the flow."""
         each = -self.memory.energy(jnp.sqrt(x.shape[-1]) * x, self.patterns) / x.shape[-1]
         return jnp.mean(each) if weights is None else jnp.sum(weights * each)

@@ -33,13 +33,13 @@ class Landscape(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def target(self) -> Float[Array, "N"]: ...
+    def target(self) -> Float[Array, " N"]: ...
 
     @abc.abstractmethod
-    def __call__(self, x: Float[Array, "N"]) -> Float[Array, ""]:
+    def __call__(self, x: Float[Array, " N"]) -> Float[Array, ""]:
         """H(x)."""
 
-    def gradient(self, x: Float[Array, "N"]) -> Float[Array, "N"]:
+    def gradient(self, x: Float[Array, " N"]) -> Float[Array, " N"]:
         return jax.grad(lambda y: self(y))(x)
 
 
@@ -50,13 +50,13 @@ class Full(Landscape):
     patterns: Float[Array, "*many M N"]
 
     @property
-    def target(self) -> Float[Array, "N"]:
+    def target(self) -> Float[Array, " N"]:
         return self.patterns[0]
 
-    def __call__(self, x: Float[Array, "N"]) -> Float[Array, ""]:
+    def __call__(self, x: Float[Array, " N"]) -> Float[Array, ""]:
         return self.energy.energy(x, self.patterns)
 
-    def gradient(self, x: Float[Array, "N"]) -> Float[Array, "N"]:
+    def gradient(self, x: Float[Array, " N"]) -> Float[Array, " N"]:
         return self.energy.gradient(x, self.patterns)
 
 
@@ -68,10 +68,10 @@ class Cone(Landscape):
     log_rest: float
 
     @property
-    def target(self) -> Float[Array, "N"]:
+    def target(self) -> Float[Array, " N"]:
         return self.patterns[0]
 
-    def __call__(self, x: Float[Array, "N"]) -> Float[Array, ""]:
+    def __call__(self, x: Float[Array, " N"]) -> Float[Array, ""]:
         inner, half = products(x, self.patterns)
         near = jax.nn.logsumexp(self.beta * (inner - half))
         return -jnp.logaddexp(near, self.log_rest) / self.beta
@@ -81,14 +81,14 @@ class Bulk(Landscape):
     """The target and the noise floor (LSE): exact in one dimension, see `escape` and `chains`."""
 
     beta: float
-    centre: Float[Array, "N"]
+    centre: Float[Array, " N"]
     noise: float
 
     @property
-    def target(self) -> Float[Array, "N"]:
+    def target(self) -> Float[Array, " N"]:
         return self.centre
 
-    def __call__(self, x: Float[Array, "N"]) -> Float[Array, ""]:
+    def __call__(self, x: Float[Array, " N"]) -> Float[Array, ""]:
         n = x.shape[-1]
         phi = x @ self.centre / n
         return n - jnp.logaddexp(self.beta * n * phi, self.beta * n * self.noise) / self.beta
@@ -156,7 +156,7 @@ def cone_of(full: Full, beta: float, keep: float) -> Cone:
 
 
 def state_at(
-    target: Float[np.ndarray, "N"], overlap: Float[np.ndarray, "c"], seed: Seed | list[Seed] = 0
+    target: Float[np.ndarray, " N"], overlap: Float[np.ndarray, " c"], seed: Seed | list[Seed] = 0
 ) -> Float[np.ndarray, "c N"]:
     """States with given overlaps with the target, otherwise random."""
     target = np.asarray(target)

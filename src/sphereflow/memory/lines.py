@@ -21,8 +21,8 @@ class Line:
     name: str
     layer: str
     meaning: str
-    temperatures: Float[np.ndarray, "t"]
-    loads: Float[np.ndarray, "t"]
+    temperatures: Float[np.ndarray, " t"]
+    loads: Float[np.ndarray, " t"]
 
 
 def check_plane(kernel: str, sharpness: float) -> float:
@@ -34,7 +34,7 @@ def check_plane(kernel: str, sharpness: float) -> float:
 
 
 def named_lines(
-    kernel: str, sharpness: float, temperatures: Float[np.ndarray, "t"], sizes: tuple[int, ...] = ()
+    kernel: str, sharpness: float, temperatures: Float[np.ndarray, " t"], sizes: tuple[int, ...] = ()
 ) -> list[Line]:
     """All lines of the kernel, in both layers; `sizes` adds the finite-N thresholds."""
     sharpness = check_plane(kernel, sharpness)

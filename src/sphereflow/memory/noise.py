@@ -34,7 +34,7 @@ def log_mean_noise_leading(n: int, alpha: float, beta: float) -> float:
     return float(n * (alpha - capacity(beta)) - np.log1p(-(saddle(beta) ** 4)) / 2)
 
 
-def sample_log_noise(n: int, alpha: float, beta: float, draws: int, seed: Seed = 0) -> Float[np.ndarray, "draws"]:
+def sample_log_noise(n: int, alpha: float, beta: float, draws: int, seed: Seed = 0) -> Float[np.ndarray, " draws"]:
     r"""Independent draws of $\ln S_{nr}$."""
     n, draws = whole_number("n", n, least=4, most=10**9), whole_number("draws", draws, most=10**9)
     alpha, beta = real_number("alpha", alpha, above=0, most=1e6), real_number("beta", beta, above=0, most=1e6)

@@ -50,8 +50,8 @@ class PhaseDiagram:
 
     kernel: str
     sharpness: float
-    loads: Float[np.ndarray, "a"]
-    temperatures: Float[np.ndarray, "t"]
+    loads: Float[np.ndarray, " a"]
+    temperatures: Float[np.ndarray, " t"]
     region: Int[np.ndarray, "t a"]
     published: Bool[np.ndarray, "t a"]
     lines: list[Line]
@@ -59,7 +59,7 @@ class PhaseDiagram:
     duration: float
     log_escape: dict[int, Float[np.ndarray, "t a"]] = field(default_factory=dict)
 
-    def crossover(self, n: int) -> Float[np.ndarray, "t"]:
+    def crossover(self, n: int) -> Float[np.ndarray, " t"]:
         r"""The largest load at which $\ln\tau_N$ is at least the logarithm of the duration, for every temperature."""
         wanted = np.log(self.duration)
         found = np.full(len(self.temperatures), np.nan)
@@ -124,8 +124,8 @@ def phase_diagram(
     kernel: str = "lse",
     sharpness: float = 1.0,
     *,
-    loads: Float[np.ndarray, "a"] | None = None,
-    temperatures: Float[np.ndarray, "t"] | None = None,
+    loads: Float[np.ndarray, " a"] | None = None,
+    temperatures: Float[np.ndarray, " t"] | None = None,
     sizes: tuple[int, ...] = (50, 100, 300),
     duration: float = 1e5,
 ) -> PhaseDiagram:

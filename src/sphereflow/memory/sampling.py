@@ -49,8 +49,8 @@ def curvature_step(n: int, temperature: Numbers) -> Values:
 def metropolis(
     landscape: Landscape,
     x0: Float[Array, "c N"],
-    temperature: Float[Array, "c"],
-    sigma: Float[Array, "c"],
+    temperature: Float[Array, " c"],
+    sigma: Float[Array, " c"],
     key: Array,
     steps: int,
     discard: int = 0,
@@ -67,8 +67,8 @@ def metropolis(
 def metropolis_each(
     landscapes: Landscape,
     x0: Float[Array, "r c N"],
-    temperature: Float[Array, "c"],
-    sigma: Float[Array, "c"],
+    temperature: Float[Array, " c"],
+    sigma: Float[Array, " c"],
     key: Array,
     steps: int,
     discard: int = 0,
@@ -137,7 +137,7 @@ def first_passage(
     key: Array,
     stop: float,
     most: int,
-) -> Float[Array, "c"]:
+) -> Float[Array, " c"]:
     """Times at which Langevin walkers first have an overlap with the target below `stop`; infinity if not in `most`."""
 
     def running(carry: tuple[Array, Array, Array]) -> Array:

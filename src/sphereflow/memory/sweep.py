@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from sphereflow.errors import SphereflowError, real_number, whole_number, writable_target
 from sphereflow.memory.energies import LSE, LSR, Energy
@@ -44,9 +44,9 @@ class Sweep:
 
     kernel: str
     sharpness: float
-    loads: Float[np.ndarray, "a"]
-    temperatures: Float[np.ndarray, "t"]
-    sizes: Int[np.ndarray, "a"]
+    loads: Float[np.ndarray, " a"]
+    temperatures: Float[np.ndarray, " t"]
+    sizes: Int[np.ndarray, " a"]
     patterns: int
     trials: int
     steps: int

@@ -53,8 +53,8 @@ class Atoms:
     """Positions (k, d), masses (k,), and the name (a number) that each atom has in the merge tree."""
 
     positions: Float[np.ndarray, "k d"]
-    masses: Float[np.ndarray, "k"]
-    names: Int[np.ndarray, "k"]
+    masses: Float[np.ndarray, " k"]
+    names: Int[np.ndarray, " k"]
 
     def __len__(self) -> int:
         return len(self.masses)
@@ -72,7 +72,7 @@ def exponents(x: np.ndarray, beta: float) -> np.ndarray:
 
 
 def scaled_field(
-    x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, "k"], beta: float, kind: str
+    x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k"], beta: float, kind: str
 ) -> ScaledField:  # fmt: skip
     """Velocity of unit atoms without its common exponential factor."""
     table = exponents(x, beta)
@@ -99,7 +99,7 @@ def real_tokens(name: str, x: object) -> Float[np.ndarray, "n d"]:
     return points
 
 
-def normalised_energy(x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, "k"], beta: float) -> float:
+def normalised_energy(x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k"], beta: float) -> float:
     r"""$2\beta E_\beta=\sum_{kl}\alpha_k\alpha_l e^{\beta(\langle x_k,x_l\rangle-1)}\in(0,1]$; 1 for one cluster."""
     total = 0.0
     for start in range(0, len(x), 2048):  # never an array of more than 2048 rows

@@ -53,7 +53,7 @@ class Certificate:
     epsilon: float
     reason: str = ""
     centres: Float[np.ndarray, "k d"] = dataclasses.field(default_factory=lambda: np.empty((0, 0)))
-    labels: Int[np.ndarray, "n"] = dataclasses.field(default_factory=lambda: np.empty(0, dtype=int))
+    labels: Int[np.ndarray, " n"] = dataclasses.field(default_factory=lambda: np.empty(0, dtype=int))
     alpha: float = math.nan
     gamma: float = math.nan
     lambda_max: float = math.nan

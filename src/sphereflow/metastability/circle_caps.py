@@ -19,7 +19,7 @@ def reach(n: int, beta: float, epsilon: float) -> float:
     return math.inf if level <= -1 else 2 * math.acos(1 - 2 * epsilon) + math.acos(level)
 
 
-def circle_separated(angles: Float[np.ndarray, "m n"], beta: float, epsilon: float) -> Bool[np.ndarray, "m"]:
+def circle_separated(angles: Float[np.ndarray, "m n"], beta: float, epsilon: float) -> Bool[np.ndarray, " m"]:
     """Which of m starts of n tokens on the circle are separated."""
     n = angles.shape[1]
     half, apart = math.acos(1 - epsilon), reach(n, beta, epsilon)
@@ -36,7 +36,7 @@ def circle_separated(angles: Float[np.ndarray, "m n"], beta: float, epsilon: flo
 
 
 def place_centres(
-    angles: Float[np.ndarray, "n"], half: float, apart: float
+    angles: Float[np.ndarray, " n"], half: float, apart: float
 ) -> tuple[np.ndarray, np.ndarray] | str:  # fmt: skip
     """Angles of centres and the group of each token, or the reason why there are none."""
     order = np.argsort(angles % (2 * np.pi), kind="stable")

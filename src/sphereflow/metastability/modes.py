@@ -28,8 +28,8 @@ _DIGITS = 1e-10
 class Modes:
     """Eigenvalues of the motion of clusters as sign and logarithm of the absolute value, largest first."""
 
-    signs: Float[np.ndarray, "m"]
-    logs: Float[np.ndarray, "m"]
+    signs: Float[np.ndarray, " m"]
+    logs: Float[np.ndarray, " m"]
 
     @property
     def unstable(self) -> int:
@@ -44,7 +44,7 @@ class Modes:
 
 
 def slow_modes(
-    x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, "k"], beta: float, kind: str = "sa"
+    x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k"], beta: float, kind: str = "sa"
 ) -> Modes:  # fmt: skip
     """The resolved slow eigenvalues of clusters at x with the given masses."""
     x, masses = real_tokens("x", x), real_array("masses", masses)
@@ -63,7 +63,7 @@ def slow_modes(
 
 
 def linearisation(
-    x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, "k"], beta: float, kind: str
+    x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k"], beta: float, kind: str
 ) -> tuple[float, Float[np.ndarray, "m m"]]:
     """C and the matrix J of the covariant derivative of the field, in orthonormal tangent coordinates, m = k(d-1)."""
     k, d = x.shape

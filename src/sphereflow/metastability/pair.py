@@ -44,10 +44,10 @@ class PairMerger:
 
     log_time: float
     moved: tuple[float, float]
-    thetas: Float[np.ndarray, "m"]
-    log_times: Float[np.ndarray, "m"]
-    clocks: Float[np.ndarray, "m"]
-    lengths: Float[np.ndarray, "m"]
+    thetas: Float[np.ndarray, " m"]
+    log_times: Float[np.ndarray, " m"]
+    clocks: Float[np.ndarray, " m"]
+    lengths: Float[np.ndarray, " m"]
 
 
 def merge_pair(

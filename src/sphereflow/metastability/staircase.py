@@ -38,8 +38,8 @@ class Staircase:
 
     honest: MergeHistory
     modified: MergeHistory
-    limit_heights: Float[np.ndarray, "m"]
-    limit_levels: Float[np.ndarray, "m"]
+    limit_heights: Float[np.ndarray, " m"]
+    limit_levels: Float[np.ndarray, " m"]
     modes: tuple[Modes, ...]
 
     def curve(self, axis: str = "log_t_over_beta", *, modified: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -92,8 +92,8 @@ def staircase(
 
 
 def limit(
-    x0: Float[np.ndarray, "n d"], kind: str = "usa", masses: Float[np.ndarray, "n"] | None = None
-) -> tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m"]]:  # fmt: skip
+    x0: Float[np.ndarray, "n d"], kind: str = "usa", masses: Float[np.ndarray, " n"] | None = None
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:  # fmt: skip
     r"""Repeated merging of the closest pair: heights $\lim\log t/\beta$ and plateau levels after each merger.
 
     Clusters meet at their mean weighted by mass (USA) or by squared mass (SA): at large beta the lighter one moves by
@@ -118,7 +118,7 @@ def limit(
     return np.array(heights), np.array(levels)
 
 
-def well_prepared(angles: Float[np.ndarray, "n"], beta: float) -> float:
+def well_prepared(angles: Float[np.ndarray, " n"], beta: float) -> float:
     r"""The largest c with $\cos(\theta_i-\theta_1)\ge\cos(\theta_k-\theta_i)+c\log\beta/\beta$, $2\le i\le n-1$, $k>i$.
 
     The staircase theorem asks for increasing angles in $[0,\pi]$ and c > 1.

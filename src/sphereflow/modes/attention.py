@@ -55,7 +55,7 @@ class SideBySide:
     """Along runs of attention from uniform tokens: modes of the density estimate, and clusters, at each time."""
 
     beta: float
-    times: Float[np.ndarray, "t"]
+    times: Float[np.ndarray, " t"]
     angles: Float[np.ndarray, "t runs n"]
     modes: Int[np.ndarray, "t runs"]
     clusters: Int[np.ndarray, "t runs"]
@@ -69,7 +69,7 @@ class SideBySide:
 
 
 def modes_and_clusters(
-    n: int, beta: float, runs: int, times: Float[np.ndarray, "t"], *, seed: Seed = 0, closeness: float = 0.25,
+    n: int, beta: float, runs: int, times: Float[np.ndarray, " t"], *, seed: Seed = 0, closeness: float = 0.25,
     tol: float = 1e-5, dt: float | None = None,
 ) -> SideBySide:  # fmt: skip
     """Evolve uniform tokens under self-attention and count both, at each of the times.

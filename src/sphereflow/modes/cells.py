@@ -42,11 +42,11 @@ class Cells:
     smoothing: Smoothing
     width: float
     moments: Float[np.ndarray, "o j"]
-    owner: Int[np.ndarray, "places"]
-    active: Int[np.ndarray, "a"]
-    run: Int[np.ndarray, "a"]
-    cell: Int[np.ndarray, "a"]
-    left: Int[np.ndarray, "a"]  # index of the active cell on the left, or -1
+    owner: Int[np.ndarray, " places"]
+    active: Int[np.ndarray, " a"]
+    run: Int[np.ndarray, " a"]
+    cell: Int[np.ndarray, " a"]
+    left: Int[np.ndarray, " a"]  # index of the active cell on the left, or -1
     window: int
     displacement: float  # by which rounding may move a sample, in bandwidths
     outside: float  # what samples beyond the window may add

@@ -32,8 +32,8 @@ class Modes:
     `undecided` counts places where critical points are so close to degenerate that rounding hides their number.
     """
 
-    positions: Float[np.ndarray, "m"]
-    run: Int[np.ndarray, "m"]
+    positions: Float[np.ndarray, " m"]
+    run: Int[np.ndarray, " m"]
     runs: int
     undecided: int
 
@@ -43,11 +43,11 @@ class Modes:
         return self.undecided == 0
 
     @property
-    def counts(self) -> Int[np.ndarray, "runs"]:
+    def counts(self) -> Int[np.ndarray, " runs"]:
         """Number of modes in each run."""
         return np.bincount(self.run, minlength=self.runs)
 
-    def within(self, low: float, high: float) -> Int[np.ndarray, "runs"]:
+    def within(self, low: float, high: float) -> Int[np.ndarray, " runs"]:
         """Number of modes with low <= t <= high in each run."""
         inside = (self.positions >= low) & (self.positions <= high)
         return np.bincount(self.run[inside], minlength=self.runs)

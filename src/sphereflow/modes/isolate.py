@@ -32,8 +32,8 @@ _HALVES = [comb(_j, _k) * np.float64(side) ** np.maximum(_j - _k, 0) * 0.5**_j f
 class Crossings:
     """Up-crossings: the active cell they are in and their place s in it; `undecided` pieces, if any."""
 
-    cell: Int[np.ndarray, "m"]
-    place: Float[np.ndarray, "m"]
+    cell: Int[np.ndarray, " m"]
+    place: Float[np.ndarray, " m"]
     undecided: int
 
 
@@ -73,7 +73,7 @@ def up_crossings(cells: Cells) -> Crossings:
     return Crossings(which, place, len(groups))
 
 
-def _no_zero(b: Float[np.ndarray, "m j"], error: Float[np.ndarray, "m"]) -> Bool[np.ndarray, "m"]:
+def _no_zero(b: Float[np.ndarray, "m j"], error: Float[np.ndarray, " m"]) -> Bool[np.ndarray, " m"]:
     return np.abs(b[:, 0]) > np.sum(np.abs(b[:, 1:]), axis=1) + 2 * error
 
 
@@ -140,8 +140,8 @@ def _undecided_groups(pieces: _Pieces, begins: np.ndarray) -> np.ndarray:
 
 
 def _refined(
-    b: Float[np.ndarray, "m j"], low: Float[np.ndarray, "m"], high: Float[np.ndarray, "m"]
-) -> Float[np.ndarray, "m"]:
+    b: Float[np.ndarray, "m j"], low: Float[np.ndarray, " m"], high: Float[np.ndarray, " m"]
+) -> Float[np.ndarray, " m"]:
     """The zero between low and high: Newton's method, and bisection where it would leave the bracket."""
     low, high = low.copy(), high.copy()
     result = (low + high) / 2

@@ -18,13 +18,13 @@ _BLOCK = 1 << 21
 
 
 def mean_shift(
-    samples: Float[np.ndarray, "n"],
+    samples: Float[np.ndarray, " n"],
     beta: float,
-    starts: Float[np.ndarray, "k"] | None = None,
+    starts: Float[np.ndarray, " k"] | None = None,
     *,
     tolerance: float = 1e-12,
     most: int = 20_000,
-) -> Float[np.ndarray, "k"]:
+) -> Float[np.ndarray, " k"]:
     """Where each start (each sample, by default) ends: steps shorter than `tolerance` bandwidths stop a point."""
     beta = real_number("beta", beta, above=0, most=1e40)
     whole_number("most", most)
@@ -44,7 +44,7 @@ def mean_shift(
     raise SphereflowError(f"mean shift has not stopped after {most} steps; raise `most` or the tolerance.")
 
 
-def merged(points: Float[np.ndarray, "k"], distance: float) -> Float[np.ndarray, "m"]:
+def merged(points: Float[np.ndarray, " k"], distance: float) -> Float[np.ndarray, " m"]:
     """Middles of groups of points whose neighbours are within `distance`."""
     ordered = np.sort(points)
     groups = np.split(ordered, np.flatnonzero(np.diff(ordered) > distance) + 1)

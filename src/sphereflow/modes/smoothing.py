@@ -30,12 +30,12 @@ class Gaussian:
 
     reach: float = 1.0
 
-    def taylor(self, u: Float[np.ndarray, "m"], order: int) -> Float[np.ndarray, "m order"]:
+    def taylor(self, u: Float[np.ndarray, " m"], order: int) -> Float[np.ndarray, "m order"]:
         exponent = np.zeros((len(u), order))
         exponent[:, 1], exponent[:, 2] = -u, -0.5
         return _exponential(np.exp(-u * u / 2), exponent)
 
-    def bound(self, u: Float[np.ndarray, "m"], order: int) -> Float[np.ndarray, "m order"]:
+    def bound(self, u: Float[np.ndarray, " m"], order: int) -> Float[np.ndarray, "m order"]:
         q = np.arange(order)
         return _CRAMER * np.exp(-(u[:, None] ** 2) / 4 - gammaln(q + 1) / 2)
 
@@ -55,14 +55,14 @@ class VonMises:
         # K'' < 0 asks for beta sin^2 < cos, hence |sin| < beta^{-1/2} on the near side of the circle.
         return math.sqrt(self.beta) * math.asin(min(1.0, self.beta**-0.5))
 
-    def taylor(self, u: Float[np.ndarray, "m"], order: int) -> Float[np.ndarray, "m order"]:
+    def taylor(self, u: Float[np.ndarray, " m"], order: int) -> Float[np.ndarray, "m order"]:
         root, q = math.sqrt(self.beta), np.arange(order)
         theta = u[:, None] / root
         # cos^{(q)}(theta) = cos(theta + q pi / 2)
         exponent = np.cos(theta + q * np.pi / 2) * np.exp((2 - q) * math.log(root) - gammaln(q + 1))
         return _exponential(np.exp(-2 * self.beta * np.sin(theta[:, 0] / 2) ** 2), exponent)
 
-    def bound(self, u: Float[np.ndarray, "m"], order: int) -> Float[np.ndarray, "m order"]:
+    def bound(self, u: Float[np.ndarray, " m"], order: int) -> Float[np.ndarray, "m order"]:
         # Cauchy on a circle of radius rho around any real point: |K| <= exp(beta (cosh(rho / sqrt(beta)) - 1)).
         rho = np.geomspace(0.05, 12.0, 400)
         logs = 2 * self.beta * np.sinh(rho / (2 * math.sqrt(self.beta))) ** 2

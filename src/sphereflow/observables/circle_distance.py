@@ -17,12 +17,12 @@ _GOLDEN = (np.sqrt(5) - 1) / 2
 
 
 def circle_wasserstein(
-    theta: Float[np.ndarray, "n"],
-    phi: Float[np.ndarray, "m"],
+    theta: Float[np.ndarray, " n"],
+    phi: Float[np.ndarray, " m"],
     p: float = 2.0,
     *,
-    theta_weights: Float[np.ndarray, "n"] | None = None,
-    phi_weights: Float[np.ndarray, "m"] | None = None,
+    theta_weights: Float[np.ndarray, " n"] | None = None,
+    phi_weights: Float[np.ndarray, " m"] | None = None,
 ) -> float:
     """W_p between two clouds of angles for the distance along the circle; equal masses unless weights are given."""
     p = real_number("p", p, least=1)

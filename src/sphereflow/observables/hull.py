@@ -28,7 +28,7 @@ def hull_volume(z: Float[AnyArray, "n d"]) -> float:
     return float(np.ptp(flat)) if flat.shape[1] == 1 else float(ConvexHull(z).volume)
 
 
-def hull_vertices(z: Float[AnyArray, "n d"]) -> Int[np.ndarray, "k"]:
+def hull_vertices(z: Float[AnyArray, "n d"]) -> Int[np.ndarray, " k"]:
     """Indices of the tokens that are vertices of the convex hull, which may be flat; of equal tokens the first."""
     flat, axes = _flattened(_cloud(z))
     if len(axes) == 0:
@@ -53,7 +53,7 @@ def _flattened(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return centred @ spanned.T, spanned
 
 
-def polytope_residual(z: Float[AnyArray, "n d"], form: Float[AnyArray, "d d"] | None = None) -> Float[np.ndarray, "n"]:
+def polytope_residual(z: Float[AnyArray, "n d"], form: Float[AnyArray, "d d"] | None = None) -> Float[np.ndarray, " n"]:
     r"""For each token, $\min(|\,\langle z,z\rangle_A - \max_j\langle z,z_j\rangle_A|, \langle z,z\rangle_A)$.
 
     Zero for the limits that the polytope theorem allows: the origin, or points with

@@ -35,7 +35,7 @@ def diameter(x: Float[AnyArray, "... n d"]) -> Float[Array, "..."]:
     return jnp.sqrt(2 * jnp.max(gaps(x), axis=(-2, -1)))
 
 
-def order_parameter(x: Float[AnyArray, "... n d"], weights: Float[AnyArray, "n"] | None = None) -> Float[Array, "..."]:
+def order_parameter(x: Float[AnyArray, "... n d"], weights: Float[AnyArray, " n"] | None = None) -> Float[Array, "..."]:
     r"""$|\sum_i w_i x_i|$: 1 when all tokens agree, near 0 when they are spread out."""
     centre = jnp.mean(x, axis=-2) if weights is None else jnp.einsum("i,...id->...d", weights, x)
     return jnp.linalg.norm(centre, axis=-1)

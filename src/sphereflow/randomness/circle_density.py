@@ -21,24 +21,24 @@ from sphereflow.randomness.random_fields import compiled
 from sphereflow.sphere import from_angles, to_angles
 
 
-def grid(points: int) -> Float[Array, "p"]:
+def grid(points: int) -> Float[Array, " p"]:
     """Equally spaced angles in [0, 2 pi)."""
     return 2 * jnp.pi * jnp.arange(points) / points
 
 
-def modes_of(theta: Float[Array, "n"], most: int) -> Complex[Array, "k"]:
+def modes_of(theta: Float[Array, " n"], most: int) -> Complex[Array, " k"]:
     r"""$\frac1n\sum_je^{-ik\theta_j}$ for k = 0..most: the modes of tokens at these angles."""
     return jnp.mean(jnp.exp(-1j * jnp.arange(most + 1)[:, None] * theta), axis=1)
 
 
-def density_of(modes: Complex[Array, "k"], points: int) -> Float[Array, "p"]:
+def density_of(modes: Complex[Array, " k"], points: int) -> Float[Array, " p"]:
     r"""$\rho(\theta)=\sum_{|k|\le K}c_ke^{ik\theta}$ with respect to the uniform law, from the modes k >= 0."""
     k = jnp.arange(modes.shape[0])
     waves = jnp.exp(1j * k * grid(points)[:, None])
     return jnp.real(waves @ jnp.where(k == 0, modes, 2 * modes))
 
 
-def density_layer(network: RandomNetwork, key: Array, modes: Complex[Array, "k"], points: int) -> Complex[Array, "k"]:
+def density_layer(network: RandomNetwork, key: Array, modes: Complex[Array, " k"], points: int) -> Complex[Array, " k"]:
     """One layer on the law of the tokens; `points` quadrature nodes on the circle (several per mode)."""
     assert isinstance(network.law, AnyLaw)
     sample = network.law.sample

@@ -142,9 +142,9 @@ def finite_moment(
 
 
 def _backward(
-    x: Float[np.ndarray, "m"],
-    drift: Float[np.ndarray, "m"],
-    bracket: Float[np.ndarray, "m"],
+    x: Float[np.ndarray, " m"],
+    drift: Float[np.ndarray, " m"],
+    bracket: Float[np.ndarray, " m"],
     theta: float,
     observable: Observable,
     start: float,

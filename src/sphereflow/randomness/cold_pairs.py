@@ -21,7 +21,7 @@ from sphereflow.seeds import Seed, rng_from
 class PairPaths(NamedTuple):
     """Pairs at the saved times: `times` tau, cosine and sine of the angle, of shape (R, T)."""
 
-    times: Float[np.ndarray, "T"]
+    times: Float[np.ndarray, " T"]
     cosine: Float[np.ndarray, "R T"]
     sine: Float[np.ndarray, "R T"]
 

@@ -137,7 +137,7 @@ def predict(architecture: Architecture) -> Prediction:
 class Measured(NamedTuple):
     """The network itself: depths saved, overlaps (R, S), effective ranks (R, S), passages of the LEVELS and shares."""
 
-    depths: Float[np.ndarray, "S"]
+    depths: Float[np.ndarray, " S"]
     overlap: Float[np.ndarray, "R S"]
     rank: Float[np.ndarray, "R S"]
     passages: tuple[Estimate, ...]
@@ -184,7 +184,7 @@ def measure(
     )
 
 
-def predicted_overlap(architecture: Architecture, depths: Float[np.ndarray, "S"]) -> Float[np.ndarray, "S"]:
+def predicted_overlap(architecture: Architecture, depths: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
     """The mean overlap at these depths from independent tokens."""
     a = architecture
     return overlap_path(np.asarray(depths, dtype=float) / a.layers_per_time, a.n, _effective(a.sharpness, a.n), a.d)

@@ -43,7 +43,7 @@ def attention_energy(x: Float[AnyArray, "... n d"], beta: float) -> Float[Array,
 
 
 def first_passage(
-    depths: Float[AnyArray, "S"], values: Float[AnyArray, "R S"], level: float
+    depths: Float[AnyArray, " S"], values: Float[AnyArray, "R S"], level: float
 ) -> tuple[Estimate, Float[np.ndarray, ""]]:
     """Mean depth at which a quantity first exceeds `level` (linear between saves), and the share that got there."""
     real_number("level", level)

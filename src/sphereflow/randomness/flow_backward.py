@@ -55,7 +55,7 @@ class Backward:
 
     def averages(
         self, payoff: Payoff, times: Sequence[float] | float, start: float | str = "uniform"
-    ) -> Float[Array, "times"]:
+    ) -> Float[Array, " times"]:
         r"""$E\,\phi(r(t))$ for a pair that starts at the overlap `start`, or as two independent uniform tokens.
 
         `payoff` is a function of arrays r; errors are about 1e-7 for smooth payoffs and 1e-4 for indicators.
@@ -108,7 +108,7 @@ class Backward:
         return float(mean), float(square - mean**2)
 
     @cached_property
-    def invariant(self) -> tuple[Float[Array, "k"], Float[Array, "k"]]:
+    def invariant(self) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
         r"""(z, weights): the invariant law $\propto\frac1qe^{\int2\mu/q}dz$ of the overlap of a chaotic flow.
 
         It lives on (-1, 1) and exists when $\lambda>0$; the weights sum to one.
@@ -135,7 +135,7 @@ class Backward:
         return make_interp_spline(z, cumulative_simpson(weights, initial=0), k=3)(np.arctanh(np.asarray(r)))
 
 
-def energy_decay(pair: TwoPoint, times: Sequence[float]) -> Float[Array, "times"]:
+def energy_decay(pair: TwoPoint, times: Sequence[float]) -> Float[Array, " times"]:
     r"""$E\Phi(t)/E\Phi(0)=E[1-r(t)]$ for independent uniform tokens, any number of them, without attention."""
     return Backward(pair).averages(lambda r: 1 - r, times)
 

@@ -37,7 +37,7 @@ class Covariance(eqx.Module):
 
     at_one: Float[Array, ""]
     slope_at_one: Float[Array, ""]
-    series: Float[Array, "k"]
+    series: Float[Array, " k"]
     b: Float[Array, ""]
 
     def slope(self, angle: Float[AnyArray, "..."]) -> Float[AnyArray, "..."]:

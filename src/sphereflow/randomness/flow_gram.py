@@ -45,7 +45,7 @@ def bracket(law: Covariance, gram: Float[Array, "r n n"]) -> Float[Array, "r p p
 
 @compiled
 def run_gram(
-    law: Covariance, overlaps: Float[Array, "p"], key: Array, step: Float[Array, ""] | float, *, d: int, n: int,
+    law: Covariance, overlaps: Float[Array, " p"], key: Array, step: Float[Array, ""] | float, *, d: int, n: int,
     realisations: int, steps: int,
 ) -> Float[Array, "realisations p"]:  # fmt: skip
     """Overlaps of n tokens after `steps` Euler steps from the given ones, clipped to [-1, 1]."""

@@ -62,10 +62,10 @@ class ScoreLaw(eqx.Module):
         """How many normals the r x r corner takes."""
 
     @abc.abstractmethod
-    def centred_corner(self, z: Float[Array, "m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
+    def centred_corner(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
         """The leading r x r corner of A of size d x d, without its mean and scale."""
 
-    def corner(self, z: Float[Array, "m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
+    def corner(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
         """The leading r x r corner of the d x d matrix A."""
         size = self.scale ** max(self.factors, 1)
         return (size * self.centred_corner(z, key, r, d) + self.mean * jnp.eye(r)).astype(z.dtype)
@@ -81,7 +81,7 @@ class Product(ScoreLaw):
     def normals(self, r: int, d: int) -> int:
         return wishart_normals(r, d) + r * (r if bartlett_pays(r, d) else d)
 
-    def centred_corner(self, z: Float[Array, "m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
+    def centred_corner(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
         first = wishart_normals(r, d)
         return wishart_root(z[:first], key, r, d) @ z[first:].reshape(r, -1).T
 
@@ -96,7 +96,7 @@ class Gaussian(ScoreLaw):
     def normals(self, r: int, d: int) -> int:
         return r * r
 
-    def centred_corner(self, z: Float[Array, "m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
+    def centred_corner(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
         return z.reshape(r, r)
 
 
@@ -110,7 +110,7 @@ class Orthogonal(ScoreLaw):
     def normals(self, r: int, d: int) -> int:
         return haar_normals(r, d)
 
-    def centred_corner(self, z: Float[Array, "m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
+    def centred_corner(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
         return haar_corner(z, key, r, d)
 
 
@@ -124,7 +124,7 @@ class Identity(ScoreLaw):
     def normals(self, r: int, d: int) -> int:
         return 0
 
-    def centred_corner(self, z: Float[Array, "m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
+    def centred_corner(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
         return jnp.eye(r, dtype=z.dtype)
 
 
@@ -226,7 +226,7 @@ def wishart_normals(r: int, d: int) -> int:
     return r * (r - 1) // 2 if bartlett_pays(r, d) else r * d
 
 
-def wishart_root(z: Float[Array, "m"], key: Array, r: int, d: int) -> Float[Array, "r k"]:
+def wishart_root(z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r k"]:
     r"""T with $TT^T\sim ZZ^T$, Z of shape (r, d) with normal entries: Z itself, or triangular (Bartlett) if cheaper."""
     if not bartlett_pays(r, d):
         return z.reshape(r, d)
@@ -239,7 +239,7 @@ def haar_normals(r: int, d: int) -> int:
     return r * r + wishart_normals(r, d - r)
 
 
-def haar_corner(z: Float[Array, "m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
+def haar_corner(z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
     r"""Corner of a uniform orthogonal matrix: $C^{-1}G_1$, with $CC^T=G_1G_1^T+G_2G_2^T$, $(G_1,G_2)$ r x d normals."""
     first = z[: r * r].reshape(r, r)
     if d == r:

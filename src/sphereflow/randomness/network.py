@@ -99,7 +99,7 @@ class RandomNetwork(eqx.Module):
         matrices = self.law.value.kind == "orthogonal"
         return scores, d * (self.heads * d if matrices else min(n, self.heads * d))
 
-    def scores(self, z: Float[Array, "m"], key: Array, r: int, d: int) -> Float[Array, "h r r"]:
+    def scores(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "h r r"]:
         """The corners of A of all heads."""
         assert isinstance(self.law, Weights)
         law = self.law.score
@@ -111,7 +111,7 @@ class RandomNetwork(eqx.Module):
         return normalise(x + self.step.astype(x.dtype) * self.increment(key, x))
 
 
-def _transformed(law: ValueLaw, z: Float[Array, "m"], means: Float[Array, "h n d"]) -> Float[Array, "n d"]:
+def _transformed(law: ValueLaw, z: Float[Array, " m"], means: Float[Array, "h n d"]) -> Float[Array, "n d"]:
     r"""$\sum_hV_hm_{ih}$: Gaussian, with covariance $\sigma_V^2\sum_h\langle m_{ih},m_{jh}\rangle$ per coordinate.
 
     So n x d normals serve all heads at once; with few heads and many tokens the matrices themselves are fewer.

@@ -18,7 +18,7 @@ _SINE = (-1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800, 1 / 6227020800, 
 _COSINE = (-1 / 2, 1 / 24, -1 / 720, 1 / 40320, -1 / 3628800, 1 / 479001600, -1 / 87178291200)
 
 
-def standard_normals(key: Array, count: int, dtype: jnp.dtype | type = jnp.float64) -> Float[Array, "count"]:
+def standard_normals(key: Array, count: int, dtype: jnp.dtype | type = jnp.float64) -> Float[Array, " count"]:
     """Independent standard normals."""
     words = jax.random.bits(key, ((count + 1) // 2,), jnp.uint64)
     high, low = (words >> 32).astype(jnp.uint32), words.astype(jnp.uint32)

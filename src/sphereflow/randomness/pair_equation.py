@@ -112,7 +112,7 @@ def network_expectation(
     return float(interpolation(nodes, np.array([start]))[0] @ values)
 
 
-def chebyshev(points: int) -> tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m m"]]:
+def chebyshev(points: int) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m m"]]:
     """Chebyshev points of [-1, 1], ends included, and the matrix that differentiates there."""
     x = np.cos(np.pi * np.arange(points + 1) / points)
     c = np.where((np.arange(points + 1) == 0) | (np.arange(points + 1) == points), 2.0, 1.0)
@@ -121,7 +121,7 @@ def chebyshev(points: int) -> tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m
     return x, matrix - np.diag(matrix.sum(axis=1))
 
 
-def interpolation(nodes: Float[np.ndarray, "m"], at: Float[np.ndarray, "k"]) -> Float[np.ndarray, "k m"]:
+def interpolation(nodes: Float[np.ndarray, " m"], at: Float[np.ndarray, " k"]) -> Float[np.ndarray, "k m"]:
     """Barycentric interpolation from Chebyshev points, as a matrix."""
     sign = (-1.0) ** np.arange(len(nodes))
     sign[[0, -1]] /= 2

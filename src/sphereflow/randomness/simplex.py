@@ -41,8 +41,8 @@ def _drift(gamma: Float[np.ndarray, "..."] | float, known: Moments, d: float) ->
 
 
 def overlap_path(
-    times: Float[AnyArray, "T"], n: int, s: float, d: float = math.inf, start: float = 0.0
-) -> Float[np.ndarray, "T"]:
+    times: Float[AnyArray, " T"], n: int, s: float, d: float = math.inf, start: float = 0.0
+) -> Float[np.ndarray, " T"]:
     """gamma at the given tau, from `start` at tau = 0."""
     real_number("start", start, least=-1.0, most=1.0)
     if start <= -1 / (n - 1):
@@ -75,7 +75,7 @@ def time_between(first: float, last: float, n: int, s: float, d: float = math.in
     return float((high - low) / 2 * np.sum(weights * m * (1 - m) / speed) * n / (n - 1))
 
 
-def logistic(times: Float[AnyArray, "T"], start: float) -> Float[np.ndarray, "T"]:
+def logistic(times: Float[AnyArray, " T"], start: float) -> Float[np.ndarray, " T"]:
     r"""$u=u_0/(u_0+(1-u_0)e^{-\tau})$, the solution of $\dot u=u(1-u)$."""
     return start / (start + (1 - start) * np.exp(-np.asarray(times, dtype=float)))
 

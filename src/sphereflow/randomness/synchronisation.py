@@ -108,7 +108,7 @@ def advance(
     x: Float[Array, "r n d"],
     step: Float[Array, ""],
     attention: Attention | None = None,
-    strength: Float[Array, "r"] | None = None,
+    strength: Float[Array, " r"] | None = None,
     scheme: str = "layers",
 ) -> Float[Array, "r n d"]:
     """One layer, with weights already drawn."""
@@ -153,7 +153,7 @@ def _coupled(field: RandomField, x0: Array, key: Array, step: Array, layers: int
 def meeting_times(
     field: RandomField, x0: Float[Array, "r n d"], key: Array, step: Float[Array, ""] | float,
     distance: Float[Array, ""] | float, most: int,
-) -> Float[Array, "r"]:  # fmt: skip
+) -> Float[Array, " r"]:  # fmt: skip
     """Times after which all tokens are within `distance` of the first; infinity where `most` layers do not suffice."""
 
     def running(carry: tuple[Array, Array, Array]) -> Array:
@@ -170,7 +170,7 @@ def meeting_times(
     return jax.lax.while_loop(running, layer, (jnp.zeros((), int), x0, jnp.full(x0.shape[0], jnp.inf)))[2]
 
 
-def zero_crossing(x: Float[np.ndarray, "k"], rates: Estimate) -> Estimate:
+def zero_crossing(x: Float[np.ndarray, " k"], rates: Estimate) -> Estimate:
     """Where the weighted straight line through the measured rates vanishes, with its standard error."""
     x = np.asarray(x, dtype=float)
     design, weights = np.stack([np.ones_like(x), x], axis=1), 1 / np.asarray(rates.error) ** 2

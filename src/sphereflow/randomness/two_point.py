@@ -74,7 +74,7 @@ class TwoPoint:
         one, slope, b = self._ends()
         return ((self.d - 3) * slope - (self.d - 1) * one) / 2 - b - real_number("attraction", attraction)
 
-    def spectrum(self) -> Float[Array, "d_minus_1"]:
+    def spectrum(self) -> Float[Array, " d_minus_1"]:
         r"""$\lambda_i=\lambda-(i-1)\kappa'(1)$: all exponents, largest first, for covariances $\kappa I$."""
         return self.lyapunov() - np.arange(self.d - 1) * float(self.covariance.slope_at_one)
 

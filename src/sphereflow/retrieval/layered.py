@@ -45,7 +45,7 @@ _NODES = 8  # layers per panel
 class Prompt:
     """The law of the token at every position: nodes on the circle, and masses (len(sigma), nodes) summing to one."""
 
-    nodes: Float[np.ndarray, "q"]
+    nodes: Float[np.ndarray, " q"]
     masses: Callable[[np.ndarray], np.ndarray]
     jumps: tuple[float, ...] = ()
 
@@ -78,18 +78,18 @@ class LayeredFlow:
     """
 
     t: float
-    sigma: Float[np.ndarray, "p"]
+    sigma: Float[np.ndarray, " p"]
     masses: Float[np.ndarray, "p q"]
-    start: Float[np.ndarray, "q"]
+    start: Float[np.ndarray, " q"]
     angles: Float[np.ndarray, "p q"]
     waves: tuple[int, ...]
     displacements: Float[np.ndarray, "m p q"]
 
-    def mean(self, h: Callable[[np.ndarray], np.ndarray]) -> Float[np.ndarray, "p"]:
+    def mean(self, h: Callable[[np.ndarray], np.ndarray]) -> Float[np.ndarray, " p"]:
         """The average of h(theta) in every layer at time t."""
         return np.sum(self.masses * h(self.angles), axis=1)
 
-    def wave(self, n: int) -> Float[np.ndarray, "p"]:
+    def wave(self, n: int) -> Float[np.ndarray, " p"]:
         """The average of cos(n theta) in every layer at time t."""
         return self.mean(lambda theta: np.cos(n * theta))
 
@@ -150,7 +150,7 @@ class _Layers(Dynamics):
     beta: Float[Array, ""]
     masses: Float[Array, "p q"]
     past: Float[Array, "p p"]
-    reach: Float[Array, "p"]
+    reach: Float[Array, " p"]
     charges: Float[Array, "m q"]
     first: int = eqx.field(static=True)
     modes: int = eqx.field(static=True)

@@ -36,7 +36,7 @@ def two_time_matrix(weights: Float[np.ndarray, "n n"], growth: float) -> Float[n
     return _apply(weights, np.eye(len(weights)), growth)
 
 
-def two_time_row(weights: Float[np.ndarray, "n n"], growth: float, target: int = -1) -> Float[np.ndarray, "n"]:
+def two_time_row(weights: Float[np.ndarray, "n n"], growth: float, target: int = -1) -> Float[np.ndarray, " n"]:
     """One row of U, by default that of the last token, in time n^2: what it knows of each token's start."""
     start = np.zeros(len(weights))
     start[target] = 1.0

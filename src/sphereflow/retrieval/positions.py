@@ -47,8 +47,8 @@ class CausalWeights(eqx.Module):
 class Exponentials(CausalWeights):
     r"""$p(s)=\sum_q c_q e^{-\lambda_q s}$; one term is ALiBi, slope zero is plain causal attention."""
 
-    amplitudes: Float[Array, "q"]
-    slopes: Float[Array, "q"]
+    amplitudes: Float[Array, " q"]
+    slopes: Float[Array, " q"]
 
     def __init__(self, amplitudes: ArrayLike, slopes: ArrayLike):
         self.amplitudes, self.slopes = _numbers("amplitudes", amplitudes), _numbers("slopes", slopes)
@@ -61,7 +61,7 @@ class Exponentials(CausalWeights):
     def raw(self, distance: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.exp(-distance[..., None] * self.slopes) @ self.amplitudes
 
-    def normalisers(self, past: Float[Array, "n"], length: Float[Array, ""] | float) -> Float[Array, "n"]:
+    def normalisers(self, past: Float[Array, " n"], length: Float[Array, ""] | float) -> Float[Array, " n"]:
         r"""$Z=\sum_q c_q\sum_{m=1}^{J}e^{-\lambda_q m/N}$ for J past tokens, by the geometric series."""
         rate = self.slopes / length
         flat = rate == 0

@@ -31,7 +31,7 @@ from sphereflow.seeds import Record, Seed, number_from, recorded
 PROMPTS = ("uniform", "codewords")
 
 
-def codewords(vocab: int) -> Float[np.ndarray, "m"]:
+def codewords(vocab: int) -> Float[np.ndarray, " m"]:
     r"""$\vartheta_m=2\pi m/M$, m = 0, ..., M-1."""
     return 2 * np.pi * np.arange(whole_number("vocab", vocab)) / vocab
 
@@ -69,15 +69,15 @@ class MeasuredProfile:
     n: int
     vocab: int
     sources: tuple[int, ...]
-    hard: Float[np.ndarray, "s"]
-    hard_error: Float[np.ndarray, "s"]
-    soft: Float[np.ndarray, "s"]
-    soft_error: Float[np.ndarray, "s"]
+    hard: Float[np.ndarray, " s"]
+    hard_error: Float[np.ndarray, " s"]
+    soft: Float[np.ndarray, " s"]
+    soft_error: Float[np.ndarray, " s"]
     environments: int
     seed: Record
 
     @property
-    def sigma0(self) -> Float[np.ndarray, "s"]:
+    def sigma0(self) -> Float[np.ndarray, " s"]:
         return (np.asarray(self.sources) - 0.5) / self.n
 
     def excess(self, readout: str = "soft") -> tuple[np.ndarray, np.ndarray]:

@@ -44,7 +44,7 @@ class Solution(eqx.Module):
     of an event or because the steps ran out (`hit_limit`), are not finite.
     """
 
-    ts: Float[Array, "T"]
+    ts: Float[Array, " T"]
     xs: Any
     final_time: Float[Array, "..."]
     final: Float[Array, "... n d"]
@@ -124,7 +124,7 @@ def _tokens(x0: Any) -> Array:
     return start if jnp.issubdtype(start.dtype, jnp.floating) else start.astype(float)
 
 
-def _times(ts: Any) -> Float[AnyArray, "T"]:
+def _times(ts: Any) -> Float[AnyArray, " T"]:
     try:
         times = np.asarray(ts, dtype=float) if known(ts) else jnp.asarray(ts, dtype=float)
     except (TypeError, ValueError):
@@ -141,7 +141,7 @@ def _times(ts: Any) -> Float[AnyArray, "T"]:
 def _solve(
     model: Dynamics,
     x0: Float[Array, "*batch n d"],
-    times: Float[Array, "T"],
+    times: Float[Array, " T"],
     tol: Float[Array, ""],
     first_step: Float[Array, ""] | None,
     solver: diffrax.AbstractSolver,

@@ -37,7 +37,7 @@ def step_controller(
     traits: Traits,
     tol: Float[Array, ""],
     origin: Float[Array, ""],
-    stops: Float[Array, "T"] | None,
+    stops: Float[Array, " T"] | None,
 ) -> diffrax.AbstractStepSizeController:
     """The controller chosen, by default one that keeps `tol`, made to respect what the field says of itself.
 
@@ -59,8 +59,8 @@ def step_controller(
 
 
 def step_grid(
-    times: Float[np.ndarray, "T"], jumps: Float[np.ndarray, "k"] | None, dt: float, dtype: str
-) -> Float[np.ndarray, "S"]:
+    times: Float[np.ndarray, " T"], jumps: Float[np.ndarray, " k"] | None, dt: float, dtype: str
+) -> Float[np.ndarray, " S"]:
     """Times dt apart on the clock of `solve`, from each saved time to the next, which surround every jump.
 
     A jump of the field lies between two neighbours of it on the grid, so that no step sees much of both sides.

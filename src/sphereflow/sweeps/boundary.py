@@ -26,8 +26,8 @@ class Boundary:
     axis: str
     along: str
     values: np.ndarray
-    position: Float[np.ndarray, "m"]
-    error: Float[np.ndarray, "m"]
+    position: Float[np.ndarray, " m"]
+    error: Float[np.ndarray, " m"]
     level: float
 
     def __repr__(self) -> str:

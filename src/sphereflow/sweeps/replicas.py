@@ -23,11 +23,11 @@ _MOST_STEPS = 100_000
 def histories(
     model: str,
     x0: Float[Array, "cells n d"],
-    beta: Float[Array, "cells"],
-    times: Float[Array, "T"],
-    tol: Float[Array, "cells"],
+    beta: Float[Array, " cells"],
+    times: Float[Array, " T"],
+    tol: Float[Array, " cells"],
     max_steps: int = _MOST_STEPS,
-) -> tuple[Float[Array, "cells T"], Float[Array, "cells T"], Float[Array, "cells T"], Bool[Array, "cells"]]:
+) -> tuple[Float[Array, "cells T"], Float[Array, "cells T"], Float[Array, "cells T"], Bool[Array, " cells"]]:
     """Share of close pairs, mean overlap and energy at every time, for every cell, and whether its solve failed.
 
     A cell that failed, because the steps ran out or a number was not finite, has no values at any time.

@@ -31,7 +31,7 @@ def into_cap(route: Route, rng: np.random.Generator) -> None:
         route.emit(Drift(duration=time, omega=omega))
 
 
-def free_point(route: Route, rng: np.random.Generator) -> Float[np.ndarray, "d"]:
+def free_point(route: Route, rng: np.random.Generator) -> Float[np.ndarray, " d"]:
     """The candidate farthest from all supports."""
     pooled = route.pooled
     candidates = unit(np.concatenate([rng.normal(size=(_CANDIDATES, route.d)), -pooled.mean(axis=0, keepdims=True)]))

@@ -16,7 +16,7 @@ from sphereflow.observables import wasserstein
 from sphereflow.transport.measure_route import angles
 
 
-def separating_vector(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "d"] | None:
+def separating_vector(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "m d"]) -> Float[np.ndarray, " d"] | None:
     r"""h with $Xh\ge1$, $Yh\le-1$, or None when the hulls meet.
 
     The residual of $\min_{\lambda\ge0}|\sum\lambda_iz_i|^2+(1-\sum\lambda_i)^2$ over the rows z of X and -Y is, by its
@@ -40,8 +40,8 @@ def separated_pairs(clouds: Sequence[Float[np.ndarray, "_ d"]]) -> tuple[int, in
 
 
 def w2(
-    x: Float[np.ndarray, "n d"], masses: Float[np.ndarray, "n"], y: Float[np.ndarray, "m d"],
-    target_masses: Float[np.ndarray, "m"],
+    x: Float[np.ndarray, "n d"], masses: Float[np.ndarray, " n"], y: Float[np.ndarray, "m d"],
+    target_masses: Float[np.ndarray, " m"],
 ) -> float:  # fmt: skip
     """W2 with the geodesic distance; closed when the target is one point."""
     if len(y) == 1:

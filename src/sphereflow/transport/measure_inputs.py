@@ -23,7 +23,7 @@ class Measure:
     """Unit vectors and their masses, of sum one."""
 
     points: Float[np.ndarray, "n d"]
-    masses: Float[np.ndarray, "n"]
+    masses: Float[np.ndarray, " n"]
 
     def __len__(self) -> int:
         return len(self.points)

@@ -36,14 +36,14 @@ class Group:
     """Particles of one measure that travel together."""
 
     measure: int
-    members: Int[np.ndarray, "k"]
+    members: Int[np.ndarray, " k"]
 
 
 class Collision(SphereflowError):
     """Another particle lies on the great circle through start and target."""
 
 
-def centre(route: Route, group: Group) -> Float[np.ndarray, "d"]:
+def centre(route: Route, group: Group) -> Float[np.ndarray, " d"]:
     """Direction of the group's mean."""
     masses = route.masses[group.measure][group.members]
     return unit(masses @ route.clouds[group.measure][group.members])
@@ -56,7 +56,7 @@ def strangers(route: Route, group: Group) -> Float[np.ndarray, "m d"]:
     return np.concatenate(clouds)
 
 
-def move(route: Route, group: Group, y: Float[np.ndarray, "d"], rng: np.random.Generator) -> None:
+def move(route: Route, group: Group, y: Float[np.ndarray, " d"], rng: np.random.Generator) -> None:
     """Emit the 1, 3 or 5 pieces that carry the group to y and leave everything else where it is."""
     x, others = centre(route, group), strangers(route, group)
     if angles(x, y) < _THERE:
@@ -83,7 +83,7 @@ def move(route: Route, group: Group, y: Float[np.ndarray, "d"], rng: np.random.G
         route.emit(piece)
 
 
-def hop(route: Route, group: Group, y: Float[np.ndarray, "d"]) -> bool:
+def hop(route: Route, group: Group, y: Float[np.ndarray, " d"]) -> bool:
     """Emit the one gate that carries the group to y, if a cap holds the way and nobody else; say whether it did."""
     x, others = centre(route, group), strangers(route, group)
     turn, middle = float(angles(x, y)), x + y

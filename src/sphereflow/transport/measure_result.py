@@ -47,17 +47,17 @@ class Interpolation:
         return [Measure(seen[-1], m.masses) for seen, m in zip(self.stages, self.sources, strict=True)]
 
     @cached_property
-    def w2(self) -> Float[np.ndarray, "N"]:
+    def w2(self) -> Float[np.ndarray, " N"]:
         """W2 (geodesic) of each measure at the end to the target it was asked to become."""
         return np.array([end.distance(goal) for end, goal in zip(self.final, self.targets, strict=True)])
 
     @cached_property
-    def w2_atoms(self) -> Float[np.ndarray, "N"]:
+    def w2_atoms(self) -> Float[np.ndarray, " N"]:
         """W2 to the atoms that stand for the target; the same as `w2` unless a target was a dense cloud."""
         return np.array([end.distance(goal) for end, goal in zip(self.final, self.atoms, strict=True)])
 
     @cached_property
-    def quantisation(self) -> Float[np.ndarray, "N"]:
+    def quantisation(self) -> Float[np.ndarray, " N"]:
         """W2 from each target to the atoms that stand for it: zero for atomic targets."""
         kept = zip(self.atoms, self.targets, strict=True)
         return np.array([0.0 if atoms is goal else atoms.distance(goal) for atoms, goal in kept])

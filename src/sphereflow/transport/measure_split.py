@@ -56,7 +56,7 @@ def gather_all(route: Route, wanted: float) -> None:
 
 
 def split(
-    route: Route, i: int, shares: Float[np.ndarray, "m"], wanted: float, whole_yet: list[int], rng: np.random.Generator
+    route: Route, i: int, shares: Float[np.ndarray, " m"], wanted: float, whole_yet: list[int], rng: np.random.Generator
 ) -> list[Group]:
     """Emit one gate per share; afterwards measure i is len(shares) groups of radius at most `wanted`.
 
@@ -91,7 +91,7 @@ def draw_together(route: Route, group: Group, wanted: float) -> None:
 
 def _cut(
     route: Route, group: Group, share: float, wanted: float, whole_yet: list[int], rng: np.random.Generator
-) -> Int[np.ndarray, "k"]:
+) -> Int[np.ndarray, " k"]:
     """Emit the quickest admissible gate that takes a share of the group away, and say which particles it took."""
     i, members = group.measure, group.members
     x, mass = route.clouds[i][members], route.masses[i][members]

@@ -41,8 +41,8 @@ class TrainedTransformer:
     """`schedule` as any other; `w2` is exact, by an adaptive solve of the trained weights; `losses` per step."""
 
     schedule: SphereSchedule
-    w2: Float[np.ndarray, "N"]
-    losses: Float[np.ndarray, "steps"]
+    w2: Float[np.ndarray, " N"]
+    losses: Float[np.ndarray, " steps"]
     seed: Record
 
     def __repr__(self) -> str:

@@ -29,8 +29,8 @@ _TIGHT = 2.5e-14  # relative; the smallest that DOP853 takes
 
 
 def polar(
-    x: Float[np.ndarray, "n d"], omega: Float[np.ndarray, "d"]
-) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n d"]]:
+    x: Float[np.ndarray, "n d"], omega: Float[np.ndarray, " d"]
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n d"]]:
     r"""$y=\ln(|x-\omega|/|x+\omega|)$ and the unit tangent e at $\omega$ towards x (zero at the poles)."""
     near, far = np.linalg.norm(x - omega, axis=1), np.linalg.norm(x + omega, axis=1)
     with np.errstate(divide="ignore"):
@@ -42,7 +42,7 @@ def polar(
 
 
 def placed(
-    y: Float[np.ndarray, "n"], e: Float[np.ndarray, "n d"], omega: Float[np.ndarray, "d"]
+    y: Float[np.ndarray, " n"], e: Float[np.ndarray, "n d"], omega: Float[np.ndarray, " d"]
 ) -> Float[np.ndarray, "n d"]:
     """The point at polar coordinates (y, e) about omega."""
     return np.outer(-np.tanh(y), omega) + e / np.cosh(y)[:, None]
@@ -54,23 +54,23 @@ def height(angle: float) -> float:
 
 
 def drift(
-    x: Float[np.ndarray, "n d"], omega: Float[np.ndarray, "d"], tau: Float[np.ndarray, "n"] | float
+    x: Float[np.ndarray, "n d"], omega: Float[np.ndarray, " d"], tau: Float[np.ndarray, " n"] | float
 ) -> Float[np.ndarray, "n d"]:
     r"""$\dot x = P_x^\perp\omega$ for time tau: $\langle x(\tau),\omega\rangle=\tanh(\tau+\mathrm{artanh}\,u)$."""
     y, e = polar(x, omega)
     return placed(y - tau, e, omega)
 
 
-def gate_value(x: Float[np.ndarray, "n d"], a: Float[np.ndarray, "d"], beta: float) -> Float[np.ndarray, "n"]:
+def gate_value(x: Float[np.ndarray, "n d"], a: Float[np.ndarray, " d"], beta: float) -> Float[np.ndarray, " n"]:
     r"""$\langle a,x\rangle+\beta$: particles move where this is positive."""
     return x @ a + beta
 
 
 def gate(
     x: Float[np.ndarray, "n d"],
-    a: Float[np.ndarray, "d"],
+    a: Float[np.ndarray, " d"],
     beta: float,
-    omega: Float[np.ndarray, "d"],
+    omega: Float[np.ndarray, " d"],
     t: float,
 ) -> Float[np.ndarray, "n d"]:
     r"""$\dot x = (\langle a,x\rangle+\beta)_+P_x^\perp\omega$ for time t; particles outside the gate are untouched."""
@@ -84,11 +84,11 @@ def gate(
 
 def gate_times(
     x: Float[np.ndarray, "n d"],
-    a: Float[np.ndarray, "d"],
+    a: Float[np.ndarray, " d"],
     beta: float,
-    omega: Float[np.ndarray, "d"],
+    omega: Float[np.ndarray, " d"],
     angle: float,
-) -> Float[np.ndarray, "n"]:
+) -> Float[np.ndarray, " n"]:
     """Time each particle needs to come within `angle` of omega: 0 if it is there, infinite if it never comes."""
     y, e = polar(x, omega)
     goal = height(angle)
@@ -209,7 +209,7 @@ def _gate_heights(y0: np.ndarray, B: np.ndarray, A: float, beta: float, t: float
     return y
 
 
-def attention_shift(y: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"], sign: float, t: float) -> float:
+def attention_shift(y: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"], sign: float, t: float) -> float:
     r"""$\tau(t)$ of $\dot\tau=\pm\sum_iw_i\tanh(\tau-y_i)$: how far rank-one attention carries a measure."""
     if abs(weights @ np.tanh(-y)) < RESTING:
         return 0.0

@@ -55,7 +55,7 @@ class SphereSchedule(AbstractSchedule):
         """Where the particles are at the end: an array for one measure, a list for several."""
         return self._over(x, masses, lambda cloud, mass: self._carried(cloud, mass)[-1])
 
-    def stages(self, x: Float[np.ndarray, "n d"], masses: Float[np.ndarray, "n"] | None = None) -> list[np.ndarray]:
+    def stages(self, x: Float[np.ndarray, "n d"], masses: Float[np.ndarray, " n"] | None = None) -> list[np.ndarray]:
         """One measure at the start and after every piece."""
         return self._over(x, masses, self._carried)
 
@@ -167,7 +167,7 @@ def on_sphere(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
     return x / lengths
 
 
-def checked_masses(masses: Any, n: int, name: str = "masses") -> Float[np.ndarray, "n"]:
+def checked_masses(masses: Any, n: int, name: str = "masses") -> Float[np.ndarray, " n"]:
     """Masses of n particles, of sum one; equal unless given."""
     if masses is None:
         return np.full(n, 1 / n)

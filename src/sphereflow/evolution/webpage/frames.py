@@ -91,7 +91,7 @@ class Recorder:
         pieces = (overlap_histogram(x), names.astype("<u2"), self.camera.points(x))
         return head + b"".join(piece.tobytes() for piece in pieces)
 
-    def about(self, times: Float[np.ndarray, "T"], **more: Any) -> dict[str, Any]:
+    def about(self, times: Float[np.ndarray, " T"], **more: Any) -> dict[str, Any]:
         """What the player has to know before the first frame."""
         camera = self.camera
         steps = np.diff(times)

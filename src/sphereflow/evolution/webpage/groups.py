@@ -25,7 +25,7 @@ def reach(n: int, d: int) -> float:
     return float(min(_WIDEST, crowded))
 
 
-def groups(x: Float[np.ndarray, "n d"], delta: float) -> Int[np.ndarray, "n"]:
+def groups(x: Float[np.ndarray, "n d"], delta: float) -> Int[np.ndarray, " n"]:
     """The cluster of each token, numbered from 0."""
     _, first, inverse = np.unique(np.round(x * (20 / delta)), axis=0, return_index=True, return_inverse=True)
     pairs = cKDTree(x[first]).query_pairs(delta, output_type="ndarray")
@@ -40,7 +40,7 @@ class Names:
         self._before: np.ndarray | None = None
         self._next = 0
 
-    def follow(self, labels: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+    def follow(self, labels: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
         """The names of the tokens' clusters, in [0, 65536)."""
         if self._before is None:
             names, self._next = labels, int(labels.max()) + 1

@@ -48,7 +48,7 @@ def separable_fraction(
     return np.stack(found, axis=-1)
 
 
-def expected_separable_fraction(weights: Float[AnyArray, "L"], d: int, counts: Sequence[int]) -> np.ndarray:
+def expected_separable_fraction(weights: Float[AnyArray, " L"], d: int, counts: Sequence[int]) -> np.ndarray:
     r"""$E[N_s/N]$ for independent vectors, uniform on the sphere of $\mathbb R^d$, with the given weights:
 
     $$ \frac1N\sum_{i\in I_N}E_g\prod_{j\notin I_N}\Phi\Big(\frac{\alpha_j^2+\alpha_i^2+2g\,\alpha_i

@@ -139,7 +139,7 @@ def friction_under_adam(run: Run) -> Measurement:
     )  # fmt: skip
 
 
-def adam_update(gains: Float[np.ndarray, "k"]) -> float:
+def adam_update(gains: Float[np.ndarray, " k"]) -> float:
     """The size of the last update of the trainer's Adam when the gradient is the gain itself."""
     adam = OPTIMISERS["adam"]
 

@@ -15,7 +15,7 @@ from sphereflow.papers.emergence_of_clusters import PAPER
 from sphereflow.papers.emergence_of_clusters.flow import PLANAR, TWO_POSITIVE, rescaled, start
 
 
-def left_eigenvector(value: Float[np.ndarray, "d d"], index: int = 0) -> tuple[float, Float[np.ndarray, "d"]]:
+def left_eigenvector(value: Float[np.ndarray, "d d"], index: int = 0) -> tuple[float, Float[np.ndarray, " d"]]:
     """(lambda, phi*) with phi* V = lambda phi*, |phi*| = 1, largest entry positive; index 0 has the largest Re."""
     values, vectors = np.linalg.eig(value.T)
     chosen = np.argsort(-values.real)[index]
@@ -25,7 +25,7 @@ def left_eigenvector(value: Float[np.ndarray, "d d"], index: int = 0) -> tuple[f
     return float(values[chosen].real), phi * np.sign(phi[np.argmax(np.abs(phi))])
 
 
-def distinct_values(values: Float[np.ndarray, "n"], gap: float = 1e-4) -> list[Float[np.ndarray, "k"]]:
+def distinct_values(values: Float[np.ndarray, " n"], gap: float = 1e-4) -> list[Float[np.ndarray, " k"]]:
     """Groups of values, in order: a new group begins wherever neighbours are further apart than `gap`."""
     ordered = np.sort(values)
     return np.split(ordered, np.nonzero(np.diff(ordered) > gap)[0] + 1)

@@ -28,7 +28,7 @@ def leading_angle(matrix: np.ndarray) -> float:
     return float(np.degrees(np.arctan2(basis[1], basis[0])) % 180)
 
 
-def median_angle(angles: Float[np.ndarray, "n"]) -> float:
+def median_angle(angles: Float[np.ndarray, " n"]) -> float:
     """The median of angles modulo 180 degrees, in [0, 180)."""
     return float(np.median(np.degrees(angles) % 180))
 

@@ -31,13 +31,13 @@ def tilted(theta: np.ndarray) -> np.ndarray:
     return 1 + 0.3 * np.cos(theta) + 0.2 * np.sin(theta)
 
 
-def equispaced(n: int) -> Float[np.ndarray, "n"]:
+def equispaced(n: int) -> Float[np.ndarray, " n"]:
     """Midpoints of n equal arcs."""
     return 2 * np.pi * midpoints(n)
 
 
 @lru_cache(maxsize=8)
-def quantile_points(n: int) -> Float[np.ndarray, "n"]:
+def quantile_points(n: int) -> Float[np.ndarray, " n"]:
     """Quantile points of the tilted density; masses are counted from the angle 0, as in the reference runs."""
     law = starting_law(tilted)
     return law.quantiles(np.sort(np.mod(midpoints(n) + law.cumulative(np.zeros(1)), 1)))
@@ -47,8 +47,8 @@ def follow(
     beta: float,
     value: np.ndarray,
     form: np.ndarray,
-    start: Float[np.ndarray, "n"],
-    times: Float[np.ndarray, "T"],
+    start: Float[np.ndarray, " n"],
+    times: Float[np.ndarray, " T"],
     dt: float,
     solver: str = "tsit5",
 ) -> Float[np.ndarray, "T n"]:
@@ -69,7 +69,7 @@ def axis_distance(angles: np.ndarray, axis: float) -> np.ndarray:
 
 
 def follow_limit(
-    value: np.ndarray, form: np.ndarray, start: Float[np.ndarray, "n"], times: Float[np.ndarray, "T"], dt: float
+    value: np.ndarray, form: np.ndarray, start: Float[np.ndarray, " n"], times: Float[np.ndarray, " T"], dt: float
 ) -> Float[np.ndarray, "T n"]:
     """The same at zero temperature, where every token moves alone."""
     return _constant_steps(OnCircle(ZeroTemperature(value, form)), start, times, dt, "dopri8")

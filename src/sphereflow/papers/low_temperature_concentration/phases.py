@@ -57,7 +57,7 @@ def split_run(beta: float, quick: bool) -> tuple[np.ndarray, np.ndarray]:
     return times, follow(beta, SPLIT_V, SPLIT_B, quantile_points(TOKENS), times, step)
 
 
-def best_moment(times: Float[np.ndarray, "T"], d: Float[np.ndarray, "T"]) -> tuple[float, float, float]:
+def best_moment(times: Float[np.ndarray, " T"], d: Float[np.ndarray, " T"]) -> tuple[float, float, float]:
     """Smallest value by a parabola through the three lowest samples, its time, and when 0.5 is passed afterwards."""
     i = int(np.argmin(d))
     a, b, c = np.polyfit(times[i - 1 : i + 2] - times[i], d[i - 1 : i + 2], 2)
@@ -76,7 +76,7 @@ def measured_best(run: Run) -> Float[np.ndarray, "b 3"]:
     return np.array(rows)
 
 
-def transport_distance(angles: Float[np.ndarray, "T n"]) -> Float[np.ndarray, "T"]:
+def transport_distance(angles: Float[np.ndarray, "T n"]) -> Float[np.ndarray, " T"]:
     r"""$W_2$ to the push-forward of n tokens: whole tokens on either side, as many as its masses ask for."""
     n = angles.shape[-1]
     return wasserstein_to_pair(angles, (HALF, -HALF), round(UPPER * n) / n)
@@ -243,7 +243,7 @@ def terminal_phase(run: Run) -> Measurement:
                    labels=tuple(f"beta={b:g}" for b in ((10.0,) if run.quick else BEST)))  # fmt: skip
 
 
-def bound_ratio(run: Run, growth: float) -> Float[np.ndarray, "b"]:
+def bound_ratio(run: Run, growth: float) -> Float[np.ndarray, " b"]:
     r"""$\max_tD/(\sqrt{\log(\beta+1)/\beta}\,e^{Ct}+e^{-ct})$ for times up to three after the departure."""
     found = []
     for beta, row in zip(betas(run), measured_best(run), strict=True):

@@ -67,11 +67,11 @@ def tokens(run: Run) -> int:
     return TOKENS if run.quick else 2000
 
 
-def early_gaps(run: Run, t: float) -> Float[np.ndarray, "b"]:
+def early_gaps(run: Run, t: float) -> Float[np.ndarray, " b"]:
     return np.array([gap_to_limit(*early(b, tokens(run)), t) for b in betas(run)])
 
 
-def late_gaps(run: Run, t: float) -> tuple[tuple[float, ...], Float[np.ndarray, "b"]]:
+def late_gaps(run: Run, t: float) -> tuple[tuple[float, ...], Float[np.ndarray, " b"]]:
     used = (30.0, 100.0, 300.0) if run.quick else BETAS[1:]
     return used, np.array([gap_to_limit(*late(b, tokens(run), 0.2 if run.quick else 0.1), t) for b in used])
 

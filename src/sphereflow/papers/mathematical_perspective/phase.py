@@ -49,10 +49,10 @@ class PhaseDiagram:
 def close_history(
     x0: Float[Array, "b n d"],
     beta: Float[Array, ""],
-    times: Float[Array, "T"],
+    times: Float[Array, " T"],
     tol: Float[Array, ""] | float = TOLERANCE,
     solver: str = "tsit5",
-) -> Float[Array, "T"]:
+) -> Float[Array, " T"]:
     """Fraction of close pairs at the given times under SA, over a chunk of replicas."""
     found = solve(
         SA(beta), x0, times, tol=tol, solver=SOLVERS[solver][0], adjoint=FORWARD, observe=_close_pairs, max_steps=10**6

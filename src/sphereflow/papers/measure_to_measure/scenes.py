@@ -45,7 +45,7 @@ def chords(first: float, second: float, n: int = 40) -> list[Float[np.ndarray, "
     return arcs
 
 
-def points(count: int, d: int, seed: int) -> list[Float[np.ndarray, "d"]]:
+def points(count: int, d: int, seed: int) -> list[Float[np.ndarray, " d"]]:
     """Uniform points of the sphere."""
     return list(unit(np.random.default_rng(1000 + seed).normal(size=(count, d))))
 
