@@ -32,19 +32,22 @@ def simulate(
     tol: float = 1e-8,
     kernel_scale: str = "peak",
     method: str = "auto",
+    solver: str = "dopri8",
     out: str | Path | None = None,
+    overwrite: bool = False,
     progress: bool | None = None,
 ) -> Any:
     """Draw n tokens on S^{d-1} and let attention move them until t1.
 
     **Arguments:** `model` "sa" (softmax) or "usa" (unnormalised, kernel exp(beta(<x,y>-1)); `kernel_scale="raw"` for
     exp(beta<x,y>)); `causal` lets tokens look back only; `start` one of uniform, vmf, orthogonal, mixture, fibonacci,
-    grid; `seed` a whole number or a JAX key; `saves` the number of frames; `tol`, `method`, `out` and `progress` as for
-    `evolve`.
+    grid; `seed` a whole number or a JAX key; `saves` the number of frames; `tol`, `method`, `solver`, `out`,
+    `overwrite` and `progress` as for `evolve`.
 
     `t1="inf"` runs until everything is one cluster, however long that takes (times of e^1000 are no problem), and
     returns the history of mergers instead of a trajectory; `out` is then a checkpoint (a JSON file) from which an
-    interrupted run goes on. There are no frames and all pairs are summed, so other `saves` and `method` are refused.
+    interrupted run goes on. There are no frames and all pairs are summed, so other `saves`, `method` and
+    `solver` are refused, and `overwrite`.
 
     **Returns:** a `Trajectory`, or a `MergeHistory` if `t1="inf"`.
 
@@ -65,6 +68,8 @@ def simulate(
         raise SphereflowError(f"causal must be True or False, got {causal!r}.")
     if isinstance(t1, str):
         _refuse_what_needs_an_end(t1, causal, kernel_scale, saves, method)
+        if solver != "dopri8" or overwrite:
+            raise SphereflowError("a run to the single cluster (t1='inf') takes neither solver nor overwrite.")
     else:
         real_number("t1", t1, above=0)
     x0 = draw(start, n, d, seed)
@@ -80,6 +85,7 @@ def simulate(
     if not isinstance(record, int):  # of a trajectory `seed` is a number; the words of a key go with the call
         parameters["seed"] = list(record)
     run: dict[str, Any] = {"saveat": saves, "tol": tol, "method": method, "out": out, "progress": progress}
+    run |= {"solver": solver, "overwrite": overwrite}
     return evolve(dynamics, x0, t1, seed=number, parameters=parameters, **run)
 
 

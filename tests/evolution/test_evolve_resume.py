@@ -39,6 +39,7 @@ OTHERS = {
     "max_steps": [999],
     "method": ["auto"],
     "devices": [1],
+    "overwrite": [True],
     "seed": [2],
     "parameters": [{"note": "second"}],
     "progress": [False],
@@ -105,6 +106,8 @@ SIMULATE_OTHERS = {
     "tol": 1e-7,
     "kernel_scale": "raw",
     "method": "auto",
+    "solver": "tsit5",
+    "overwrite": True,
     "progress": None,
 }
 
@@ -121,7 +124,7 @@ def test_a_changed_argument_of_simulate_is_refused_or_gives_the_fresh_run(name, 
     changed = {} if name == "nothing" else {name: SIMULATE_OTHERS[name]}
     asked = {"progress": False, **SIMULATE, **changed}
     resumed, refusal = outcome(sf.simulate, {**asked, "out": tmp_path / "run.zarr"})
-    if name not in ("progress", "nothing"):
+    if name not in ("progress", "overwrite", "nothing"):
         assert resumed is None
         assert "different run" in refusal
         return

@@ -84,6 +84,34 @@ def test_refuses_to_overwrite_unless_asked(short, tmp_path):
     same(sf.load(tmp_path / "run.zarr"), second)
 
 
+def test_a_finished_run_asked_for_again_is_read_and_another_is_not(tmp_path, monkeypatch):
+    request = {"n": 5, "d": 3, "t1": 1.0, "saves": 3, "out": tmp_path / "run.zarr", "progress": False}
+    first = sf.simulate(**request)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["sphereflow.evolution.run"], "solve", None)  # nothing may be solved
+        same(sf.simulate(**request), first)
+    with pytest.raises(sf.SphereflowError, match="exists already"):
+        sf.simulate(**request | {"seed": 1})
+    kept = np.asarray(first.xs)
+    other = sf.simulate(**request | {"seed": 1, "overwrite": True})
+    assert not np.array_equal(other.final, kept[-1])
+    same(sf.load(tmp_path / "run.zarr"), other)
+
+
+@pytest.mark.parametrize("options", [{"tol": 1e-9}, {"dt": 0.05, "solver": "heun"}])
+def test_a_run_goes_on_where_it_ended(options):
+    x0 = sf.draw("uniform", 5, 3, 0)
+    run = sf.evolve(sf.SA(2.0), x0, 1.0, saveat=6, **options).extend(2.0)
+    whole = sf.evolve(sf.SA(2.0), x0, 2.0, saveat=11, **options)
+    np.testing.assert_allclose(run.ts, whole.ts, rtol=1e-14)
+    np.testing.assert_allclose(run.xs, whole.xs, atol=2e-9)
+    assert run.status is Status.REACHED_END
+    with pytest.raises(sf.SphereflowError, match="t1"):
+        run.extend(1.5)
+    with pytest.raises(sf.SphereflowError, match="only a run that reached its end"):
+        sf.evolve(sf.SA(2.0), x0, 9.0, max_steps=2).extend(10.0)
+
+
 @pytest.mark.parametrize("damage", ["chunk removed", "chunk cut", "metadata cut", "not zarr", "missing", "foreign"])
 def test_damaged_folders_are_refused_in_one_sentence(damage, short, tmp_path):
     path = tmp_path / "run.zarr"

@@ -49,6 +49,7 @@ def evolve(
     method: str = "auto",
     devices: Devices = None,
     out: str | Path | None = None,
+    overwrite: bool = False,
     progress: bool | None = None,
     seed: int | None = None,
     parameters: dict[str, Any] | None = None,
@@ -69,7 +70,8 @@ def evolve(
       the fastest that keeps the tolerance. `Trajectory.engine` says which it was.
     - `devices`: "all", a number or a list of devices, over which the tokens of one system are split; by default those
       on which x0 lies. Several processes joined by `jax.distributed` make the same call.
-    - `out`: a zarr folder; frames go there as they come, memory stays that of one frame, a killed run can be resumed.
+    - `out`: a zarr folder; frames go there as they come, memory stays that of one frame, a killed run can be resumed. A
+      finished run that is asked for again is read; another one is replaced if `overwrite`.
     - `progress`: show a bar; by default on terminals for runs that take long.
 
     **Returns:** a `Trajectory`; its `status` says how the run ended.
@@ -126,7 +128,7 @@ def evolve(
         return run.in_one_call(event, began)
     if event is not None:
         raise SphereflowError("a run that is written to disk as it goes cannot stop at an event.")
-    return run.frame_by_frame(out, progress, began)
+    return run.frame_by_frame(out, overwrite, progress, began)
 
 
 def _tolerance(tol: float | None, solver: str, dt: float | None, dtype: str) -> float | None:
@@ -245,12 +247,16 @@ class _Run:
         run = self._trajectory(ts, xs, Status.EVENT, steps, began)
         return dataclasses.replace(run, stopped_at=stopped_at)
 
-    def frame_by_frame(self, out: str | Path | None, progress: bool | None, began: float) -> Trajectory:
+    def frame_by_frame(
+        self, out: str | Path | None, overwrite: bool, progress: bool | None, began: float
+    ) -> Trajectory:
         writer = None
         if out is not None:
-            from sphereflow.evolution.storage import FrameWriter
+            from sphereflow.evolution.storage import FrameWriter, finished_run
 
-            writer = FrameWriter.open(out, self.times, self.start, self.x0, self.settings)
+            if not overwrite and (found := finished_run(out, self.times, self.start, self.settings)) is not None:
+                return found
+            writer = FrameWriter.open(out, self.times, self.start, self.x0, self.settings, overwrite)
         extra = len(self.points) - len(self.times)  # 1 if the start is not a frame
         frames: list[np.ndarray] = [] if extra or writer is not None else [fetched(self.start)]
         done, x, steps, taken = (1 - extra, self.start, 0, 0) if writer is None else writer.resume_point(self.start)

@@ -78,13 +78,19 @@ class FrameWriter:
 
     @classmethod
     def open(
-        cls, out: str | Path, times: np.ndarray, start: Array, x0: np.ndarray | None, settings: Settings
+        cls,
+        out: str | Path,
+        times: np.ndarray,
+        start: Array,
+        x0: np.ndarray | None,
+        settings: Settings,
+        overwrite: bool = False,
     ) -> FrameWriter:
         """Start a new run, or find the one that `NAME.partial` holds if it is the same run.
 
         `x0` is the start where it is not the first frame.
         """
-        target = writable_target(out)
+        target = writable_target(out, overwrite=overwrite)
         partial = _partial(target)
         first = np.asarray(start)
         identity = _identity(times, first, settings)
@@ -130,6 +136,15 @@ class FrameWriter:
         os.close(self._lock)
         folder = self._target if status.complete else _partial(self._target)
         return load(folder)
+
+
+def finished_run(out: str | Path, times: np.ndarray, start: Array, settings: Settings) -> Trajectory | None:
+    """The run of that name, if it is this very run and complete."""
+    target = Path(out)
+    if not target.is_dir() or _attributes(target).get("identity") != _identity(times, np.asarray(start), settings):
+        return None
+    found = load(target)
+    return found if found.status.complete and len(found) == len(times) else None
 
 
 def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -> Path:

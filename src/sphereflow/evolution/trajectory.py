@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sphereflow.dynamics import Dynamics
-from sphereflow.errors import SphereflowError
+from sphereflow.errors import SphereflowError, real_number
 from sphereflow.evolution.status import Status
 from sphereflow.observables import cluster_count, cluster_labels, order_parameter, overlaps
 
@@ -167,6 +167,29 @@ class Trajectory:
         if len(again) < len(self):
             raise SphereflowError(f"the error cannot be estimated: the second solve ended early. {again.status.value}")
         return float(max(np.abs(again.frame(i) - self.frame(i)).max() for i in range(len(self.ts))))
+
+    def extend(self, t1: float, saveat: int | Sequence[float] | np.ndarray | None = None) -> Trajectory:
+        """The same run, gone on to t1, with its frames; by default new frames are as far apart as the last two."""
+        from sphereflow.evolution.run import evolve
+
+        if self.status is not Status.REACHED_END:
+            raise SphereflowError(f"only a run that reached its end can be extended. {self.status.value}")
+        end = float(self.ts[-1])
+        apart = end - float(self.ts[-2]) if len(self.ts) > 1 else end - self.t0
+        if saveat is None:
+            saveat = max(2, round((real_number("t1", t1, above=end) - end) / apart) + 1)
+        settings = {name: getattr(self, name) for name in ("tol", "solver", "dt", "max_steps", "method", "seed")}
+        more = evolve(self.model, self.final, t1, t0=end, saveat=saveat, progress=False, **settings)
+        new = slice(1 if more.ts[0] == end else 0, None)
+        return dataclasses.replace(
+            self,
+            ts=np.concatenate([self.ts, more.ts[new]]),
+            xs=np.concatenate([np.asarray(self.xs), more.xs[new]]),
+            status=more.status,
+            steps=self.steps + more.steps,
+            seconds=self.seconds + more.seconds,
+            parameters=self.parameters | ({"t1": t1} if "t1" in self.parameters else {}),
+        )
 
     # --- views ---------------------------------------------------------------------------------------------------
 
