@@ -159,7 +159,15 @@ def test_a_trajectory_holds_what_is_needed_to_make_it_again():
         method=run.method,
     )  # fmt: skip
     np.testing.assert_allclose(run.xs, again.xs, atol=1e-14)  # the first frame is x0, normalised once more
-    asked = set(inspect.signature(sf.evolve).parameters) - {"x0", "t1", "saveat", "event", "out", "progress"}
+    asked = set(inspect.signature(sf.evolve).parameters) - {
+        "x0",
+        "t1",
+        "saveat",
+        "event",
+        "out",
+        "overwrite",
+        "progress",
+    }
     assert asked <= {field for field in vars(run)}
 
 
