@@ -54,6 +54,14 @@ def number(
     return value
 
 
+def positive(name: str, given: ArrayLike) -> Float[Array, ""]:
+    """`given` as one finite number above zero."""
+    value = array(name, given, "")
+    if known(value) and not float(value) > 0:
+        raise SphereflowError(f"{name} must be above 0, got {float(value):g}.")
+    return value
+
+
 def masses(given: ArrayLike | None) -> Float[Array, " n"] | None:
     """Masses of tokens: not negative, summing to one; None for 1/n each."""
     if given is None:

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from sphereflow.errors import SphereflowError
+from sphereflow.fingerprints import fingerprint, library
 from sphereflow.sweeps import sweep
-from sphereflow.sweeps.identity import fingerprint, library
 
 GRID = {"x": [1.0, 2.0]}
 
@@ -198,7 +198,7 @@ def test_digests_are_the_same_in_another_process(tmp_path):
     )
     line = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import mine; "
-        "from sphereflow.sweeps.identity import fingerprint; print(fingerprint(mine.f, 'f'))"
+        "from sphereflow.fingerprints import fingerprint; print(fingerprint(mine.f, 'f'))"
     )
     told = {
         subprocess.run(

@@ -95,6 +95,15 @@ class Attention(Dynamics):
         if self.kernel != EXPONENTIAL and kernel_scale == "raw":
             raise SphereflowError("kernel_scale is for the exponential kernel; another is taken as it is.")
         self._check_matrices()
+        if self._through_matrices and engine.over(DIRECT) != engine:
+            raise SphereflowError(
+                f"the {engine.name} engine sums over unit tokens: with query or key, leave engine to be direct."
+            )
+
+    @property
+    def _through_matrices(self) -> bool:
+        """Whether inner products are of images of the tokens, which need not be unit: those are summed directly."""
+        return self.query is not None or self.key is not None
 
     def _check_matrices(self) -> None:
         """Heads, the dimension of tokens, and that of queries and keys must agree among the matrices."""
@@ -125,7 +134,7 @@ class Attention(Dynamics):
         return changed(self, weights=jnp.asarray(masses, dtype=float))
 
     def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Attention:
-        if self.query is not None or self.key is not None or not parameters.known(self.beta):
+        if self._through_matrices or not parameters.known(self.beta):
             return self
         if method == "auto" and self.engine != DIRECT:
             return self  # an engine that was given is used

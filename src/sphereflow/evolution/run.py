@@ -97,6 +97,8 @@ def evolve(
     one_of("solver", solver, tuple(SOLVERS))
     tol = _tolerance(tol, solver, dt, dtype)
     limit = whole_number("max_steps", max_steps)
+    if not isinstance(overwrite, bool):
+        raise SphereflowError(f"overwrite must be True or False, got {overwrite!r}.")
 
     began = time.perf_counter()
     fast = model.tuned(n, d, tol or FIXED_STEP_TOL, dtype, method)
@@ -286,6 +288,6 @@ class _Run:
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         if writer is not None:
-            return writer.finish(status, steps, time.perf_counter() - began)
+            return writer.finish(self.settings.model, status, steps, time.perf_counter() - began)
         xs = np.stack(frames) if frames else np.empty((0, *self.start.shape), self.start.dtype)
         return self._trajectory(self.times[: len(frames)], xs, status, steps, began)

@@ -22,6 +22,7 @@ import numpy as np
 import zarr
 from jaxtyping import Array
 
+from sphereflow.dynamics import Dynamics
 from sphereflow.dynamics.specification import describe, rebuild
 from sphereflow.errors import SphereflowError, writable_target
 from sphereflow.evolution.settings import Settings
@@ -127,15 +128,15 @@ class FrameWriter:
             self._group["checksum"][index] = _checksum(frame)  # type: ignore[index]  # last: it makes the frame count
         self._written += 1
 
-    def finish(self, status: Status, steps: int, seconds: float) -> Trajectory:
-        """Name the folder if the run is complete, and return the trajectory that lies in it."""
+    def finish(self, model: Dynamics, status: Status, steps: int, seconds: float) -> Trajectory:
+        """Name the folder if the run is complete, and return the trajectory of the model that lies in it."""
         with spoken(self._target):
             self._group.attrs.update({"status": status.name, "total_steps": steps, "seconds": seconds})
         if status.complete:
             promote_folder(_partial(self._target), self._target)
         os.close(self._lock)
         folder = self._target if status.complete else _partial(self._target)
-        return load(folder)
+        return _read(folder, model)
 
 
 def finished_run(out: str | Path, times: np.ndarray, start: Array, settings: Settings) -> Trajectory | None:
@@ -143,8 +144,8 @@ def finished_run(out: str | Path, times: np.ndarray, start: Array, settings: Set
     target = Path(out)
     if not target.is_dir() or _attributes(target).get("identity") != _identity(times, np.asarray(start), settings):
         return None
-    found = load(target)
-    return found if found.status.complete and len(found) == len(times) else None
+    found = _read(target, settings.model)
+    return found if found.status is Status.REACHED_END and len(found) == len(times) else None
 
 
 def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -> Path:
@@ -178,6 +179,11 @@ def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -
 
 def load(path: str | Path) -> Trajectory:
     """Read a trajectory; large ones stay on disk and are read frame by frame."""
+    return _read(path)
+
+
+def _read(path: str | Path, model: Dynamics | None = None) -> Trajectory:
+    """The trajectory in a folder, with its model, which is rebuilt unless it is given."""
     group = _open_group(Path(path))
     with distrusted(path, "sphereflow trajectory"):
         for name, stored in group.arrays():
@@ -205,7 +211,7 @@ def load(path: str | Path) -> Trajectory:
         return Trajectory(
             ts=times[:count],
             xs=xs,
-            model=rebuild(meta["model"], arrays),
+            model=rebuild(meta["model"], arrays) if model is None else model,
             status=status,
             steps=steps,
             seconds=seconds,

@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -23,6 +24,7 @@ from sphereflow.dynamics import SA, USA, Attention, Dynamics, Perceptron, Traits
 from sphereflow.dynamics.base import parts
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.interaction.expansion import circle_modes
+from sphereflow.kernels import EXPONENTIAL
 from sphereflow.meanfield.density_flow import DensityFlow, fourier_modes
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law
 from sphereflow.meanfield.quantiles import ORDER, LabelGrid, Midpoints, Panels
@@ -170,9 +172,14 @@ def _first_nodes(beta: float, law: StartingLaw) -> int:
 
 
 def _sharpness(model: Dynamics, beta: float) -> float:
-    """The largest inverse temperature of the attention in a dynamics."""
+    r"""The largest inverse temperature of the attention in a dynamics; for other kernels $\max|k'|/\max|k|$."""
     if isinstance(model, Attention):
-        return float(jnp.max(model.beta))
+        largest = jnp.max(model.beta)
+        if model.kernel == EXPONENTIAL:
+            return float(largest)
+        s = jnp.linspace(-1.0, 1.0, 1001)
+        values, slopes = jax.jvp(lambda s: model.kernel.value(s, largest), (s,), (jnp.ones_like(s),))
+        return float(jnp.max(jnp.abs(slopes)) / jnp.max(jnp.abs(values)))
     return max((_sharpness(part, beta) for part in parts(model)), default=0.0 if model.traits.masses == "any" else beta)
 
 

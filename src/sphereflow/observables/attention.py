@@ -12,7 +12,10 @@ from sphereflow.interaction import attend
 
 
 def attention_matrix(model: Attention, x: Float[Array, "n d"]) -> Float[Array, "h n n"]:
-    r"""$P_{ij}\propto w_j p_{ij} e^{\beta\langle Qx_i,Kx_j\rangle}$ for every head; rows sum to one."""
+    r"""$P_{ij}\propto w_j p_{ij} k(\langle Qx_i,Kx_j\rangle)$ with the model's kernel, for every head; rows sum to one.
+
+    The exponential kernel is $k(s)=e^{\beta s}$.
+    """
     if not isinstance(model, Attention):
         raise SphereflowError(f"{type(model).__name__} has no attention matrix of this kind.")
     unit = jnp.eye(x.shape[0], dtype=x.dtype)
@@ -20,7 +23,8 @@ def attention_matrix(model: Attention, x: Float[Array, "n d"]) -> Float[Array, "
     for h in range(model.heads):
         q = x if model.query is None else x @ model.query[h % model.query.shape[0]].T
         k = x if model.key is None else x @ model.key[h % model.key.shape[0]].T
-        heads.append(attend(q, k, unit, model.beta, weights=model.weights, mask=model.mask).average)
+        found = attend(q, k, unit, model.beta, weights=model.weights, mask=model.mask, kernel=model.kernel)
+        heads.append(found.average)
     return jnp.stack(heads)
 
 

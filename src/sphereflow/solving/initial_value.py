@@ -22,10 +22,10 @@ import optimistix
 from jaxtyping import Array, Bool, Float, Int
 
 from sphereflow.dynamics import Dynamics
-from sphereflow.errors import SphereflowError
-from sphereflow.parameters import known
+from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.parameters import known, positive
 from sphereflow.shapes import AnyArray, ArrayLike
-from sphereflow.solving.methods import SOLVERS, clock_origin, step_controller
+from sphereflow.solving.methods import SOLVERS, check_method, clock_origin, step_controller
 from sphereflow.solving.wrapped import Dense, Projected
 from sphereflow.sphere import normalise
 
@@ -99,18 +99,24 @@ def solve(
     start, times = _tokens(x0), _times(ts)
     model.check(*start.shape[-2:])
     usual = 1e-5 if start.dtype == jnp.float32 else 1e-8
+    check_method(solver, controller, first_step, adjoint)
+    for name, function in (("event", event), ("observe", observe)):
+        if function is not None and not callable(function):
+            raise SphereflowError(f"{name} must be a function of the tokens, got {function!r}.")
+    if isinstance(adjoint, diffrax.BacksolveAdjoint):  # a solve backwards that fails must not pass for a derivative
+        adjoint = diffrax.BacksolveAdjoint(**({"throw": True} | adjoint.kwargs))
     return _solve(
         model,
         start,
         jnp.asarray(times),
-        jnp.asarray(usual if tol is None else tol, start.dtype),
-        None if first_step is None else jnp.asarray(first_step, start.dtype),
+        positive("tol", usual if tol is None else tol).astype(start.dtype),
+        None if first_step is None else positive("first_step", first_step).astype(start.dtype),
         solver,
         controller,
         diffrax.RecursiveCheckpointAdjoint() if adjoint is None else adjoint,
         event,
         observe,
-        max_steps,
+        whole_number("max_steps", max_steps),
     )
 
 
@@ -121,12 +127,18 @@ def _tokens(x0: Any) -> Array:
         raise SphereflowError(f"x0 must be an array of shape (n, d), got {type(x0).__name__}.") from None
     if start.ndim < 2 or 0 in start.shape or jnp.iscomplexobj(start):
         raise SphereflowError(f"x0 must be real with shape (n, d), n, d >= 1, got {start.dtype}{list(start.shape)}.")
-    return start if jnp.issubdtype(start.dtype, jnp.floating) else start.astype(float)
+    if not jnp.issubdtype(start.dtype, jnp.floating):
+        return start.astype(float)
+    if start.dtype not in (jnp.float32, jnp.float64):
+        raise SphereflowError(f"x0 must be float32 or float64, got {start.dtype}.")
+    return start
 
 
 def _times(ts: Any) -> Float[AnyArray, " T"]:
     try:
         times = np.asarray(ts, dtype=float) if known(ts) else jnp.asarray(ts, dtype=float)
+    except jax.errors.TracerArrayConversionError:  # some of the times in a list are being traced
+        times = jnp.asarray(ts, dtype=float)
     except (TypeError, ValueError):
         times = np.zeros(0)
     good = times.ndim == 1 and len(times) >= 2
@@ -170,14 +182,20 @@ def _solve(
 
     kept = observe if observe is not None else lambda x: x
 
-    def vector_field(t: Any, y: Any, args: Any) -> Array:
-        return model.field(origin + t, unit(y)).astype(y.dtype)
+    # What the field depends on travels as an argument: the continuous adjoint sees no variable of another function.
+    def vector_field(t: Any, y: Any, args: tuple[Dynamics, Array]) -> Array:
+        of, start_of_clock = args
+        return of.field(start_of_clock + t, unit(y)).astype(y.dtype)
+
+    when: dict[str, Any] = {"ts": clock} if len(times) > 2 else {"t0": True, "t1": True}
+    saveat = diffrax.SaveAt(**when)
+    # Tokens where the solve ends are the last frame, unless it ends early or keeps something else.
+    apart = event is not None or observe is not None
+    if apart:
+        frames = diffrax.SubSaveAt(**when, fn=lambda t, y, args: kept(unit(y)))
+        saveat = diffrax.SaveAt(subs=[frames, diffrax.SubSaveAt(t1=True)])
 
     def one(start: Float[Array, "n d"]) -> tuple[Any, ...]:
-        when: dict[str, Any] = {"ts": clock} if len(times) > 2 else {"t0": True, "t1": True}
-        frames = diffrax.SubSaveAt(**when, fn=lambda t, y, args: kept(unit(y)))
-        # Tokens where the solve ends are the last frame, unless it ends early or keeps something else.
-        end = [diffrax.SubSaveAt(t1=True)] if event is not None or observe is not None else []
         with _no_callbacks():
             found = diffrax.diffeqsolve(
                 diffrax.ODETerm(vector_field),
@@ -186,22 +204,26 @@ def _solve(
                 clock[-1],
                 first_step,
                 unit(start),
-                saveat=diffrax.SaveAt(subs=[frames, *end]),
+                (model, origin),
+                saveat=saveat,
                 stepsize_controller=steps,
                 adjoint=adjoint,
                 event=None if event is None else _diffrax_event(event, unit),
                 max_steps=max_steps,
                 throw=False,
             )
-        clocks: Any = found.ts
-        saved, *ends = found.ys  # type: ignore[misc]
+        clocks, saved, end = found.ts, found.ys, None
+        if apart:
+            (_, clocks), (saved, (end,)) = found.ts, found.ys  # type: ignore[misc]
+        else:
+            saved = unit(saved)  # type: ignore[arg-type]
         if len(times) == 2:  # the second frame is where the solve ended, which may be before its time
             in_time = found.result == diffrax.RESULTS.successful
             saved = jax.tree.map(lambda a: a.at[-1].set(jnp.where(in_time, a[-1], jnp.inf)), saved)
         return (
             saved,
-            origin + clocks[-1][-1],
-            unit(ends[0][-1]) if ends else saved[-1],
+            origin + clocks[-1],  # type: ignore[index]
+            saved[-1] if end is None else unit(end),  # type: ignore[index]
             found.stats["num_steps"],
             found.result == diffrax.RESULTS.event_occurred,
             found.result == diffrax.RESULTS.max_steps_reached,

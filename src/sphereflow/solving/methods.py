@@ -32,6 +32,28 @@ CONSTANT = diffrax.ConstantStepSize()
 _SAFETY = 0.1
 
 
+def check_method(solver: Any, controller: Any, first_step: Any, adjoint: Any) -> None:
+    """Say in one sentence what is wrong with how a solve shall be done, if something is."""
+    for name, given, kind, example in (
+        ("solver", solver, diffrax.AbstractSolver, "diffrax.Tsit5()"),
+        ("controller", controller, diffrax.AbstractStepSizeController, "diffrax.PIDController(rtol=1e-6, atol=1e-6)"),
+        ("adjoint", adjoint, diffrax.AbstractAdjoint, "diffrax.ForwardMode()"),
+    ):
+        if not isinstance(given, kind) and (given is not None or name == "solver"):
+            raise SphereflowError(f"{name} must be an object of diffrax such as {example}, got {given!r}.")
+    if isinstance(controller, diffrax.ConstantStepSize):
+        if first_step is None:
+            raise SphereflowError("a constant step needs its length: give first_step.")
+    elif isinstance(controller, diffrax.StepTo):
+        if first_step is not None:
+            raise SphereflowError("steps at given times have their lengths: leave out first_step.")
+    elif not isinstance(solver, diffrax.AbstractAdaptiveSolver):
+        raise SphereflowError(
+            f"{type(solver).__name__} has no error estimate: give it steps, as in "
+            "controller=diffrax.ConstantStepSize(), first_step=0.1."
+        )
+
+
 def step_controller(
     chosen: diffrax.AbstractStepSizeController | None,
     traits: Traits,

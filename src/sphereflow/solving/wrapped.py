@@ -78,5 +78,9 @@ class Dense(_Wrapped):
         h = t1 - t0
         t = t0 + _PLACE * h
         p, rise = jax.jvp(interpolant.evaluate, (t,), (h,))
-        defect = rise - h * terms.vf(t, p, args)
-        return y1, jnp.maximum(jnp.abs(error), _SHARE * jnp.abs(defect)), between, *rest
+        wanted = terms.vf_prod(t, p, args, terms.contr(t0, t1))  # h times the field, also where time runs backwards
+
+        def with_defect(e: Any, r: Any, w: Any) -> Any:
+            return jnp.maximum(jnp.abs(e), _SHARE * jnp.abs(r - w))
+
+        return y1, jax.tree.map(with_defect, error, rise, wanted), between, *rest

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.fingerprints import Unidentified, fingerprint, sources
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import circumstances
 from sphereflow.sweeps.functions import cell_name, of_function, refuse_other_shapes
 from sphereflow.sweeps.grid import Grid, Region
-from sphereflow.sweeps.identity import fingerprint, sources
 from sphereflow.sweeps.quantities import FAILED, Cell, Quantity, Values, quantity
 from sphereflow.sweeps.refine import Refinement
 from sphereflow.sweeps.result import Sweep, opened
@@ -80,7 +80,7 @@ def sweep(
         record["function"] = {"version": version}
     elif out is not None:
         record["fixed"] = _marks(specification)
-        record["function"] = None if named else {"digest": fingerprint(function, "the function")}
+        record["function"] = None if named else {"digest": _digest(function, "the function")}
     return _run(specification, measured, record, out, batch, workers, scheduler, progress)
 
 
@@ -117,9 +117,19 @@ def _marks(specification: Specification) -> dict[str, Any]:
     return {
         name: value
         if is_plain(value)
-        else {"type": type(value).__qualname__, "digest": fingerprint(value, f"'{name}' of fixed")}
+        else {"type": type(value).__qualname__, "digest": _digest(value, f"'{name}' of fixed")}
         for name, value in sorted(specification.fixed.items())
     }
+
+
+def _digest(thing: Any, name: str) -> str:
+    try:
+        return fingerprint(thing, name)
+    except Unidentified as error:
+        raise SphereflowError(
+            f'{str(error).rstrip(".")}: pass version="1", a word of your own that you change whenever the '
+            "function's values do."
+        ) from None
 
 
 def _run(

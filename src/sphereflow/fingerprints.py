@@ -1,4 +1,4 @@
-"""Whether a function is the one that began a sweep: a digest of everything that decides what it returns.
+"""Whether a function or a class is the one it was: a digest of everything that decides what it returns.
 
 Two functions have one digest only if their bytecode, names, constants, defaults and closures agree, and so does
 whatever they reach: globals, helpers, the attributes and class of `self`, what a partial or a compiled function wraps.
@@ -56,6 +56,10 @@ _HEAP_TYPE = 1 << 9  # flag of classes that a program makes, rather than the int
 _MISSING = object()
 
 
+class Unidentified(SphereflowError):
+    """Something that no digest can stand for."""
+
+
 def fingerprint(thing: Any, name: str) -> str:
     """The digest of a function or value; `name` is what an error calls it."""
     try:
@@ -68,7 +72,7 @@ def fingerprint(thing: Any, name: str) -> str:
 @functools.lru_cache(maxsize=1)
 def sources() -> str:
     """A digest of the package's own source files, which may change between two releases."""
-    root, found = Path(__file__).parents[1], hashlib.sha256()
+    root, found = Path(__file__).parent, hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
         found.update(f"{file.relative_to(root).as_posix()} {file.stat().st_size}\n".encode() + file.read_bytes())
     return found.hexdigest()[:12]
@@ -338,7 +342,4 @@ def _hashed(parts: Iterable[str | bytes]) -> bytes:
 
 
 def _unknown(what: str) -> Any:
-    raise SphereflowError(
-        f"{what} cannot be identified, so that a sweep kept in out= could not know its function again: pass "
-        'version="1", a word of your own that you change whenever the function\'s values do.'
-    )
+    raise Unidentified(f"{what} cannot be identified, so that what is kept of it could not be known again.")
