@@ -24,6 +24,7 @@ from sphereflow.interaction.choose import METHODS
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
 from sphereflow.runtime import forget_programs
+from sphereflow.shapes import ArrayLike
 from sphereflow.solving import FORWARD, SOLVERS, Solution, solve, step_grid
 
 FRAMES = 101
@@ -36,7 +37,7 @@ _BOOKKEEPING_BYTES = 64  # of every saved time, wherever its frame goes
 
 def evolve(
     model: Dynamics,
-    x0: Any,
+    x0: ArrayLike,
     t1: float | None = None,
     *,
     t0: float = 0.0,

@@ -19,6 +19,7 @@ from sphereflow.evolution.status import Status
 from sphereflow.observables import cluster_count, cluster_labels, order_parameter, overlaps
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.figure import Figure
 
 # Compiled once for all trajectories: the model is an argument, not a constant.
@@ -193,7 +194,7 @@ class Trajectory:
 
     # --- views ---------------------------------------------------------------------------------------------------
 
-    def to_xarray(self) -> Any:
+    def to_xarray(self) -> xr.Dataset:
         """Tokens as a labelled `xarray.Dataset` with dimensions t, replica axes, token, component."""
         import xarray as xr  # here, because importing it takes as long as a short run
 

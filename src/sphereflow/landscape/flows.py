@@ -25,6 +25,7 @@ from sphereflow.evolution import Trajectory, evolve
 from sphereflow.landscape.problem import Problem
 from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.validate import given_atoms
+from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import normalise, project
 
 SIGNS = ("ascent", "descent")
@@ -39,7 +40,7 @@ def dynamics(problem: Problem, sign: str = "descent", *, normalised: bool = Fals
 
 
 def flow(
-    problem: Problem, x0: Any, t1: float, *, sign: str = "descent", normalised: bool = False, **options: Any
+    problem: Problem, x0: ArrayLike, t1: float, *, sign: str = "descent", normalised: bool = False, **options: Any
 ) -> Trajectory:
     """Equal particles from x0, shape (n, d), to time t1; options as for `evolve`.
 
@@ -106,9 +107,9 @@ class WeightedFlow:
 
 def weighted_flow(
     problem: Problem,
-    x0: Any,
+    x0: ArrayLike,
     t1: float,
-    masses: Any = None,
+    masses: ArrayLike | None = None,
     *,
     sign: str = "descent",
     rate: float = 1.0,

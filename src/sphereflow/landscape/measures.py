@@ -17,15 +17,18 @@ from sphereflow.landscape import space as spaces
 from sphereflow.landscape.problem import Problem
 from sphereflow.landscape.sphere_space import SphereSpace, frames
 from sphereflow.landscape.validate import given_atoms
+from sphereflow.shapes import ArrayLike
 
 
-def energy(problem: Problem, positions: Any, masses: Any = None) -> float:
+def energy(problem: Problem, positions: ArrayLike, masses: ArrayLike | None = None) -> float:
     r"""$\mathsf E$ of atoms, equal masses by default; the diagonal of the double sum is part of it."""
     space, atoms = _seen(problem, positions, masses)
     return problem.factor * (1 / (2 * problem.beta) + spaces.centred_energy(space, atoms))
 
 
-def first_variation(problem: Problem, positions: Any, masses: Any, at: Float[np.ndarray, "n d"]) -> np.ndarray:
+def first_variation(
+    problem: Problem, positions: ArrayLike, masses: ArrayLike, at: Float[np.ndarray, "n d"]
+) -> np.ndarray:
     """g of the measure at other points of the sphere."""
     space, atoms = _seen(problem, positions, masses)
     return problem.factor * (
@@ -33,14 +36,14 @@ def first_variation(problem: Problem, positions: Any, masses: Any, at: Float[np.
     )
 
 
-def field(problem: Problem, positions: Any, masses: Any = None) -> Float[np.ndarray, "k d"]:
+def field(problem: Problem, positions: ArrayLike, masses: ArrayLike | None = None) -> Float[np.ndarray, "k d"]:
     r"""$\mathcal V[\mu]$ at the atoms: the velocity of the ascent flow, minus that of the descent flow."""
     space, atoms = _seen(problem, positions, masses)
     slope = spaces.first_variation(space, atoms, atoms.points).gradient
     return problem.factor * np.einsum("ndp,np->nd", frames(atoms.points), slope)
 
 
-def hessian(problem: Problem, positions: Any, masses: Any = None) -> Float[np.ndarray, "kp kp"]:
+def hessian(problem: Problem, positions: ArrayLike, masses: ArrayLike | None = None) -> Float[np.ndarray, "kp kp"]:
     """The Hessian as a symmetric matrix in tangent coordinates of all atoms; on the circle, in their angles."""
     space, atoms = _seen(problem, positions, masses)
     return problem.factor * spaces.hessian(space, atoms)

@@ -16,6 +16,7 @@ from sphereflow.landscape.space import Atoms, Space, centred_energy, first_varia
 from sphereflow.provenance import versions
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.figure import Figure
 
 
@@ -168,7 +169,7 @@ class CriticalPoint:
         }
         return json.dumps(told, indent=2) + "\n"
 
-    def to_xarray(self) -> Any:
+    def to_xarray(self) -> xr.Dataset:
         """Positions and masses as a labelled `xarray.Dataset`, numbers as attributes."""
         import xarray as xr  # here, because importing it takes as long as a solve
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -27,6 +26,7 @@ from sphereflow.landscape.space import Atoms, Jet, Space
 from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.validate import given_atoms
 from sphereflow.landscape.zonal import ZonalSpace
+from sphereflow.shapes import ArrayLike
 
 NODES = {"circle": 1440, "sphere": 4000, "rings": 721}
 
@@ -123,7 +123,7 @@ def maximise(problem: Problem, nodes: int | None = None) -> CriticalPoint:
     return CriticalPoint.of(problem, space, "maximise", "atoms", atoms, gap, count, seconds, note)
 
 
-def inspect(problem: Problem, positions: Any, masses: Any = None) -> CriticalPoint:
+def inspect(problem: Problem, positions: ArrayLike, masses: ArrayLike | None = None) -> CriticalPoint:
     """Everything about a given measure: energy, stationarity, Hessian, and how far it is from the minimum.
 
     `positions` are unit vectors, shape (k, d), or angles, shape (k,), on the circle. Works in every dimension; the gap

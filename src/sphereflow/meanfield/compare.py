@@ -25,6 +25,7 @@ from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import from_angles
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.figure import Figure
 
 
@@ -60,7 +61,7 @@ class Comparison:
         found = np.array([np.exp(-1j * self.angles(i)).mean() for i in range(len(self.ts))])
         return np.abs(found - self.flow.modes(1)[:, 1])
 
-    def to_xarray(self) -> Any:
+    def to_xarray(self) -> xr.Dataset:
         """The distances as an `xarray.Dataset` with dimension t."""
         import xarray as xr
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from sphereflow.observables.circle_distance import circle_wasserstein
 from sphereflow.sphere import from_angles
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.figure import Figure
 
 MEASURES = ("dtheta/2pi", "dtheta")
@@ -136,7 +137,7 @@ class DensityFlow:
 
     # --- views ----------------------------------------------------------------------------------------------------
 
-    def to_xarray(self) -> Any:
+    def to_xarray(self) -> xr.Dataset:
         """Angles and densities of the nodes, as an `xarray.Dataset` with dimensions t and mass (to the left)."""
         import xarray as xr  # here, because importing it takes as long as a short run
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ from sphereflow.meanfield.initial import Density, StartingLaw, starting_law
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.figure import Figure
 
 _MARGIN = 4  # grid points per mode of the kernel, beyond the three that dealiasing needs
@@ -95,7 +96,7 @@ class EulerianFlow:
         modes = np.abs(np.fft.rfft(self.values, axis=1))
         return modes[:, kept - kept // 8 : kept + 1].max(axis=1) / modes[:, 0]
 
-    def to_xarray(self) -> Any:
+    def to_xarray(self) -> xr.Dataset:
         """The densities as an `xarray.Dataset` with dimensions t and theta."""
         import xarray as xr
 

@@ -19,7 +19,6 @@ rotations aside.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -32,6 +31,7 @@ from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.interaction.expansion import bessel_ratios, zonal_coefficients
 from sphereflow.kernels import KERNEL_SCALES, uniform_mean
 from sphereflow.meanfield.circle_density import MODELS
+from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import normalise, tokens
 
 # Largest speed, relative to the largest rate, of points that are taken to be at rest.
@@ -96,7 +96,7 @@ class Spectrum:
         )
 
 
-def stability(model: Dynamics, x: Any, masses: Any = None, *, at_rest: bool = True) -> Spectrum:
+def stability(model: Dynamics, x: ArrayLike, masses: ArrayLike | None = None, *, at_rest: bool = True) -> Spectrum:
     """The linear stability spectrum of a stationary measure of `model`: points x of shape (n, d) with masses.
 
     Give the atoms of a discrete measure, or the nodes of a density (`from_angles(flow.angles[-1])` with

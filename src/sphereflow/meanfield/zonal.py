@@ -30,6 +30,7 @@ from sphereflow.meanfield.circle_density import MODELS, save_times
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.figure import Figure
 
 # Of Z, absolutely: its terms are at most one and sum to at most one; the kernel is cut where its tail is as small.
@@ -120,7 +121,7 @@ class ZonalFlow:
             return moments[:, 1] ** 2 / 2
         return moments**2 @ np.asarray(self.shells.kernel) / (2 * self.beta)
 
-    def to_xarray(self) -> Any:
+    def to_xarray(self) -> xr.Dataset:
         """Heights as an `xarray.Dataset` with dimensions t and shell."""
         import xarray as xr
 

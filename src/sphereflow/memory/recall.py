@@ -28,6 +28,7 @@ from sphereflow.memory.sharp import softmax_average
 from sphereflow.memory.state import REFERENCE_B
 from sphereflow.reading import real_array
 from sphereflow.seeds import Seed, key_from
+from sphereflow.shapes import ArrayLike
 
 KERNELS = ("lse", "lsr", "polynomial")
 SPACES = ("sphere", "euclidean")
@@ -89,7 +90,7 @@ class DenseMemory:
             return LSR.on_sphere(self.beta, self.dimension) if self.on_sphere else LSR(self.beta)
         return LSE(self.beta)
 
-    def recall(self, query: Any, steps: int = 1, temperature: float = 0.0, *, seed: Seed = 0) -> Recall:
+    def recall(self, query: ArrayLike, steps: int = 1, temperature: float = 0.0, *, seed: Seed = 0) -> Recall:
         r"""Let each query come to rest.
 
         **Arguments:**

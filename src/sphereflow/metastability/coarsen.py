@@ -31,6 +31,7 @@ from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
 from sphereflow.reading import real_array
 from sphereflow.seeds import Seed, recorded, rng_from
+from sphereflow.shapes import ArrayLike
 
 _LOOSER = 100.0
 _ROWS_PER_LEG = 40
@@ -64,10 +65,10 @@ class Moment:
 
 def coarsen_to_one(
     kind: str,
-    x0: Any,
+    x0: ArrayLike,
     beta: float,
     *,
-    masses: Any = None,
+    masses: ArrayLike | None = None,
     perceptron: Perceptron | None = None,
     tol: float = 1e-9,
     radius: float | None = None,

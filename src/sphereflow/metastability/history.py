@@ -24,6 +24,7 @@ from sphereflow.errors import SphereflowError, whole_number, writable_target
 from sphereflow.reading import brief, file_bytes, plain_data, real_array
 from sphereflow.saving import write_bytes
 from sphereflow.seeds import Record
+from sphereflow.shapes import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,7 +120,7 @@ class MergeHistory:
         """Clusters left at the end."""
         return len(self.final)
 
-    def energy(self, log_t: Any) -> np.ndarray:
+    def energy(self, log_t: ArrayLike) -> np.ndarray:
         """Normalised energy at the given log times: linear between the rows of `curve`, in time before the second.
 
         Rows are exact to the tolerance of the run. Between them the error is that of the straight line, far below
@@ -132,7 +133,7 @@ class MergeHistory:
         early = values[0] + (values[1] - values[0]) * np.exp(np.minimum(low - times[1], 0.0))
         return np.where(low < times[1], early, np.interp(low, times[1:], values[1:]))
 
-    def energy_bounds(self, log_t: Any) -> tuple[np.ndarray, np.ndarray]:
+    def energy_bounds(self, log_t: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """(low, high) between which the energy lies at the given log times: the rows of `curve` before and after.
 
         The energy never decreases, so this holds to the tolerance of the run; a perceptron takes that away.

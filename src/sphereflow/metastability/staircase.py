@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -24,6 +24,7 @@ from sphereflow.metastability.modes import Modes, slow_modes
 from sphereflow.metastability.slow import clock_radius
 from sphereflow.reading import real_array
 from sphereflow.seeds import Seed
+from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import draw
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def staircase(
     *,
     kind: str = "sa",
     d: int = 2,
-    x0: Any = None,
+    x0: ArrayLike | None = None,
     progress: bool | None = None,
 ) -> Staircase:
     """The staircase of n tokens (uniform on S^{d-1} from `seed`, or `x0`) from one call.

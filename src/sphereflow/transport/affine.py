@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError
 from sphereflow.reading import real_array
+from sphereflow.shapes import ArrayLike
 from sphereflow.transport.schedule import Schedule
 
 
@@ -51,7 +52,7 @@ def translation(shift: Any) -> Schedule:
     return Schedule(shift[None], np.zeros((1, len(shift))), np.ones(1))
 
 
-def affine_schedule(matrix: Any, shift: Any = None) -> Schedule:
+def affine_schedule(matrix: ArrayLike, shift: ArrayLike | None = None) -> Schedule:
     """The schedule whose map is x -> matrix x + shift; flows keep orientation, so the determinant must be positive."""
     m = real_array("matrix", matrix)
     if m.ndim != 2 or m.shape[0] != m.shape[1] or m.size == 0 or not np.isfinite(m).all():

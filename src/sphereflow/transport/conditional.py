@@ -26,6 +26,7 @@ from scipy.special import ndtr, ndtri
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.observables import energy_distance
 from sphereflow.seeds import LARGEST, Record, Seed, number_from, recorded, rng_from
+from sphereflow.shapes import ArrayLike
 from sphereflow.transport.affine import affine_schedule, shear, translation
 from sphereflow.transport.clouds import checked_cloud
 from sphereflow.transport.entropy import Divergence
@@ -57,23 +58,23 @@ class ConditionalSampler:
         """Whether no piece moves x at all, as a conditional sampler must not."""
         return not np.any(np.asarray(self.schedule.w)[:, : self.dx])
 
-    def sample(self, x0: Any, m: int, seed: Seed = 0) -> Float[np.ndarray, "m dy"]:
+    def sample(self, x0: ArrayLike, m: int, seed: Seed = 0) -> Float[np.ndarray, "m dy"]:
         """m samples of y given x = x0."""
         z = rng_from(seed).standard_normal((whole_number("m", m), self.dy))
         return self.push(x0, z)
 
-    def push(self, x0: Any, z: Any) -> Float[np.ndarray, "m dy"]:
+    def push(self, x0: ArrayLike, z: ArrayLike) -> Float[np.ndarray, "m dy"]:
         """S_2(x0, z) for rows z; x0 is one point, or one for every row."""
         z = np.asarray(z, dtype=float)
         return np.asarray(self.schedule.apply(np.column_stack([self._beside(x0, len(z)), z])))[:, self.dx :]
 
-    def drift(self, x0: Any, m: int = 1000, seed: Seed = 0) -> float:
+    def drift(self, x0: ArrayLike, m: int = 1000, seed: Seed = 0) -> float:
         """Largest |first block - x0| over m samples: zero for a frozen schedule, the alarm for any other."""
         z = rng_from(seed).standard_normal((whole_number("m", m), self.dy))
         x = self._beside(x0, m)
         return float(np.abs(np.asarray(self.schedule.apply(np.column_stack([x, z])))[:, : self.dx] - x).max())
 
-    def log_density(self, y: Any, x: Any) -> Float[np.ndarray, " m"]:
+    def log_density(self, y: ArrayLike, x: ArrayLike) -> Float[np.ndarray, " m"]:
         r"""log of the density of y given x: $\log N(z)-L$ at $(x,z)$, the exact pull-back of (x, y)."""
         if not self.frozen:
             raise SphereflowError("this schedule moves x, so what it makes of (x0, z) is no conditional law given x0.")
@@ -161,8 +162,8 @@ class ConditionalFit(ConditionalSampler):
 
 
 def fit_conditional(
-    samples_x: Any,
-    samples_y: Any,
+    samples_x: ArrayLike,
+    samples_y: ArrayLike,
     pieces: int = 1200,
     *,
     neurons: int | None = None,

@@ -21,6 +21,7 @@ from scipy.spatial import cKDTree
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.seeds import Seed, rng_from
+from sphereflow.shapes import ArrayLike
 from sphereflow.transport.affine import affine_schedule
 from sphereflow.transport.monotone import piecewise_linear
 from sphereflow.transport.router import route, route_schedule
@@ -78,7 +79,12 @@ class MapErrors:
 
 
 def fit_map(
-    phi: SmoothMap | Callable[[Any], Any], *, cells: int = 8, refine: int = 4, ramp: float = 1e-5, box: Any = _UNIT
+    phi: SmoothMap | Callable[[Any], Any],
+    *,
+    cells: int = 8,
+    refine: int = 4,
+    ramp: float = 1e-5,
+    box: ArrayLike = _UNIT,
 ) -> MapFit:
     """The construction for a map of the plane, on `box` = ((low, high), (low, high)).
 

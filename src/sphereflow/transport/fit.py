@@ -11,6 +11,7 @@ import numpy as np
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.observables import energy_distance
 from sphereflow.seeds import Seed, number_from
+from sphereflow.shapes import ArrayLike
 from sphereflow.transport.clouds import checked_cloud
 from sphereflow.transport.entropy import Divergence, Divergences, divergences
 from sphereflow.transport.gaussianise import gaussianise
@@ -61,7 +62,15 @@ class Fit:
         return "\n".join(lines)
 
 
-def fit(source: Any, target: Any, pieces: int, method: str = "construct", *, seed: Seed = 0, steps: int = 1500) -> Fit:
+def fit(
+    source: Law | ArrayLike,
+    target: Law | ArrayLike,
+    pieces: int,
+    method: str = "construct",
+    *,
+    seed: Seed = 0,
+    steps: int = 1500,
+) -> Fit:
     """A schedule of at most `pieces` pieces that carries `source` to `target`; each is a law or an array of points."""
     one_of("method", method, METHODS)
     pieces = whole_number("pieces", pieces, least=3, most=MOST_PIECES)

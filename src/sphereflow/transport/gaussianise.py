@@ -11,7 +11,6 @@ the target, and what is left of the sum is its relative entropy.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -20,6 +19,7 @@ from scipy.special import log_ndtr, ndtri
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.progress import progress_bar
 from sphereflow.seeds import Seed, rng_from
+from sphereflow.shapes import ArrayLike
 from sphereflow.transport.clouds import checked_cloud
 from sphereflow.transport.monotone import piecewise_linear
 from sphereflow.transport.schedule import Schedule
@@ -36,7 +36,13 @@ class Gaussianisation:
 
 
 def gaussianise(
-    points: Any, *, frames: int = 8, knots: int = 8, held_out: Any = None, tolerance: float = 0.0, seed: Seed = 0
+    points: ArrayLike,
+    *,
+    frames: int = 8,
+    knots: int = 8,
+    held_out: ArrayLike | None = None,
+    tolerance: float = 0.0,
+    seed: Seed = 0,
 ) -> Gaussianisation:
     """A schedule from N(0, I) to the law of `points`, frame by frame.
 

@@ -20,6 +20,7 @@ from scipy import special, stats
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.reading import real_array
 from sphereflow.seeds import Seed, rng_from
+from sphereflow.shapes import ArrayLike
 from sphereflow.transport.schedule import Schedule
 
 _LOG_2PI = math.log(2 * math.pi)
@@ -35,24 +36,24 @@ class Law(abc.ABC):
     breaks: tuple[float, ...] = ()  # where a density on the line jumps
 
     @abc.abstractmethod
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: ArrayLike) -> Any:
         """log rho at points of shape (..., d); NumPy in, NumPy out, and traceable by JAX where the law is smooth."""
 
     @abc.abstractmethod
     def sample(self, n: int, seed: Seed = 0) -> Float[np.ndarray, "n d"]:
         """Independent points."""
 
-    def log_cdf(self, y: Any) -> np.ndarray:
+    def log_cdf(self, y: ArrayLike) -> np.ndarray:
         raise SphereflowError(f"{self} has no distribution function: that needs d = 1, here d = {self.d}.")
 
-    def log_sf(self, y: Any) -> np.ndarray:
+    def log_sf(self, y: ArrayLike) -> np.ndarray:
         raise SphereflowError(f"{self} has no survival function: that needs d = 1, here d = {self.d}.")
 
-    def score(self, y: Any) -> np.ndarray:
+    def score(self, y: ArrayLike) -> np.ndarray:
         """The derivative of log rho on the line."""
         raise SphereflowError(f"the score of {self} is known on the line only.")
 
-    def quantile(self, log_lower: Any, log_upper: Any) -> np.ndarray:
+    def quantile(self, log_lower: ArrayLike, log_upper: ArrayLike) -> np.ndarray:
         """The points with these logarithms of the mass below and above, from whichever side is the smaller.
 
         By Newton's method on the logarithm of that tail, kept inside a bracket; 1 - cdf would lose everything beyond 8
@@ -130,7 +131,7 @@ class Mixture(Law):
         )
         self.second_moment = float(self.weights @ ((self.means**2).sum(1) + (roots**2).sum((1, 2))))
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: ArrayLike) -> Any:
         xp: Any = jnp if isinstance(x, jax.Array) else np
         terms = xp.stack([self._log_component(x, i, xp) for i in range(len(self.weights))])
         top = terms.max(axis=0)
@@ -146,10 +147,10 @@ class Mixture(Law):
         noise = rng.standard_normal((n, self.d))
         return self.means[chosen] + np.einsum("nij,nj->ni", self._roots[chosen], noise)
 
-    def log_cdf(self, y: Any) -> np.ndarray:
+    def log_cdf(self, y: ArrayLike) -> np.ndarray:
         return self._log_tail(y, +1)
 
-    def log_sf(self, y: Any) -> np.ndarray:
+    def log_sf(self, y: ArrayLike) -> np.ndarray:
         return self._log_tail(y, -1)
 
     def _log_tail(self, y: Any, sign: int) -> np.ndarray:
@@ -160,7 +161,7 @@ class Mixture(Law):
         top = terms.max(axis=-1)
         return np.asarray(top + np.log(np.exp(terms - top[..., None]).sum(axis=-1)))
 
-    def quantile(self, log_lower: Any, log_upper: Any) -> np.ndarray:
+    def quantile(self, log_lower: ArrayLike, log_upper: ArrayLike) -> np.ndarray:
         if len(self.weights) > 1:
             return super().quantile(log_lower, log_upper)
         return self._bracket(*np.broadcast_arrays(np.asarray(log_lower, float), np.asarray(log_upper, float)))[0]
@@ -171,7 +172,7 @@ class Mixture(Law):
         each = self.means[:, 0] + self._roots[:, 0, 0] * standard[..., None]
         return each.min(axis=-1), each.max(axis=-1)
 
-    def score(self, y: Any) -> np.ndarray:
+    def score(self, y: ArrayLike) -> np.ndarray:
         y = np.asarray(y, dtype=float)[..., None]
         centre, variance = self.means[:, 0], self._roots[:, 0, 0] ** 2
         share = special.softmax(self._log_front - 0.5 * (y - centre) ** 2 / variance, axis=-1)
@@ -182,14 +183,14 @@ class Mixture(Law):
         """Whether this is N(0, I)."""
         return len(self.weights) == 1 and not self.means.any() and np.array_equal(self._roots[0], np.eye(self.d))
 
-    def marginal(self, direction: Any) -> Mixture:
+    def marginal(self, direction: ArrayLike) -> Mixture:
         """The law of u.x for a unit vector u, or of one coordinate for an index."""
         u = np.eye(self.d)[direction] if isinstance(direction, (int, np.integer)) else np.asarray(direction, float)
         spread = np.sqrt(((u @ self._roots) ** 2).sum(axis=1))
         return Mixture((self.means @ u)[:, None], spread, self.weights)
 
 
-def gaussian(d: int = 1, mean: Any = 0.0, scale: float = 1.0) -> Mixture:
+def gaussian(d: int = 1, mean: ArrayLike = 0.0, scale: float = 1.0) -> Mixture:
     """N(mean, scale^2 I) in R^d."""
     d, centre = whole_number("d", d, most=10**6), _moderate("mean", mean)
     if centre.shape not in ((), (d,), (1, d)):
@@ -212,7 +213,7 @@ class StudentT(Law):
         self.nu, self.d = real_number("nu", nu, above=0, most=1e12), whole_number("d", d, most=10**6)
         self.second_moment = d * nu / (nu - 2) if nu > 2 else math.inf
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: ArrayLike) -> Any:
         xp: Any = jnp if isinstance(x, jax.Array) else np
         half = (self.nu + self.d) / 2
         front = special.gammaln(half) - special.gammaln(self.nu / 2) - 0.5 * self.d * math.log(self.nu * math.pi)
@@ -222,18 +223,18 @@ class StudentT(Law):
         rng = rng_from(seed)
         return rng.standard_normal((n, self.d)) / np.sqrt(rng.chisquare(self.nu, (n, 1)) / self.nu)
 
-    def log_cdf(self, y: Any) -> np.ndarray:
-        return np.asarray(stats.t.logcdf(y, self.nu)) if self.d == 1 else super().log_cdf(y)
+    def log_cdf(self, y: ArrayLike) -> np.ndarray:
+        return np.asarray(stats.t.logcdf(np.asarray(y), self.nu)) if self.d == 1 else super().log_cdf(y)
 
-    def log_sf(self, y: Any) -> np.ndarray:
-        return np.asarray(stats.t.logsf(y, self.nu)) if self.d == 1 else super().log_sf(y)
+    def log_sf(self, y: ArrayLike) -> np.ndarray:
+        return np.asarray(stats.t.logsf(np.asarray(y), self.nu)) if self.d == 1 else super().log_sf(y)
 
-    def quantile(self, log_lower: Any, log_upper: Any) -> np.ndarray:
+    def quantile(self, log_lower: ArrayLike, log_upper: ArrayLike) -> np.ndarray:
         log_lower, log_upper = np.broadcast_arrays(np.asarray(log_lower, float), np.asarray(log_upper, float))
         side = np.where(log_lower < log_upper, 1.0, -1.0)
         return side * stats.t.ppf(np.exp(np.minimum(log_lower, log_upper)), self.nu)
 
-    def score(self, y: Any) -> np.ndarray:
+    def score(self, y: ArrayLike) -> np.ndarray:
         y = np.asarray(y, dtype=float)
         return -(self.nu + 1) * y / (self.nu + y**2)
 
@@ -256,7 +257,7 @@ class Histogram(Law):
         left, right = self.edges[:-1], self.edges[1:]
         self.second_moment = float(self.masses @ ((left**2 + left * right + right**2) / 3))
 
-    def log_density(self, x: Any) -> np.ndarray:
+    def log_density(self, x: ArrayLike) -> np.ndarray:
         y = np.asarray(x)[..., 0]
         bins = np.clip(np.searchsorted(self.edges, y, side="right") - 1, 0, len(self.masses) - 1)
         inside = (y >= self.edges[0]) & (y <= self.edges[-1])
@@ -266,22 +267,22 @@ class Histogram(Law):
         mass = rng_from(seed).random(n)
         return np.interp(mass, self._below, self.edges)[:, None]
 
-    def quantile(self, log_lower: Any, log_upper: Any) -> np.ndarray:
+    def quantile(self, log_lower: ArrayLike, log_upper: ArrayLike) -> np.ndarray:
         log_lower, log_upper = np.broadcast_arrays(np.asarray(log_lower, float), np.asarray(log_upper, float))
         from_left = np.interp(np.exp(log_lower), self._below, self.edges)
         from_right = np.interp(-np.exp(log_upper), -self._above, self.edges)
         return np.where(log_lower < log_upper, from_left, from_right)
 
-    def score(self, y: Any) -> np.ndarray:
+    def score(self, y: ArrayLike) -> np.ndarray:
         return np.zeros_like(np.asarray(y, dtype=float))
 
-    def log_cdf(self, y: Any) -> np.ndarray:
+    def log_cdf(self, y: ArrayLike) -> np.ndarray:
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(np.interp(y, self.edges, self._below)))
+            return np.asarray(np.log(np.interp(np.asarray(y), self.edges, self._below)))
 
-    def log_sf(self, y: Any) -> np.ndarray:
+    def log_sf(self, y: ArrayLike) -> np.ndarray:
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(np.interp(y, self.edges, self._above)))
+            return np.asarray(np.log(np.interp(np.asarray(y), self.edges, self._above)))
 
 
 class Pushed(Law):
@@ -294,7 +295,7 @@ class Pushed(Law):
         self.second_moment = math.inf if math.isinf(base.second_moment) else math.nan
         self.gaussian_tails = base.gaussian_tails
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: ArrayLike) -> Any:
         origin, log_det = self.schedule.pullback(x)
         return self.base.log_density(origin) - log_det
 

@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.fitting import Descent, adam, descend, own, rate_or
 from sphereflow.seeds import Seed, recorded, rng_from
+from sphereflow.shapes import ArrayLike
 from sphereflow.transport.schedule import Schedule
 from sphereflow.transport.training import Trained, Weights, carried, small_weights
 
@@ -28,7 +29,7 @@ _GRADIENT = "surrogate"
 
 def train_map(
     phi: Callable[[Any], Any],
-    points: Any,
+    points: ArrayLike,
     pieces: int,
     *,
     alpha: float = 1.0,

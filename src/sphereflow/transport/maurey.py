@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.seeds import Seed, rng_from
+from sphereflow.shapes import ArrayLike
 from sphereflow.transport.clouds import checked_cloud
 from sphereflow.transport.flow import gain
 from sphereflow.transport.schedule import Schedule
@@ -138,8 +138,8 @@ class VelocityFit:
 
 
 def fit_velocities(
-    start: Any,
-    end: Any,
+    start: ArrayLike,
+    end: ArrayLike,
     *,
     neurons: int = 150,
     times: int = 10,

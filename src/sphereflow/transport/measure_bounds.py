@@ -10,11 +10,10 @@ so one of the two is at least $\tfrac{\sqrt p}2d(y_1,y_2)$ away, however many pi
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sphereflow.errors import SphereflowError
+from sphereflow.shapes import ArrayLike
 from sphereflow.transport.measure_inputs import Measure, measures
 from sphereflow.transport.measure_route import angles
 
@@ -26,7 +25,7 @@ def shared_mass(first: Measure, second: Measure) -> float:
     return float(np.minimum(mine.masses[:, None], theirs.masses)[same].sum())
 
 
-def perceptron_bound(sources: Any, targets: Any) -> float:
+def perceptron_bound(sources: ArrayLike, targets: ArrayLike) -> float:
     """No schedule without attention brings every source closer to its target point (in W2) than this."""
     starts, ends = measures(sources, "sources"), measures(targets, "targets")
     if len(starts) != len(ends) or any(len(end) != 1 for end in ends):

@@ -10,14 +10,13 @@ found.plot().savefig("stages.png")
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.observables import in_open_hemisphere
 from sphereflow.seeds import Seed, recorded, rng_from
+from sphereflow.shapes import ArrayLike
 from sphereflow.transport.measure_cap import into_cap
 from sphereflow.transport.measure_certificates import separated_pairs
 from sphereflow.transport.measure_disentangle import disentangle
@@ -34,7 +33,7 @@ _ATTEMPTS = 4
 
 
 def interpolate(
-    sources: Any, targets: Any, *, tolerance: float = 1e-5, atoms: int = 12, seed: Seed = 0
+    sources: ArrayLike, targets: ArrayLike, *, tolerance: float = 1e-5, atoms: int = 12, seed: Seed = 0
 ) -> Interpolation:
     r"""One parameter curve theta with $W_2(\mu^i(T),\mu_1^i)\le$ tolerance for every i (Theorems 1.1 and 1.2).
 

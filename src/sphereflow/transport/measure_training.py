@@ -22,7 +22,7 @@ from scipy.optimize import linear_sum_assignment
 from sphereflow.errors import MissingExtra, SphereflowError, one_of, whole_number
 from sphereflow.fitting import Descent, adam, descend, own, rate_or
 from sphereflow.seeds import Record, Seed, recorded, rng_from
-from sphereflow.shapes import AnyArray
+from sphereflow.shapes import AnyArray, ArrayLike
 from sphereflow.transport.measure_inputs import Measure, pairs
 from sphereflow.transport.measure_route import angles
 from sphereflow.transport.sphere_pieces import Block
@@ -50,8 +50,8 @@ class TrainedTransformer:
 
 
 def train_transformer(
-    sources: Any,
-    targets: Any,
+    sources: ArrayLike,
+    targets: ArrayLike,
     pieces: int,
     *,
     attention: bool = True,

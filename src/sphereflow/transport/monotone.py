@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.shapes import ArrayLike
 from sphereflow.transport.laws import Law
 from sphereflow.transport.schedule import Schedule
 
@@ -29,7 +29,9 @@ _COARSE = 4_000  # points spread by mass, which follow heavy tails
 _FLAT = 1e-10
 
 
-def piecewise_linear(x: Any, y: Any, left: float, right: float, direction: Any = None) -> Schedule:
+def piecewise_linear(
+    x: ArrayLike, y: ArrayLike, left: float, right: float, direction: ArrayLike | None = None
+) -> Schedule:
     """The increasing map with knots x -> y and slopes `left`, `right` beyond them, along a unit vector u.
 
     At most K + 2 pieces for K knots: one that scales the left half-space, one per knot, one translation. Each knot is
@@ -65,10 +67,10 @@ class Rearrangement:
                 f"the monotone rearrangement lives on the line; these laws have d = {self.base.d}, {self.target.d}."
             )
 
-    def forward(self, x: Any) -> np.ndarray:
+    def forward(self, x: ArrayLike) -> np.ndarray:
         return self.target.quantile(self.base.log_cdf(x), self.base.log_sf(x))
 
-    def backward(self, y: Any) -> np.ndarray:
+    def backward(self, y: ArrayLike) -> np.ndarray:
         return self.base.quantile(self.target.log_cdf(y), self.target.log_sf(y))
 
     def log_slope(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -134,7 +136,9 @@ class Rearrangement:
         images = np.array([*self.target.breaks, *np.ravel(self.forward(np.array([*self.base.breaks])))])
         return _apart(images[np.isfinite(images) & np.isfinite(self.backward(images))])
 
-    def schedule(self, knots: int, *, x: Any = None, end_slopes: tuple[float, float] | None = None) -> Schedule:
+    def schedule(
+        self, knots: int, *, x: ArrayLike | None = None, end_slopes: tuple[float, float] | None = None
+    ) -> Schedule:
         """The interpolation of the map at its best knots (or at `x`), with its own slopes at the end knots beyond."""
         if x is None:
             x, y = self.knots(knots)

@@ -28,7 +28,7 @@ from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.reading import real_array
-from sphereflow.shapes import AnyArray
+from sphereflow.shapes import AnyArray, ArrayLike
 from sphereflow.transport import flow
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class AbstractSchedule(eqx.Module):
         """The schedule with these rows; raises KeyError, TypeError or ValueError when they make no sense."""
 
     @abc.abstractmethod
-    def apply(self, x: Any) -> Any:
+    def apply(self, x: ArrayLike) -> Float[AnyArray, "... d"]:
         """Where the points are at the end."""
 
     @abc.abstractmethod
@@ -80,7 +80,7 @@ class AbstractSchedule(eqx.Module):
         """The schedule that brings every point back."""
 
     @abc.abstractmethod
-    def log_det(self, x: Any) -> Any:
+    def log_det(self, x: ArrayLike) -> Float[AnyArray, "..."]:
         """log det of the derivative of the map, at the starting points x."""
 
     @abc.abstractmethod
@@ -110,7 +110,7 @@ class AbstractSchedule(eqx.Module):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.n_pieces} pieces, {self.n_switches} switches, d={self.d})"
 
-    def frames(self, x: Any, count: int = 60) -> Float[np.ndarray, "frames n d"]:
+    def frames(self, x: ArrayLike, count: int = 60) -> Float[np.ndarray, "frames n d"]:
         """Points at `count` + 1 moments, evenly spaced in pieces from the start to the end; exact at each of them."""
         moments = np.linspace(0, self.n_pieces, whole_number("count", count) + 1)
         shown = [np.asarray(x, dtype=float)]
@@ -118,7 +118,7 @@ class AbstractSchedule(eqx.Module):
             shown.append(np.asarray(self.between(float(start), float(stop)).apply(shown[-1])))
         return np.stack(shown)
 
-    def animate(self, x: Any, path: str | Path, *, frames: int = 60, fps: int = 20) -> Path:
+    def animate(self, x: ArrayLike, path: str | Path, *, frames: int = 60, fps: int = 20) -> Path:
         """Write an .mp4 or .gif of the points being carried."""
         from sphereflow.transport.pictures import movie
 
@@ -186,20 +186,20 @@ class Schedule(AbstractSchedule):
             return cls.empty(d)
         return cls(arrays["w"], arrays["a"], arrays["b"], arrays["dt"])
 
-    def carry(self, x: Any) -> tuple[Float[AnyArray, "... d"], Float[AnyArray, "..."]]:
+    def carry(self, x: ArrayLike) -> tuple[Float[AnyArray, "... d"], Float[AnyArray, "..."]]:
         """(image, log-determinant) of the points, both at once; NumPy in, NumPy out, and so for JAX."""
         points = self._points(x)
         moved, log_det = flow.carry(self.w, self.a, self.b, self.tau, points.reshape(-1, self.d))
         moved, log_det = moved.reshape(points.shape), log_det.reshape(points.shape[:-1])
         return (jnp.asarray(moved), jnp.asarray(log_det)) if isinstance(x, jax.Array) else (moved, log_det)
 
-    def apply(self, x: Any) -> Float[AnyArray, "... d"]:
+    def apply(self, x: ArrayLike) -> Float[AnyArray, "... d"]:
         return self.carry(x)[0]
 
-    def log_det(self, x: Any) -> Float[AnyArray, "..."]:
+    def log_det(self, x: ArrayLike) -> Float[AnyArray, "..."]:
         return self.carry(x)[1]
 
-    def pullback(self, y: Any) -> tuple[Float[AnyArray, "... d"], Float[AnyArray, "..."]]:
+    def pullback(self, y: ArrayLike) -> tuple[Float[AnyArray, "... d"], Float[AnyArray, "..."]]:
         """(x, L(x)) with x the point that is carried to y: minus what the inverse schedule accumulates."""
         x, log_det = self.inverse().carry(y)
         return x, -log_det

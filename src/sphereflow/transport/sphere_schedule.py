@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import tokens
 from sphereflow.transport.schedule import AbstractSchedule
 from sphereflow.transport.sphere_pieces import KINDS, Block, Gate, Piece
@@ -51,7 +52,7 @@ class SphereSchedule(AbstractSchedule):
     def d(self) -> int:
         return self.dimension
 
-    def apply(self, x: Any, masses: Any = None) -> Any:
+    def apply(self, x: ArrayLike, masses: ArrayLike | None = None) -> Any:
         """Where the particles are at the end: an array for one measure, a list for several."""
         return self._over(x, masses, lambda cloud, mass: self._carried(cloud, mass)[-1])
 
@@ -59,7 +60,7 @@ class SphereSchedule(AbstractSchedule):
         """One measure at the start and after every piece."""
         return self._over(x, masses, self._carried)
 
-    def log_det(self, x: Any, masses: Any = None) -> Any:
+    def log_det(self, x: ArrayLike, masses: ArrayLike | None = None) -> Any:
         """Logarithm of the factor by which area around each particle has grown; the density falls by it."""
 
         def grown(cloud: np.ndarray, mass: np.ndarray) -> np.ndarray:
@@ -151,11 +152,14 @@ class SphereSchedule(AbstractSchedule):
     def from_arrays(cls, arrays: dict[str, np.ndarray], d: int) -> SphereSchedule:
         return cls([_piece({n: v[k] for n, v in arrays.items()}, d) for k in range(len(arrays["dt"]))], d)
 
-    def animate(self, x: Any, path: str | Path, *, frames: int = 120, fps: int = 20, masses: Any = None) -> Path:
+    def animate(
+        self, x: ArrayLike, path: str | Path, *, frames: int = 120, fps: int = 20, masses: ArrayLike | None = None
+    ) -> Path:
         """Write an .mp4 or .gif of the measures on the sphere, each in its colour, with the open gate drawn."""
         from sphereflow.transport.sphere_pictures import movie
 
-        clouds = list(x) if isinstance(x, (list, tuple)) or np.ndim(x) == 3 else [x]
+        several = isinstance(x, (list, tuple)) or np.ndim(x) == 3  # type: ignore[arg-type]
+        clouds = list(x) if several else [x]  # type: ignore[arg-type]
         return movie(self, clouds, path, frames=frames, fps=fps, masses=masses)
 
 

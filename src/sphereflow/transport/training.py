@@ -49,7 +49,7 @@ class Trained:
 
 
 def train_schedule(
-    target: Any,
+    target: Law,
     pieces: int,
     *,
     loss: str = "nll",
