@@ -41,6 +41,20 @@ def make_room():
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector, name, obj):
+    """Of a test with `fast_cases`, the cases that it does not name are slow."""
+    made = yield
+    for item in made if isinstance(made, list) else ():
+        for mark in item.iter_markers("fast_cases"):
+            cases = {each.callspec.id for each in made if each.originalname == item.originalname}
+            if unknown := set(mark.args) - cases:
+                raise pytest.UsageError(f"{item.originalname} has no case {', '.join(unknown)}, but {sorted(cases)}")
+            if item.callspec.id not in mark.args:
+                item.add_marker("slow")
+    return made
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
     item.peak_before = memory("VmHWM")
     done = yield

@@ -18,6 +18,7 @@ RNG = np.random.default_rng(4)
 POTENTIAL = ConvexPotential(3, (16, 16), key=jax.random.key(0), dtype=jnp.float64)
 
 
+@pytest.mark.slow
 def test_the_potential_is_convex():
     points = jnp.asarray(3 * RNG.normal(size=(50, 3)))
     values = jax.vmap(lambda x: jnp.linalg.eigvalsh(jax.hessian(POTENTIAL)(x)))(points)
@@ -70,6 +71,7 @@ def test_a_fitted_affine_map_matches_moments():
     assert unexplained(np.broadcast_to(y.mean(0), y.shape), y) == pytest.approx(100)
 
 
+@pytest.mark.fast_cases("optimal")
 @pytest.mark.parametrize("pairs", ["optimal", "independent"])
 def test_flow_matching_learns_a_shift_and_a_stretch(pairs):
     x, y = RNG.normal(size=(2000, 2)), RNG.normal(size=(2000, 2)) * [2.0, 0.5] + [1.0, -1.0]
@@ -88,6 +90,7 @@ def test_the_bridge_draws_from_its_plan():
     assert drawn.mean() == pytest.approx(float(bridge.mean_map(x[:1])[0, 0]), abs=error)
 
 
+@pytest.mark.slow
 def test_the_comparison_runs_and_counts():
     x, y = RNG.normal(size=(300, 2)), RNG.normal(size=(300, 2)) + 1
     methods = ("drift", "drift-felt", "ofm", "lightsb", "affine")

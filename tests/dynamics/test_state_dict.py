@@ -341,6 +341,7 @@ def test_precision_and_derivatives():
     assert np.abs(jax.grad(score)(state["lm_head.weight"])).max() > 0
 
 
+@pytest.mark.slow
 def test_the_guide_for_torch_runs():
     """The documentation is built without torch: its block is run here, after the one that it continues."""
     docs = Path(__file__).parent.parent.parent / "docs"

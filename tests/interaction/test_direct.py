@@ -43,6 +43,7 @@ def draw_weights(rng: np.random.Generator, n: int, kind: str, dtype=np.float64) 
 SIZES = [(1, 1), (3, 5), (4, 4), (5, 3), (9, 8), (2, 50), (13, 17)]
 
 
+@pytest.mark.fast_cases("3-5-none", "13-17-none", "13-17-strict", "5-4-table", "13-17-alibi")
 @pytest.mark.parametrize(
     ("m", "n", "kind"),
     [(*size, "none") for size in SIZES] + [(m, n, kind) for m, n in ((5, 4), (13, 17)) for kind in MASKS[1:]],
@@ -56,6 +57,7 @@ def test_agrees_with_the_oracle(m, n, kind, seed, beta, w_kind):
     assert_close(result, *attention(q, k, v, beta, w, log_p(kind, m, n)), 4 * tolerance(beta, np.float64))
 
 
+@pytest.mark.fast_cases("5-none", "13-causal")
 @pytest.mark.parametrize(
     ("n", "kind"), [*((n, "none") for n in (3, 4, 5, 8, 13)), (5, "causal"), (13, "causal"), (13, "alibi")]
 )
@@ -69,6 +71,7 @@ def test_fast_paths_agree_with_the_oracle(n, kind, seed, beta, w_kind):
         assert_close(result, *expected, 4 * tolerance(beta, np.float64))
 
 
+@pytest.mark.slow
 @settings(max_examples=12)  # each example is compiled
 @given(
     m=st.integers(1, 40),
@@ -176,6 +179,7 @@ class TestDerivatives:
         )
         return (forward - back) / (2 * self.h)
 
+    @pytest.mark.fast_cases("alibi")
     @pytest.mark.parametrize("kind", ["none", "causal", "alibi"])
     def test_general(self, kind):
         rng = np.random.default_rng(8)
@@ -203,6 +207,7 @@ class TestDerivatives:
         inner = sum(float(jnp.sum(g * e)) for g, e in zip(reverse, directions, strict=True))
         np.testing.assert_allclose(inner, expected, rtol=1e-7)
 
+    @pytest.mark.fast_cases("True")
     @pytest.mark.parametrize("symmetric", [False, True])
     def test_self_attention(self, symmetric):
         rng = np.random.default_rng(9)
@@ -223,6 +228,7 @@ class TestDerivatives:
         along = jax.jit(lambda x, e: jax.jvp(engine, (x,), (e,))[1])
         np.testing.assert_allclose(along(x, e), expected, rtol=1e-7)
 
+    @pytest.mark.slow
     def test_slope_of_a_mask(self):
         rng = np.random.default_rng(2)
         q, k, v, _, _ = self.arguments()
@@ -291,6 +297,7 @@ def test_the_front_door_chooses_the_path():
     assert "custom_jvp" in symmetric
 
 
+@pytest.mark.fast_cases("causal")
 @pytest.mark.parametrize("kind", ["none", "causal"])
 def test_real_blocks_in_both_precisions(kind):
     n, d, beta = default_block() + 77, 4, 9.0

@@ -24,6 +24,7 @@ def test_field_and_energy_are_those_of_the_dynamics(d, scale):
     np.testing.assert_allclose(down, -velocity, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_equal_particles_follow_the_same_path_by_both_ways():
     problem = Problem.random(3.0, 2, 2, seed=1)
     plain = landscape.flow(problem, START, 4.0, **OPTIONS)

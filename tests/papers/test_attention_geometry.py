@@ -13,6 +13,8 @@ PAPER = load("attention-geometry")
 
 class TestVerdicts(Verdicts):
     paper = PAPER
+    slow_claims = ("equal-weights", "random-control", "semi-analytic-law", "semi-analytic-values", "small-n")
+    slow_figures = ("independent-values",)
 
 
 def test_quick_claims_say_that_no_model_was_run():

@@ -1,6 +1,7 @@
 """The paper's claims come out as expected, and the known mistakes are caught by them."""
 
 import numpy as np
+import pytest
 from verdicts import Verdicts
 
 from sphereflow.claims import Run
@@ -15,6 +16,19 @@ PAPER = load("dense-associative-memory")
 class TestVerdicts(Verdicts):
     paper = PAPER
     refuted = ("printed-lsr-line",)
+    slow_claims = (
+        "capacity-extrapolated",
+        "cone-against-full",
+        "cone-constant",
+        "escape-decades",
+        "escape-time",
+        "exact-sampling",
+        "one-memory-in-a-bath",
+        "one-step-retrieval",
+        "one-step-weight",
+        "typical-noise",
+    )
+    slow_figures = ("plane-lse", "plane-lsr")
 
 
 def test_gaussian_g_max_is_caught(monkeypatch):
@@ -61,6 +75,7 @@ def test_kernel_and_bath_temperatures_mixed_are_caught(monkeypatch):
     assert equilibrium.exact_sampling(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_missing_factor_in_the_noise_is_caught(monkeypatch):
     right = noise_module.sample_log_noise
     monkeypatch.setattr(noise, "sample_log_noise", lambda n, a, b, k, seed=0: right(n, a, b * 0.95, k, seed))

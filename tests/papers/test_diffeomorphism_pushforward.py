@@ -25,6 +25,16 @@ PAPER = load("diffeomorphism-pushforward")
 
 class TestVerdicts(Verdicts):
     paper = PAPER
+    slow_claims = (
+        "banana-error",
+        "conditional-banana",
+        "conditional-guarantee",
+        "fitted-neurons",
+        "learned-map",
+        "map-rate",
+        "maurey-slope",
+    )
+    slow_figures = ("cells-being-carried", "map-frontier")
 
 
 @pytest.fixture

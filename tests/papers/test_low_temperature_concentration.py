@@ -14,6 +14,16 @@ PAPER = load("low-temperature-concentration")
 
 class TestVerdicts(Verdicts):
     paper = PAPER
+    slow_claims = (
+        "best-concentration",
+        "distance-at-time-one",
+        "equator",
+        "identity-is-frozen",
+        "laplace-expansion",
+        "linear-flow",
+        "thin-clusters",
+    )
+    slow_figures = ("phase-diagram",)
 
 
 def test_exchanged_transpose_is_caught(monkeypatch):

@@ -29,6 +29,23 @@ RUN = Run()
 
 class TestVerdicts(Verdicts):
     paper = PAPER
+    slow_claims = (
+        "closest-pair-first",
+        "clusters-from-noise",
+        "dissipation-identity",
+        "energy-of-uniform",
+        "fastest-mode",
+        "growth-rates",
+        "growth-rates-on-the-sphere",
+        "high-dimension-mean",
+        "matrices-keep-the-gradient",
+        "pair-dynamics",
+        "phase-curve-needs-dimension",
+        "phase-diagram-accuracy",
+        "scheme-initial-speed",
+        "scheme-reduction",
+    )
+    slow_figures = ("gamma-family", "phase-diagram", "sphere")
 
 
 # --- formulas against reference values ------------------------------------------------------------------------------
@@ -112,6 +129,7 @@ def test_one_layer_by_plain_sums():
 # --- the particles behind the claims --------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_cases("sa")
 @pytest.mark.parametrize("model", ["sa", "usa"])
 def test_filling_up_changes_nothing(model):
     x0, times = particles.uniform_tokens(3, 7, 4), np.array([0.5, 2.0])

@@ -21,6 +21,18 @@ class TestVerdicts(Verdicts):
         "dropped-mass-rate",
         "both-endpoints-in-the-slab",
     )
+    slow_claims = (
+        "atomic-targets",
+        "chain-of-balls",
+        "colinear-barycentres",
+        "disjoint-hulls",
+        "one-direction-is-enough",
+        "others-restored",
+        "schedule-is-a-transformer",
+        "time-reversal",
+        "training-stops-at-the-bound",
+    )
+    slow_figures = ("one-round", "rates", "relay-of-balls", "stages")
 
 
 def test_moebius_denominator_is_caught(monkeypatch):

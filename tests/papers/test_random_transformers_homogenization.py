@@ -19,6 +19,21 @@ class TestVerdicts(Verdicts):
         "overlap-of-images",
         "slow-motion",
     )
+    slow_claims = (
+        "cold-lyapunov",
+        "colder-is-slower",
+        "largest-noise",
+        "modified-equation",
+        "network-follows-the-simplex",
+        "one-clock",
+        "overlap-drift-and-variance",
+        "propagation-of-chaos",
+        "slow-motion",
+        "strong-order",
+        "two-prompts",
+        "weak-order",
+    )
+    slow_figures = ("regimes", "slow-motion-paths")
 
 
 def test_values_of_variance_one_are_caught(monkeypatch):

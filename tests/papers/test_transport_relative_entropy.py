@@ -20,6 +20,16 @@ PAPER = load("transport-relative-entropy")
 
 class TestVerdicts(Verdicts):
     paper = PAPER
+    slow_claims = (
+        "gaussianisation",
+        "gradient",
+        "plane-rate",
+        "plane-table",
+        "slice-pieces",
+        "switches",
+        "training-frontier",
+        "training-stall",
+    )
 
 
 @pytest.fixture

@@ -61,6 +61,7 @@ def test_twelve_modes_are_enough_at_beta_one():
     assert np.abs(found - plain(theta, 1.0, lambda s: np.exp(-s), "mean")).max() < 5e-12
 
 
+@pytest.mark.slow
 @given(beta=st.floats(0.0, 40.0), slope=st.floats(-3.0, 8.0), seed=st.integers(0, 1000))
 def test_force_at_any_temperature(beta, slope, seed):
     theta = angles(12, 1, seed)

@@ -163,6 +163,7 @@ def test_layers_of_a_prompt_that_depends_on_position():
     assert np.ptp(flow.angles[flow.sigma > jump * 1.001], axis=0).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_layers_against_many_particles():
     """A prompt that turns with position: the mean-field wave of late layers against an average over samples."""
     from sphereflow.retrieval import CausalCircle
@@ -189,6 +190,7 @@ def test_layers_against_many_particles():
     assert abs(expected - still) > 0.05
 
 
+@pytest.mark.slow
 def test_covariance_of_a_prompt_that_is_not_uniform():
     """Layered covariance for the density 1 + 0.9 cos against simulated tokens, source integrated by quadrature."""
     from sphereflow.retrieval import CausalCircle
