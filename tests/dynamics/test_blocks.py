@@ -260,6 +260,7 @@ def test_many_tokens_are_summed_in_blocks():
     near(out, expected)
 
 
+@pytest.mark.slow
 def test_a_network_looks_up_words():
     table, places = RNG.normal(size=(11, D)), RNG.normal(size=(7, D))
     words, shift = RNG.normal(size=(5, D)), RNG.normal(size=5)

@@ -196,6 +196,7 @@ def many_tokens(theta, beta, t1, steps=16):
     return theta
 
 
+@pytest.mark.slow
 def test_tokens_approach_the_density_at_the_monte_carlo_rate(flow):
     law = starting_law(tilted)
     spread = []

@@ -107,6 +107,7 @@ def test_causality_to_the_last_bit(weights, normalise, token):
     assert (np.abs(after - before)[token:] > 0).all()
 
 
+@pytest.mark.slow
 def test_later_tokens_change_nothing_once_the_length_is_given():
     theta = angles(40, 3)
     model = CausalCircle(1.0, 1.0, length=16)

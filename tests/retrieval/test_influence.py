@@ -72,6 +72,7 @@ def test_several_targets_and_batches():
     np.testing.assert_allclose(estimate.value, 1)
 
 
+@pytest.mark.slow
 def test_waves_agree_with_the_closed_form_and_repeat():
     call = lambda: wave_influence(24, 11, 1.0, beta=1.0, weights=1.0, environments=200, waves=(1,), seed=5)  # noqa: E731
     first, again = call(), call()

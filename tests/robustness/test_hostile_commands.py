@@ -71,6 +71,7 @@ SIZES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_sizes_beyond_the_machine_are_refused_before_memory_is_spent(sandbox):
     server = Server(sandbox / "template", patience=30.0)
     try:
