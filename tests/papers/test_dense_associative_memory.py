@@ -23,12 +23,13 @@ class TestVerdicts(Verdicts):
         "escape-decades",
         "escape-time",
         "exact-sampling",
+        "lost-and-kept",
         "one-memory-in-a-bath",
         "one-step-retrieval",
         "one-step-weight",
         "typical-noise",
     )
-    slow_figures = ("plane-lse", "plane-lsr")
+    slow_figures = ("escape", "plane-lse", "plane-lsr")
 
 
 def test_gaussian_g_max_is_caught(monkeypatch):
@@ -69,6 +70,7 @@ def test_printed_line_is_refuted_by_more_than_its_tolerance():
     np.testing.assert_allclose(measurement.measured, [1.096, 0.372, 0.160, 0.0702], atol=5e-4)
 
 
+@pytest.mark.slow
 def test_kernel_and_bath_temperatures_mixed_are_caught(monkeypatch):
     right = equilibrium.metropolis
     monkeypatch.setattr(equilibrium, "metropolis", lambda place, x, t, *rest: right(place, x, 0.8 * t, *rest))
