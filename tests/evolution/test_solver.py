@@ -75,6 +75,7 @@ def test_agreement_with_an_independent_integrator():
     np.testing.assert_allclose(run.final, scipy_reference(4.0, x0, 6.0), atol=1e-9)
 
 
+@pytest.mark.fast_cases("model0")
 @pytest.mark.parametrize("model", [SA(4.0), USA(4.0)])
 def test_tokens_stay_on_the_sphere_and_energy_never_falls(model):
     run = evolve(model, draw("uniform", 64, 3, 2), 20.0)
@@ -158,6 +159,7 @@ def test_causal_tokens_never_see_later_ones():
     assert not np.allclose(a[6:], b[6:])
 
 
+@pytest.mark.slow
 def test_layers_are_euler_steps_and_late():
     n = 32
     frames = run_layers(SA(1.0), equiangular_frame(n, n, 0.0), 60, 0.1)
@@ -175,9 +177,9 @@ def test_extreme_sizes_run(n, d):
 
 
 def test_step_limit_is_told_and_the_frames_before_it_kept():
-    run = evolve(SA(5.0), draw("uniform", N, D), 20.0, max_steps=12)
+    run = evolve(SA(5.0), draw("uniform", N, D), 20.0, saveat=4, max_steps=12)
     assert run.status is Status.STEP_LIMIT
-    assert 1 <= len(run) < 101
+    assert 1 <= len(run) < 4
     assert np.isfinite(run.xs).all()
     assert "raise max_steps" in repr(run)
 

@@ -20,7 +20,14 @@ class TestVerdicts(Verdicts):
         "codimension-multiple",
         "mixed-metric-projected",
     )
-    slow_claims = ("boolean-attention", "order-and-gaps", "order-of-convergence")
+    slow_claims = (
+        "boolean-attention",
+        "boolean-positions",
+        "boolean-rate",
+        "order-and-gaps",
+        "order-of-convergence",
+        "symmetric-triple",
+    )
     slow_figures = ("attention-rank", "limit-geometries", "low-rank")
 
 

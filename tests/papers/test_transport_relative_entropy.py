@@ -23,13 +23,16 @@ class TestVerdicts(Verdicts):
     slow_claims = (
         "gaussianisation",
         "gradient",
+        "plane-halving",
         "plane-rate",
+        "plane-round-trip",
         "plane-table",
         "slice-pieces",
         "switches",
         "training-frontier",
         "training-stall",
     )
+    slow_figures = ("carried-grid", "frontier")
 
 
 @pytest.fixture

@@ -87,6 +87,7 @@ def test_tolerances_have_limits(tol):
         sweep("clustering", {"seed": [0]}, fixed=BASE["clustering"] | {"tol": tol})
 
 
+@pytest.mark.slow
 def test_the_energy_is_that_of_the_model_and_has_its_limit_at_zero():
     import sphereflow as sf
 

@@ -243,6 +243,7 @@ def test_comparisons_are_sorted_and_readable():
     assert "5 switches" in str(rows[0])
 
 
+@pytest.mark.slow
 def test_the_door_takes_laws_and_clouds():
     rng = np.random.default_rng(0)
     on_line = fit(gaussian(1), two_modes(), 18)

@@ -60,6 +60,7 @@ def test_result_describes_itself(three):
     figure.canvas.draw()
 
 
+@pytest.mark.slow
 def test_movie(three, tmp_path):
     path = three.schedule.animate([m.points for m in three.sources], tmp_path / "m.gif", frames=2)
     assert path.stat().st_size > 1000
