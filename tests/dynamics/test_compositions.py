@@ -64,6 +64,7 @@ def test_flows_of_many_compositions(seed):
     flow_is_right(seed)
 
 
+@pytest.mark.fast_cases("2", "6", "7", "8", "10", "12", "15", "16")
 @pytest.mark.parametrize("seed", range(30))
 def test_fields_of_compositions(seed):
     rng = np.random.default_rng([7, seed])

@@ -27,14 +27,18 @@ class TestVerdicts(Verdicts):
     paper = PAPER
     slow_claims = (
         "banana-error",
+        "banana-half",
         "conditional-banana",
+        "conditional-from-samples",
         "conditional-guarantee",
         "fitted-neurons",
         "learned-map",
         "map-rate",
+        "map-table",
+        "maurey-dimension",
         "maurey-slope",
     )
-    slow_figures = ("cells-being-carried", "map-frontier")
+    slow_figures = ("cells-being-carried", "map-frontier", "random-play-errors")
 
 
 @pytest.fixture

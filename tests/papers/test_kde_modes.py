@@ -22,8 +22,9 @@ class TestVerdicts(Verdicts):
         "saturated-interval",
         "sparse-rate",
         "two-random-samples",
+        "uniform-predictor",
     )
-    slow_figures = ("numbers",)
+    slow_figures = ("clusters", "numbers")
 
 
 @pytest.mark.parametrize("power", [2.0, -1.0])

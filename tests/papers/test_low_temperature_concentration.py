@@ -16,11 +16,14 @@ class TestVerdicts(Verdicts):
     paper = PAPER
     slow_claims = (
         "best-concentration",
+        "best-concentration-rate",
         "distance-at-time-one",
         "equator",
         "identity-is-frozen",
         "laplace-expansion",
+        "limit-alone",
         "linear-flow",
+        "one-over-beta",
         "thin-clusters",
     )
     slow_figures = ("phase-diagram",)

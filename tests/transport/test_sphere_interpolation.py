@@ -151,6 +151,7 @@ def test_perceptron_bound_counts_the_shared_mass():
         perceptron_bound([first], [np.stack([A, B])])
 
 
+@pytest.mark.slow
 def test_training_towards_atoms_descends():
     sources = [np.stack([A, unit(A + 0.2 * B)]), np.stack([B, unit(B + 0.2 * C)])]
     targets = [np.stack([C, unit(A + C)]), np.stack([-C, unit(B - C)])]
