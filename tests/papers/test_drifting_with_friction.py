@@ -15,6 +15,7 @@ PAPER = load("drifting-with-friction")
 class TestVerdicts(Verdicts):
     paper = PAPER
     slow_claims = (
+        "antisymmetry",
         "blind-samples",
         "bridge-optimum",
         "compact-mass-blind",
@@ -29,6 +30,8 @@ class TestVerdicts(Verdicts):
         "identified-on-an-interval",
         "laplace-not-local",
         "loss-says-little",
+        "product-form",
+        "scaled-forces",
         "spurious-limit",
         "stop-gradient",
         "swiss-roll",

@@ -1,7 +1,7 @@
 """The paper's claims come out as expected, and the known mistakes are caught by them."""
 
-import pytest
 import numpy as np
+import pytest
 from verdicts import Verdicts
 
 from sphereflow.claims import Run

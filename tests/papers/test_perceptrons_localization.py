@@ -28,6 +28,7 @@ class TestVerdicts(Verdicts):
         "mass-bound",
         "monotone-energy",
         "no-perceptron",
+        "normalised-flow",
         "ring-with-generic-weights",
         "splitting",
         "third-atom",

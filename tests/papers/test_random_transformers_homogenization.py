@@ -1,8 +1,8 @@
 """The paper's claims come out as expected, and the known mistakes are caught by them."""
 
-import pytest
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from verdicts import Verdicts
 
 from sphereflow.claims import Run

@@ -26,6 +26,8 @@ class TestVerdicts(Verdicts):
         "quadratic-form-bounds",
         "quadratic-form-shares",
         "strong-order",
+        "threshold-by-simulation",
+        "thresholds",
         "weak-order",
     )
     slow_figures = ("energy", "one-noise-path")
