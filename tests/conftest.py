@@ -1,7 +1,8 @@
-"""Shapes are checked at run time in tests; property tests are repeatable; a test process stays small."""
+"""Shapes are checked at run time in tests; property tests are repeatable; fast tests stay fast and small."""
 
 import ctypes
 import gc
+import os
 import sys
 
 import jax
@@ -19,6 +20,7 @@ settings.register_profile("repeatable", deadline=None, derandomize=True, max_exa
 settings.load_profile("repeatable")
 
 ROOM, LIMIT = 1.2e9, 2.5e9  # bytes above which compiled programs are dropped, and which no fast test may pass
+COST = 30.0  # processor seconds that no fast test may take: some ten times what it should, on any machine, busy or not
 
 
 def memory(field):
@@ -28,6 +30,11 @@ def memory(field):
             return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith(field))
     except (OSError, StopIteration):
         return 0.0
+
+
+def processor():
+    """Processor seconds of this process so far, and of its children that have ended; the load does not change them."""
+    return sum(os.times()[:4])
 
 
 def make_room():
@@ -41,8 +48,22 @@ def make_room():
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector, name, obj):
+    """Of a test with `fast_cases`, the cases that it does not name are slow."""
+    made = yield
+    for item in made if isinstance(made, list) else ():
+        for mark in item.iter_markers("fast_cases"):
+            cases = {each.callspec.id for each in made if each.originalname == item.originalname}
+            if unknown := set(mark.args) - cases:
+                raise pytest.UsageError(f"{item.originalname} has no case {', '.join(unknown)}, but {sorted(cases)}")
+            if item.callspec.id not in mark.args:
+                item.add_marker("slow")
+    return made
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
-    item.peak_before = memory("VmHWM")
+    item.peak_before, item.began = memory("VmHWM"), processor()
     done = yield
     last_of_file = nextitem is None or nextitem.path != item.path
     if memory("VmRSS") > (ROOM if last_of_file else (ROOM + LIMIT) / 2):
@@ -53,11 +74,27 @@ def pytest_runtest_protocol(item, nextitem):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item):
     done = yield
-    peak = memory("VmHWM")
-    if item.peak_before < peak > LIMIT and not {"slow", "gpu"} & {mark.name for mark in item.iter_markers()}:
+    peak, cost = memory("VmHWM"), processor() - item.began
+    item.user_properties.append(("processor", cost))
+    if {"slow", "gpu"} & {mark.name for mark in item.iter_markers()}:
+        return done
+    if item.peak_before < peak > LIMIT:
         pytest.fail(
             f"the test process grew to {peak / 1e9:.1f} GB, more than the {LIMIT / 1e9:g} GB that leave room for a "
             "second one: share shapes, or mark the test slow.",
             pytrace=False,
         )
+    if cost > COST:
+        pytest.fail(f"{cost:.0f} processor seconds are too many: share shapes, or mark the test slow.", pytrace=False)
     return done
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The ten dearest tests, in processor seconds, which unlike durations do not depend on what else is running."""
+    ends = [report for report in terminalreporter.getreports("") if report.when == "teardown"]
+    costs = sorted(
+        ((dict(report.user_properties).get("processor", 0.0), report.nodeid) for report in ends), reverse=True
+    )
+    terminalreporter.section(f"dearest 10 of {sum(cost for cost, _ in costs):.0f} processor seconds")
+    for cost, name in costs[:10]:
+        terminalreporter.write_line(f"{cost:8.2f} {name}")

@@ -75,6 +75,7 @@ def test_papers_are_listed(here):
     assert max(map(len, output.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_a_paper_that_holds_is_reproduced(tmp_path):
     done = sphereflow("reproduce", "sample-circles", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -127,6 +128,7 @@ def test_a_request_that_cannot_be_served_is_one_sentence(here, tmp_path, argumen
     assert os.listdir(tmp_path) == ["file"]
 
 
+@pytest.mark.slow
 def test_an_unwritable_folder_is_refused_at_once(tmp_path):
     (tmp_path / "file").touch()
     done = sphereflow("reproduce", "--json", "--out", "file/report", cwd=tmp_path)
@@ -147,6 +149,7 @@ def test_version(here):
     assert here("--version") == (0, f"sphereflow {version('sphereflow')}\n", "")
 
 
+@pytest.mark.fast_cases("8")
 @pytest.mark.parametrize("n", [8, 501])
 def test_simulate_keeps_draws_and_replaces_only_when_told(here, tmp_path, n):
     arguments = ["simulate", "--n", n, "--t1", 0.2, "--saves", 3, "--out", "run.zarr", "--plot", "run.svg"]

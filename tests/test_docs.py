@@ -22,10 +22,12 @@ CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$", re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_tour_runs():
     assert blocks.run_page(DOCS / "tour.md") >= 15
 
 
+@pytest.mark.fast_cases("minimiser_with_proof")
 @pytest.mark.parametrize("example", gallery.examples(), ids=lambda example: example.name)
 def test_every_example_draws_its_picture(example):
     assert example.title

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).parent / "hostile_arguments.py"
-SLOW = ("simulate", "landscape", "retrieval", "randomness", "transport", "memory", "drifting")
+SLOW = ("metastability", "simulate", "landscape", "retrieval", "randomness", "transport", "memory", "drifting")
 
 
-@pytest.mark.parametrize("area", ["metastability", "modes", *(pytest.param(a, marks=pytest.mark.slow) for a in SLOW)])
+@pytest.mark.parametrize("area", ["modes", *(pytest.param(a, marks=pytest.mark.slow) for a in SLOW)])
 def test_wrong_arguments_get_a_sentence(area):
     told = subprocess.run([sys.executable, str(PROGRAM), area], capture_output=True, text=True, timeout=280)
     assert told.returncode == 0, told.stderr

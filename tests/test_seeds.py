@@ -235,6 +235,7 @@ def test_whole_numbers_begin_the_streams_they_always_did():
         assert float(sf.draw(start, 2, 3, 5)[0, 0]) == pytest.approx(number, abs=1e-6)
 
 
+@pytest.mark.fast_cases("uniform")
 @pytest.mark.parametrize("start", ["uniform", "vmf", "orthogonal", "mixture"])
 def test_vmap_over_keys_is_the_loop(start):
     keys = jax.random.split(jax.random.key(0), 5)
@@ -330,6 +331,7 @@ def test_a_sweep_of_memory_is_continued_by_its_own_key_only(tmp_path):
             memory.sweep(**asked, seed=other, keep=keep)
 
 
+@pytest.mark.slow
 def test_training_begins_from_a_key():
     model = Generator(2, 2, width=4, depth=1, key=jax.random.key(1))
 

@@ -15,20 +15,25 @@ from sphereflow.drifting.translation import Point, compute_to_reach, quality_aga
 from sphereflow.errors import SphereflowError
 
 RNG = np.random.default_rng(4)
-POTENTIAL = ConvexPotential(3, (16, 16), key=jax.random.key(0), dtype=jnp.float64)
 
 
-def test_the_potential_is_convex():
+@pytest.fixture(scope="module")
+def potential():
+    return ConvexPotential(3, (16, 16), key=jax.random.key(0), dtype=jnp.float64)
+
+
+@pytest.mark.slow
+def test_the_potential_is_convex(potential):
     points = jnp.asarray(3 * RNG.normal(size=(50, 3)))
-    values = jax.vmap(lambda x: jnp.linalg.eigvalsh(jax.hessian(POTENTIAL)(x)))(points)
+    values = jax.vmap(lambda x: jnp.linalg.eigvalsh(jax.hessian(potential)(x)))(points)
     assert float(values.min()) > 0
 
 
-def test_starts_solve_the_equation():
+def test_starts_solve_the_equation(potential):
     x, t = jnp.asarray(4 * RNG.normal(size=(40, 3))), jnp.asarray(RNG.uniform(0.01, 0.99, 40))
-    starts = invert(POTENTIAL, x, t, tolerance=1e-9)
-    np.testing.assert_allclose(path_end(POTENTIAL, starts.z, t), x, atol=1e-8)
-    slope = jax.grad(POTENTIAL)
+    starts = invert(potential, x, t, tolerance=1e-9)
+    np.testing.assert_allclose(path_end(potential, starts.z, t), x, atol=1e-8)
+    slope = jax.grad(potential)
     other = root(lambda z: np.asarray(t[0] * slope(jnp.asarray(z)) + (1 - t[0]) * z - x[0]), np.zeros(3), tol=1e-12)
     np.testing.assert_allclose(starts.z[0], other.x, atol=1e-7)
     assert 10 < int(starts.passes) < 400
@@ -70,6 +75,7 @@ def test_a_fitted_affine_map_matches_moments():
     assert unexplained(np.broadcast_to(y.mean(0), y.shape), y) == pytest.approx(100)
 
 
+@pytest.mark.fast_cases("optimal")
 @pytest.mark.parametrize("pairs", ["optimal", "independent"])
 def test_flow_matching_learns_a_shift_and_a_stretch(pairs):
     x, y = RNG.normal(size=(2000, 2)), RNG.normal(size=(2000, 2)) * [2.0, 0.5] + [1.0, -1.0]
@@ -88,6 +94,7 @@ def test_the_bridge_draws_from_its_plan():
     assert drawn.mean() == pytest.approx(float(bridge.mean_map(x[:1])[0, 0]), abs=error)
 
 
+@pytest.mark.slow
 def test_the_comparison_runs_and_counts():
     x, y = RNG.normal(size=(300, 2)), RNG.normal(size=(300, 2)) + 1
     methods = ("drift", "drift-felt", "ofm", "lightsb", "affine")

@@ -7,6 +7,7 @@ import sys
 import time
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 from sphereflow.cli.drift import app
@@ -20,6 +21,7 @@ def asked(path):
     return ("train", "swiss-roll", "--out", str(path), "--steps", "200", "--batch", "32")
 
 
+@pytest.mark.slow
 def test_killed_and_continued_is_the_same_as_never_stopped(tmp_path):
     path = tmp_path / "killed.npz"
     running = subprocess.Popen(command(*asked(path)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -87,6 +87,7 @@ def test_the_energy_distance_falls():
     assert int(state.step) == 100
 
 
+@pytest.mark.slow
 def test_restoring_friction_keeps_samples_near_their_source():
     rng = np.random.default_rng(0)
     source, target = rng.normal(size=(500, 2)), rng.normal(size=(500, 2)) + 3

@@ -131,26 +131,21 @@ def test_a_block_is_what_is_written_down(placement, parallel, kind):
     def f(x):
         return mlp_by_hand(x, "gelu")
 
-    if parallel:
-        expected = {
-            "pre": lambda x: x + a(first(x)) + f(second(x)),
-            "post": lambda x: first(x + a(x) + f(x)),
-            "none": lambda x: x + a(x) + f(x),
-            "sphere": lambda x: on_sphere(x + a(x) + f(x)),
-        }[placement](X)
+    def joined(placement, norm, branch):
+        """x + branch(x), normalised where it is said."""
+        return {
+            "pre": lambda x: x + branch(norm(x)),
+            "post": lambda x: norm(x + branch(x)),
+            "none": lambda x: x + branch(x),
+            "sphere": lambda x: on_sphere(x + branch(x)),
+        }[placement]
+
+    if not parallel:
+        expected = joined(placement, second, f)(joined(placement, first, a)(X))
+    elif placement == "pre":  # each branch has a norm of its own
+        expected = joined("none", None, lambda x: a(first(x)) + f(second(x)))(X)
     else:
-        y = {
-            "pre": lambda x: x + a(first(x)),
-            "post": lambda x: first(x + a(x)),
-            "none": lambda x: x + a(x),
-            "sphere": lambda x: on_sphere(x + a(x)),
-        }[placement](X)
-        expected = {
-            "pre": lambda x: x + f(second(x)),
-            "post": lambda x: second(x + f(x)),
-            "none": lambda x: x + f(x),
-            "sphere": lambda x: on_sphere(x + f(x)),
-        }[placement](y)
+        expected = joined(placement, first, lambda x: a(x) + f(x))(X)
     with jax.disable_jit():  # sixteen small programs take longer to compile than to step through
         near(block(X), expected)
 
@@ -208,6 +203,7 @@ def block_of(**changed):
     return sf.Block(attention(causal=True), mlp(), placement="pre", **norms(), **changed)
 
 
+@pytest.mark.slow
 def test_layers_follow_one_another_for_one_sequence_or_many():
     blocks = [block_of(), sf.Block(attention(), placement="none")]
     frames = sf.run_layers(blocks, X)
@@ -221,6 +217,7 @@ def test_layers_follow_one_another_for_one_sequence_or_many():
     near(together[:, 2], sf.run_layers(blocks, 3 * X))
 
 
+@pytest.mark.slow
 def test_float32_stays():
     blocks = [block_of(), sf.Block(attention(rotary=10), placement="sphere")]
     frames = sf.run_layers(blocks, X.astype("float32"))
@@ -231,6 +228,7 @@ def test_float32_stays():
     assert MLP(F["up"].astype("float32"), F["down"], "relu").up.dtype == jnp.float32
 
 
+@pytest.mark.slow
 def test_layers_are_pure():
     blocks = [block_of()]
 
@@ -250,6 +248,7 @@ def test_layers_are_pure():
     np.testing.assert_allclose((moved(1e-5) - moved(-1e-5)) / 2e-5, along, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_many_tokens_are_summed_in_blocks():
     n = 1100  # more than the side of a block of pairs
     x = np.random.default_rng(1).normal(size=(n, D))
@@ -261,6 +260,7 @@ def test_many_tokens_are_summed_in_blocks():
     near(out, expected)
 
 
+@pytest.mark.slow
 def test_a_network_looks_up_words():
     table, places = RNG.normal(size=(11, D)), RNG.normal(size=(7, D))
     words, shift = RNG.normal(size=(5, D)), RNG.normal(size=5)

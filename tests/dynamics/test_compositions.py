@@ -52,6 +52,7 @@ def flow_is_right(seed):
     np.testing.assert_allclose(ours.final, theirs, rtol=0, atol=1e-7 * scale)
 
 
+@pytest.mark.fast_cases("3")
 @pytest.mark.parametrize("seed", range(6))
 def test_flows_of_compositions(seed):
     flow_is_right(seed)
@@ -63,6 +64,7 @@ def test_flows_of_many_compositions(seed):
     flow_is_right(seed)
 
 
+@pytest.mark.fast_cases("2", "6", "7", "8", "10", "12", "15", "16")
 @pytest.mark.parametrize("seed", range(30))
 def test_fields_of_compositions(seed):
     rng = np.random.default_rng([7, seed])

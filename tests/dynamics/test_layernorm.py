@@ -36,6 +36,7 @@ def reduced(scheme, n, beta, t1, tau=1.0, alpha=1.0):
     return state
 
 
+@pytest.mark.fast_cases("mix", "peri")
 @pytest.mark.parametrize("scheme", ["post", "pre", "mix", "peri", "ngpt", "sqrt", "ln-scaling"])
 def test_particles_follow_the_reduction(scheme):
     model = LayerNormAttention(2.0, scheme, tau=1.5, alpha=0.7)
@@ -58,6 +59,7 @@ REFERENCE = {
 }
 
 
+@pytest.mark.fast_cases("pre")
 @pytest.mark.parametrize("scheme", REFERENCE)
 def test_reference_values(scheme):
     x = evolve(LayerNormAttention(2.0, scheme), equiangular_frame(10, 10, 0.0), 8.0, saveat=2, tol=1e-11).final
@@ -66,6 +68,7 @@ def test_reference_values(scheme):
     assert (rho, r[0]) == (pytest.approx(REFERENCE[scheme][0], abs=1e-8), pytest.approx(REFERENCE[scheme][1], abs=1e-7))
 
 
+@pytest.mark.slow
 def test_a_step_that_varies_in_time_counts_by_its_integral():
     constant = LayerNormAttention(1.0, "ngpt", alpha=1.0)
     varying = LayerNormAttention(1.0, "ngpt", alpha=lambda t: 1 / (1 + t))

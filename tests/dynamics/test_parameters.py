@@ -120,6 +120,7 @@ def test_an_unknown_model_does_not_take_masses_in_silence():
         (Mine() + sf.SA(1.0)).with_masses(np.full(4, 0.25))
 
 
+@pytest.mark.slow
 def test_wrappers_keep_engines():
     pieces = [sf.SA(beta) for beta in (1.0, 20.0)]
     for model in (sf.PiecewiseConstant([1.0], pieces), -pieces[1], pieces[0] + pieces[1], sf.LayerNormAttention(20.0)):

@@ -87,6 +87,7 @@ def hidden_states_agree(model, network, atol=1e-10):
     assert told.logits.abs().max() > 0.5
 
 
+@pytest.mark.fast_cases("True-relu-False", "False-gelu-True")
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("norm_first", [True, False])
@@ -181,6 +182,7 @@ def test_no_tensor_can_be_left_out_and_none_added(family):
         from_state_dict(state, ignore="prob.*", **options)
 
 
+@pytest.mark.fast_cases("llama")
 @pytest.mark.parametrize("family", MODELS)
 def test_every_tensor_and_the_order_of_heads_matter(family):
     make, options = MODELS[family]
@@ -330,6 +332,7 @@ class Touch:
         return Path.touch, (self.path,)
 
 
+@pytest.mark.slow
 def test_precision_and_derivatives():
     state = {name: jnp.asarray(w.numpy(), jnp.float32) for name, w in gpt2().state_dict().items()}
     network = from_state_dict(state, heads=H)
@@ -341,6 +344,7 @@ def test_precision_and_derivatives():
     assert np.abs(jax.grad(score)(state["lm_head.weight"])).max() > 0
 
 
+@pytest.mark.slow
 def test_the_guide_for_torch_runs():
     """The documentation is built without torch: its block is run here, after the one that it continues."""
     docs = Path(__file__).parent.parent.parent / "docs"

@@ -40,6 +40,7 @@ def test_softplus_primitive_is_the_dilogarithm_and_differentiates():
     np.testing.assert_allclose(slope, 2 * np.logaddexp(0, s), rtol=1e-12)
 
 
+@pytest.mark.fast_cases("relu-3", "gelu-8")
 @pytest.mark.parametrize(("name", "d"), [*((name, 3) for name in ACTIVATIONS), ("relu", 2), ("gelu", 8)])
 def test_perceptron_and_attention_together_are_a_gradient_flow(name, d):
     model = USA(1.3, kernel_scale="raw") + neurons(d, name=name)

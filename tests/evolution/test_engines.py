@@ -7,6 +7,7 @@ from sphereflow import SA, USA, Perceptron, SphereflowError, draw, evolve, simul
 from sphereflow.sphere import project
 
 
+@pytest.mark.fast_cases("model0-2-fourier", "model2-3-harmonic")
 @pytest.mark.parametrize(
     ("model", "d", "method"),
     [
@@ -24,6 +25,7 @@ def test_a_run_does_not_depend_on_its_engine(model, d, method):
     assert np.abs(slow.final - fast.final).max() < 1e-8
 
 
+@pytest.mark.slow
 def test_large_runs_choose_a_linear_time_engine_by_themselves_and_say_so():
     run = simulate(n=20_000, d=2, beta=9.0, t1=0.2, saves=2, progress=False)
     assert run.engine == "fourier"

@@ -92,9 +92,9 @@ def test_a_changed_argument_is_refused_or_gives_the_fresh_run(name, tmp_path, mo
         assert resumed.steps == fresh.steps
 
 
-SIMULATE = {"n": 4, "d": 3, "beta": 2.0, "t1": 1.0, "saves": 5, "tol": 1e-6, "method": "direct"}
+SIMULATE = {"n": 8, "d": 3, "beta": 2.0, "t1": 1.0, "saves": 5, "tol": 1e-6, "method": "direct"}
 SIMULATE_OTHERS = {
-    "n": 5,
+    "n": 9,
     "d": 4,
     "beta": 2.5,
     "t1": 2.0,
@@ -133,6 +133,7 @@ def test_a_changed_argument_of_simulate_is_refused_or_gives_the_fresh_run(name, 
     )
 
 
+@pytest.mark.slow
 def test_a_start_that_is_no_frame_is_kept_and_resumed(tmp_path, monkeypatch):
     asked = {**EVOLVE, "t1": None, "saveat": [0.4, 0.8, 1.0], "progress": False}
     with monkeypatch.context() as patch:
@@ -165,7 +166,7 @@ def test_two_processes_cannot_write_one_run(tmp_path, monkeypatch):
         "    print('frame', flush=True)\n"
         "    sys.stdin.readline()\n"
         "storage.FrameWriter.append = slow\n"
-        "sf.simulate(n=4, d=3, beta=2.0, t1=1.0, saves=5, out=sys.argv[1], progress=False)\n"
+        "sf.simulate(n=8, d=3, beta=2.0, t1=1.0, saves=5, out=sys.argv[1], progress=False)\n"
     )
     out = tmp_path / "run.zarr"
     with subprocess.Popen(
@@ -173,9 +174,9 @@ def test_two_processes_cannot_write_one_run(tmp_path, monkeypatch):
     ) as child:
         assert child.stdout.readline() == "frame\n"
         with pytest.raises(sf.SphereflowError, match="another process is writing"):
-            sf.simulate(n=4, d=3, beta=2.0, t1=1.0, saves=5, out=out, progress=False)
+            sf.simulate(n=8, d=3, beta=2.0, t1=1.0, saves=5, out=out, progress=False)
         child.kill()
-    assert sf.simulate(n=4, d=3, beta=2.0, t1=1.0, saves=5, out=out, progress=False).status.complete
+    assert sf.simulate(n=8, d=3, beta=2.0, t1=1.0, saves=5, out=out, progress=False).status.complete
 
 
 @pytest.mark.parametrize("state", ["empty", "header", "arrays", "cut header"])

@@ -20,6 +20,7 @@ def follow_by_scipy(z0, t0, t1, value, form):
     return solve_ivp(rate, (t0, t1), z0.ravel(), rtol=1e-8, atol=1e-10, max_step=4e-3).y[:, -1].reshape(z0.shape)
 
 
+@pytest.mark.fast_cases("identity")
 @pytest.mark.parametrize(
     ("value", "t0"),
     [(np.eye(2), 0.0), (np.array([[1.0, 0.4], [0.1, 0.6]]), 0.0), (np.diag([1.0, -0.5]), 2.0)],

@@ -6,6 +6,7 @@ import pytest
 import sphereflow as sf
 
 
+@pytest.mark.fast_cases("2", "3")
 @pytest.mark.parametrize("d", [1, 2, 3, 7])
 def test_plot_is_drawn_in_every_dimension(d, tmp_path):
     figure = sf.simulate(n=12, d=d, beta=2.0, t1=2.0, saves=5).plot()
@@ -13,6 +14,7 @@ def test_plot_is_drawn_in_every_dimension(d, tmp_path):
     assert (tmp_path / "run.png").stat().st_size > 5_000
 
 
+@pytest.mark.slow
 def test_plot_of_tokens_that_are_not_on_a_sphere_and_of_causal_ones(tmp_path):
     free = sf.evolve(sf.EuclideanAttention(-np.eye(2)), np.random.default_rng(0).normal(size=(6, 2)), 1.0, saveat=4)
     free.plot().savefig(tmp_path / "free.png")

@@ -13,7 +13,7 @@ from sphereflow import runtime
 from sphereflow.evolution import Status
 from sphereflow.solving import step_grid
 
-X = np.asarray(sf.draw("uniform", 4, 3, 3))
+X = np.asarray(sf.draw("uniform", 8, 3, 3))  # as in other files, so that programs are shared
 SINGLE = X.astype(np.float32)
 
 
@@ -25,6 +25,7 @@ def way(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.fast_cases("one call")
 def test_saved_times_need_not_begin_with_the_start(way):
     every = sf.evolve(sf.SA(2.0), X, 2.0, saveat=[0.0, 1.0, 2.0])
     later = sf.evolve(sf.SA(2.0), X, 2.0, saveat=[1.0, 2.0])
@@ -72,6 +73,7 @@ def euler(x, h):
     return moved / np.linalg.norm(moved, axis=1, keepdims=True)
 
 
+@pytest.mark.fast_cases("one call")
 def test_fixed_steps_are_the_steps_asked_for(way):
     run = sf.evolve(sf.SA(0.5), X, 4.0, solver="euler", dt=0.3)
     x = X
@@ -92,6 +94,7 @@ def test_fixed_steps_promise_no_error_and_say_so():
     assert run.error_estimate > 0.01
 
 
+@pytest.mark.slow
 def test_fixed_steps_keep_their_order_across_jumps():
     model = sf.PiecewiseConstant([0.55], [sf.SA(1.0), -2.0 * sf.USA(3.0)])
     exact = sf.evolve(model, X, 1.0, saveat=2, tol=1e-12).final
@@ -105,6 +108,7 @@ def test_fixed_steps_keep_their_order_across_jumps():
     assert 0.55 not in grid
 
 
+@pytest.mark.fast_cases("frame by frame")
 def test_the_limit_of_steps_counts_the_whole_run(way):
     run = sf.evolve(sf.SA(2.0), X, 50.0, saveat=26, max_steps=20)
     assert run.status is Status.STEP_LIMIT
@@ -114,7 +118,7 @@ def test_the_limit_of_steps_counts_the_whole_run(way):
 
 MODELS = {
     "matrices": sf.USA(2.0, kernel_scale="raw", query=np.eye(3), key=np.eye(3), value=np.eye(3) / 2),
-    "masses": sf.SA(2.0, weights=[0.4, 0.3, 0.2, 0.1]),
+    "masses": sf.SA(2.0, weights=[0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05]),
     "perceptron": sf.SA(2.0) + sf.Perceptron([1.0], [[0.0, 0.0, 1.0]], activation="tanh"),
     "multiple": -2.0 * sf.SA(2.0),
     "schedule": sf.PiecewiseConstant([0.3], [sf.SA(2.0), sf.USA(1.0)]),
@@ -124,6 +128,7 @@ MODELS = {
 }
 
 
+@pytest.mark.fast_cases("masses", "perceptron")
 @pytest.mark.parametrize("name", MODELS)
 def test_single_precision_stays_single(name):
     model = MODELS[name]
@@ -136,6 +141,7 @@ def test_single_precision_stays_single(name):
     assert run.error_estimate < 1e-5 * max(1.0, float(np.abs(run.final).max()))
 
 
+@pytest.mark.slow
 def test_a_late_start_costs_single_precision_nothing():
     late = sf.evolve(sf.SA(2.0), SINGLE, 1e8 + 4.0, t0=1e8, saveat=3)
     early = sf.evolve(sf.SA(2.0), SINGLE, 4.0, saveat=3)

@@ -2,7 +2,6 @@
 
 import sys
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 from sphereflow import SA, USA, Aligned, AllClose, SphereflowError, Trajectory, draw, evolve, run_layers, simulate
 from sphereflow.evolution import Status
-from sphereflow.solving import SOLVERS, solve
+from sphereflow.solving import SOLVERS
 from sphereflow.sphere import equiangular_frame
 
 
@@ -36,6 +35,7 @@ N, D = 8, 3
 STEPS = {"euler": 128, "heun": 64, "bosh3": 32, "tsit5": 32, "dopri8": 6}
 
 
+@pytest.mark.fast_cases("heun", "tsit5")
 @pytest.mark.parametrize("name", STEPS)
 def test_measured_order_on_the_sphere_is_the_theoretical_one(name):
     x0, t1 = draw("uniform", N, D, 1), 3.0
@@ -75,6 +75,7 @@ def test_agreement_with_an_independent_integrator():
     np.testing.assert_allclose(run.final, scipy_reference(4.0, x0, 6.0), atol=1e-9)
 
 
+@pytest.mark.fast_cases("model0")
 @pytest.mark.parametrize("model", [SA(4.0), USA(4.0)])
 def test_tokens_stay_on_the_sphere_and_energy_never_falls(model):
     run = evolve(model, draw("uniform", 64, 3, 2), 20.0)
@@ -112,6 +113,7 @@ def test_event_stops_at_the_exact_moment():
     assert float(1 - run.final[0] @ run.final[1]) == pytest.approx(delta, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_alignment_is_met_where_the_mean_has_the_length_asked_for():
     n, level = N, 0.8
     run = evolve(SA(0.0), equiangular_frame(n, n, 0.0), 50.0, saveat=2, event=Aligned(level), tol=1e-11)
@@ -121,6 +123,7 @@ def test_alignment_is_met_where_the_mean_has_the_length_asked_for():
     assert np.linalg.norm(np.mean(run.final, axis=0)) == pytest.approx(level, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_some_replicas_may_meet_their_event_and_others_not():
     x0 = jnp.stack([draw("uniform", N, D, seed) for seed in range(3)])
     alone = [evolve(SA(1.0), x, 60.0, saveat=2, event=AllClose(1e-2)).stopped_at for x in x0]
@@ -148,17 +151,6 @@ def test_single_precision_tokens_stay_single_and_are_accurate():
     assert np.abs(run.xs - double.xs).max() < 1e-4
 
 
-def test_solve_is_differentiable():
-    x0, times = draw("uniform", N, D, 0), jnp.array([0.0, 1.0])
-
-    def spread(beta):
-        return jnp.sum(solve(SA(beta), x0, times, tol=1e-7, solver=SOLVERS["bosh3"][0]).final.mean(axis=0) ** 2)
-
-    h = 1e-4
-    difference = (spread(jnp.asarray(2.0 + h)) - spread(jnp.asarray(2.0 - h))) / (2 * h)
-    assert float(jax.grad(spread)(jnp.asarray(2.0))) == pytest.approx(float(difference), rel=1e-5)
-
-
 def test_causal_tokens_never_see_later_ones():
     x0, other = (np.array(draw("uniform", N, D, seed)) for seed in (3, 99))
     other[:6] = x0[:6]
@@ -167,6 +159,7 @@ def test_causal_tokens_never_see_later_ones():
     assert not np.allclose(a[6:], b[6:])
 
 
+@pytest.mark.slow
 def test_layers_are_euler_steps_and_late():
     n = 32
     frames = run_layers(SA(1.0), equiangular_frame(n, n, 0.0), 60, 0.1)
@@ -174,6 +167,7 @@ def test_layers_are_euler_steps_and_late():
     assert 0.1 * np.argmax(gap < 1e-3) == pytest.approx(5.6)  # the flow itself passes at 5.270
 
 
+@pytest.mark.fast_cases("5-1")
 @pytest.mark.parametrize(("n", "d"), [(5, 1), (1, 4096)])
 def test_extreme_sizes_run(n, d):
     for beta in (0.0, 1e6):
@@ -183,9 +177,9 @@ def test_extreme_sizes_run(n, d):
 
 
 def test_step_limit_is_told_and_the_frames_before_it_kept():
-    run = evolve(SA(5.0), draw("uniform", N, D), 20.0, max_steps=12)
+    run = evolve(SA(5.0), draw("uniform", N, D), 20.0, saveat=4, max_steps=12)
     assert run.status is Status.STEP_LIMIT
-    assert 1 <= len(run) < 101
+    assert 1 <= len(run) < 4
     assert np.isfinite(run.xs).all()
     assert "raise max_steps" in repr(run)
 

@@ -128,6 +128,7 @@ def small_house(tmp_path: Path) -> Iterator[Server]:
     assert "Traceback" not in running.log.read_text()
 
 
+@pytest.mark.slow
 def test_a_run_starts_with_a_visitor_and_who_finds_no_place_is_told_and_gets_the_next(small_house, browser):
     for _ in range(3):
         urllib.request.urlopen(small_house.address, timeout=GUARD).read()  # asks for the page and never comes

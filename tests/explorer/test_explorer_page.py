@@ -49,6 +49,7 @@ def test_changing_beta_starts_another_run_and_the_address_follows(visit):
     assert page.locator(".sf-about h2").inner_text().endswith("β = 7.25, seed 1")
 
 
+@pytest.mark.slow
 def test_the_address_restores_everything(visit):
     query = (
         "?model=common&n=24&d=3&beta=2.5&start=mixture&t1=7.5&clock=linear&seed=12&push=1&noise=0.35&pull=0.5&speed=2"
@@ -68,6 +69,7 @@ def test_the_address_restores_everything(visit):
     assert again.url.replace("speed=0.5", "speed=2") == address
 
 
+@pytest.mark.slow
 def test_keyboard(visit):
     page = visit(SMALL.replace("speed=4", "speed=0.25"))
     frames(page)
@@ -97,6 +99,7 @@ def test_keyboard(visit):
     assert {"Inverse temperature β, slider", "Tokens n", "Seed", "Restart (r)", "Time", "Speed"} <= reached
 
 
+@pytest.mark.slow
 def test_a_phone_sees_everything_without_scrolling_sideways(visit):
     page = visit(SMALL, 390, 844, has_touch=True)
     frames(page)
@@ -107,6 +110,7 @@ def test_a_phone_sees_everything_without_scrolling_sideways(visit):
     assert len(page.screenshot()) > 20_000
 
 
+@pytest.mark.slow
 def test_dark(visit):
     page = visit(SMALL, color_scheme="dark")
     page.wait_for_function("document.body.classList.contains('body--dark')")
@@ -126,6 +130,7 @@ def test_hostile_addresses_are_answered_with_a_sentence(visit):
     frames(page, 1)
 
 
+@pytest.mark.slow
 def test_exports(visit, tmp_path: Path, browser):
     page = visit(SMALL)
     frames(page, FRAMES)
@@ -172,6 +177,7 @@ def _plays_by_itself(browser, exported: Path) -> None:
     assert troubles == []
 
 
+@pytest.mark.slow
 def test_a_canvas_will_do_where_there_is_no_webgl(visit):
     page = visit(SMALL + "&webgl=off")
     frames(page, 10)
@@ -181,6 +187,7 @@ def test_a_canvas_will_do_where_there_is_no_webgl(visit):
     page.wait_for_function(f"{painted} > 100")
 
 
+@pytest.mark.slow
 def test_a_heavy_visitor_does_not_block_another(visit):
     """The heavy run has hours to go; that the light one ends at all shows that it had its turns."""
     heavy = visit("?model=sa&n=4000&d=5&beta=50&t1=100000")
@@ -192,6 +199,7 @@ def test_a_heavy_visitor_does_not_block_another(visit):
     light.wait_for_url(re.compile("beta=3"))
 
 
+@pytest.mark.slow
 def test_an_export_of_a_run_that_is_replaced_says_so(visit):
     page = visit("?model=sa&n=4000&d=5&beta=50&t1=100000")
     frames(page, 1)

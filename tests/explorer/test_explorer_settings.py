@@ -123,6 +123,7 @@ def test_the_three_lines_ask_for_what_the_page_solves(settings, monkeypatch: pyt
     assert (asked["tol"], asked["solver"]) == (models.TOL, models.SOLVER)
 
 
+@pytest.mark.slow
 def test_the_three_lines_make_the_frames_of_the_page():
     run = carried_out(SMOOTH[0])["run"]
     _, tokens, energies = shown_by_the_page(SMOOTH[0])

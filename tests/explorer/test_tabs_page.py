@@ -136,6 +136,7 @@ def test_landscape_tab(visit):
     visitor.until(landscape.in_words(found).partition(" Proved")[0])
 
 
+@pytest.mark.slow
 def test_retrieval_tab(visit):
     visitor = visit("retrieval", width=390, height=844)
     assert visitor.page.evaluate("document.documentElement.scrollWidth") == 390
@@ -152,6 +153,7 @@ def test_retrieval_tab(visit):
     visitor.until("Without a positional slope")
 
 
+@pytest.mark.slow
 def test_memory_tab(visit):
     visitor = visit("memory")
     visitor.click_chart([0.45, 0.3], "retrieval is metastable")
@@ -165,6 +167,7 @@ def test_memory_tab(visit):
     assert "0.005 is used" in visitor.read(".tab-warning:visible")
 
 
+@pytest.mark.slow
 def test_heads_tab(visit, result):
     visitor = visit("heads")
     assert "My-model, 2 documents of 64 tokens: 3 layers of 4 heads" in visitor.read(".tab-answer")

@@ -1,12 +1,12 @@
 """Causal attention in linear time: equal to the masked sum, blind to the future bit by bit."""
 
 import expansion_oracle as oracle
-import expansions_by_name as engines
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from attention_oracle import unit
+from expansions_by_name import expanded
 
 from sphereflow.errors import SphereflowError
 from sphereflow.interaction import Alibi, Causal, attend
@@ -20,10 +20,11 @@ SPHERE = jnp.asarray(unit(RNG, N, 3))
 
 def engine(x, beta, mask, modes=40, **options):
     if x.shape[1] == 2:
-        return engines.fourier(x, x, x, beta, mask=mask, modes=modes, unit_queries=True, **options)
-    return engines.harmonic(x, x, x, beta, mask=mask, modes=30, **options)
+        return expanded("fourier", x, x, x, beta, mask=mask, modes=modes, unit_queries=True, **options)
+    return expanded("harmonic", x, x, x, beta, mask=mask, modes=30, **options)
 
 
+@pytest.mark.fast_cases("circle-strict-alibi")
 @pytest.mark.parametrize(
     ("x", "strict", "slope"),
     [(CIRCLE, False, None), (CIRCLE, True, 0.02), (SPHERE, True, None), (SPHERE, False, 0.02)],
@@ -40,6 +41,7 @@ def test_prefix_sums_are_the_masked_sum(x, strict, slope):
         np.testing.assert_array_equal(found.attended.average[0], 0)
 
 
+@pytest.mark.slow
 def test_unnormalised_sums_have_no_small_denominators():
     """The average over the visible tokens of kernel times value, without recomputed rows."""
     found = engine(CIRCLE, 6.0, Causal(), rescue=False).attended
@@ -50,6 +52,7 @@ def test_unnormalised_sums_have_no_small_denominators():
     )
 
 
+@pytest.mark.fast_cases("circle")
 @pytest.mark.parametrize("x", [CIRCLE, SPHERE], ids=["circle", "sphere"])
 def test_the_future_cannot_be_seen(x):
     run = jax.jit(lambda y: engine(y, 6.0, Causal()).attended)
@@ -61,6 +64,7 @@ def test_the_future_cannot_be_seen(x):
             assert not np.array_equal(a[k:], b[k:])
 
 
+@pytest.mark.slow
 def test_lonely_tokens_of_a_strict_sequence():
     """A token that sees only others far away: its row is computed directly, not noise."""
     theta = np.full(N, 0.1)
@@ -73,6 +77,7 @@ def test_lonely_tokens_of_a_strict_sequence():
     assert int(found.recomputed) == 1
 
 
+@pytest.mark.slow
 def test_derivatives_through_the_recursion():
     def through(engine):
         def score(x, slope):
@@ -89,9 +94,9 @@ def test_derivatives_through_the_recursion():
 
 def test_queries_and_keys_must_match():
     with pytest.raises(SphereflowError, match="one query per key"):
-        engines.fourier(CIRCLE[:5], CIRCLE, CIRCLE, 1.0, mask=Causal(), unit_queries=True)
+        expanded("fourier", CIRCLE[:5], CIRCLE, CIRCLE, 1.0, mask=Causal(), unit_queries=True)
     with pytest.raises(SphereflowError, match="no causal form"):
-        engines.fourier(CIRCLE, CIRCLE, CIRCLE, 1.0, mask=Causal(), unit_queries=True, nufft=True)
+        expanded("fourier", CIRCLE, CIRCLE, CIRCLE, 1.0, mask=Causal(), unit_queries=True, nufft=True)
 
 
 @pytest.mark.parametrize("slope", [None, 0.3])

@@ -1,16 +1,16 @@
 """The Fourier engine on the circle, against pair-by-pair sums."""
 
 import expansion_oracle as oracle
-import expansions_by_name as engines
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from expansions_by_name import expanded
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sphereflow.errors import SphereflowError
-from sphereflow.interaction import PositionWeights, attend, transforms
+from sphereflow.interaction import Fourier, PositionWeights, attend, transforms
 from sphereflow.interaction.circle import circle_energy
 from sphereflow.interaction.expansion import circle_modes
 
@@ -20,9 +20,11 @@ RNG = np.random.default_rng(0)
 def fourier(queries, keys, values, beta, *, weights=None, **options):
     """The engine, given NumPy arrays."""
     weights = None if weights is None else jnp.asarray(weights)
-    return engines.fourier(*(jnp.asarray(x) for x in (queries, keys, values)), beta, weights=weights, **options)
+    arrays = (jnp.asarray(x) for x in (queries, keys, values))
+    return expanded("fourier", *arrays, beta, weights=weights, **options)
 
 
+@pytest.mark.fast_cases("100.0-1e-11-85-True")
 @pytest.mark.parametrize(
     ("beta", "tol", "modes", "nufft"),
     [
@@ -46,6 +48,7 @@ def test_isolated_tokens_keep_their_relative_accuracy(beta, tol, modes, nufft):
     assert float(found.error_bound) <= tol
 
 
+@pytest.mark.slow
 def test_series_alone_meets_the_rule_for_self_attention():
     """Without recomputed rows: modes for tol/n are enough even for tokens that see only themselves."""
     x = oracle.circle(oracle.isolated())
@@ -65,6 +68,7 @@ def test_far_queries_are_computed_directly():
     assert float(noise.error_bound) > 1  # without the second look the answer says that it is worthless
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nufft", [False, True])
 @given(
     seed=st.integers(0, 2**31),
@@ -75,6 +79,20 @@ def test_far_queries_are_computed_directly():
     cross=st.booleans(),
 )
 def test_tolerance_is_a_promise(nufft, seed, beta, spread, tol, antipodal, cross):
+    keeps_its_tolerance(nufft, seed, beta, spread, tol, antipodal, cross)
+
+
+@pytest.mark.parametrize("nufft", [False, True])
+def test_tolerance_is_kept_at_a_few_points(nufft):
+    """Of the grid above; one compiled program serves them all."""
+    keeps_its_tolerance(nufft, 0, 0.0, 10.0, 1e-9, False, True)
+    keeps_its_tolerance(nufft, 1, 7.0, 0.3, 1e-9, True, False)
+    keeps_its_tolerance(nufft, 2, 60.0, 1e-9, 1e-5, True, True)
+    keeps_its_tolerance(nufft, 3, 500.0, 1e-3, 1e-9, False, False)
+    keeps_its_tolerance(nufft, 4, 500.0, 10.0, 1e-5, True, True)
+
+
+def keeps_its_tolerance(nufft, seed, beta, spread, tol, antipodal, cross):
     """Also with too few modes: the engine then notices, and computes the rows directly."""
     rng = np.random.default_rng(seed)
     n = 120
@@ -94,6 +112,7 @@ def test_tolerance_is_a_promise(nufft, seed, beta, spread, tol, antipodal, cross
     assert of_z <= slack
 
 
+@pytest.mark.fast_cases("True")
 @pytest.mark.parametrize("nufft", [False, True])
 def test_queries_of_any_length(nufft):
     """Scores <B^T x, y> with a matrix that is not symmetric; one query is zero."""
@@ -109,6 +128,7 @@ def test_queries_of_any_length(nufft):
     assert np.abs(wrong - found.attended.average).max() > 0.01
 
 
+@pytest.mark.slow
 def test_angles_wrap_around():
     theta = oracle.isolated(60)
     x = oracle.circle(theta)
@@ -132,6 +152,7 @@ def test_energy_of_known_measures():
     assert float(energy(x, w, beta, 60)) == pytest.approx(np.exp(log_z).mean() / 10, rel=1e-13)
 
 
+@pytest.mark.slow
 def test_energy_identity():
     """Along the unnormalised flow dE/dt is the mean square speed."""
     x = jnp.asarray(oracle.circle(oracle.isolated(60)))
@@ -145,6 +166,7 @@ def test_energy_identity():
     assert rate == pytest.approx(np.mean(np.sum(v**2, axis=1)), rel=1e-10)
 
 
+@pytest.mark.fast_cases("True")
 @pytest.mark.parametrize("nufft", [False, True])
 def test_derivatives_are_those_of_the_direct_sum(nufft):
     x = jnp.asarray(oracle.circle(oracle.isolated(60)))
@@ -163,6 +185,7 @@ def test_derivatives_are_those_of_the_direct_sum(nufft):
         np.testing.assert_allclose(a, b, atol=1e-10 * np.abs(np.asarray(b)).max())
 
 
+@pytest.mark.slow
 def test_derivative_of_recomputed_rows():
     keys, query = jnp.asarray(oracle.circle([0.0, 0.2])), jnp.asarray(oracle.circle([2.5]))
 
@@ -173,6 +196,7 @@ def test_derivative_of_recomputed_rows():
     np.testing.assert_allclose(fast, log_z(lambda q: attend(q, keys, keys, 200.0, method="direct")), rtol=1e-12)
 
 
+@pytest.mark.fast_cases("True")
 @pytest.mark.parametrize("nufft", [False, True])
 def test_replicas_by_vmap(nufft):
     theta = RNG.uniform(-np.pi, np.pi, (3, 50))
@@ -182,6 +206,7 @@ def test_replicas_by_vmap(nufft):
         np.testing.assert_allclose(row, oracle.attention(y, y, y, 9.0)[0], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_single_precision():
     x = oracle.circle(RNG.uniform(-np.pi, np.pi, 500)).astype(np.float32)
     found = fourier(x, x, x, 5.0, tol=1e-3, unit_queries=True)
@@ -192,17 +217,14 @@ def test_single_precision():
 
 def test_requests_that_cannot_be_served():
     x = jnp.asarray(oracle.circle([0.0, 1.0]))
-    with pytest.raises(SphereflowError, match="beta is traced"):
-        jax.jit(lambda b: fourier(x, x, x, b, unit_queries=True))(1.0)
-    with pytest.raises(SphereflowError, match="queries are traced"):
-        jax.jit(lambda y: fourier(y, x, x, 1.0))(x)
     with pytest.raises(SphereflowError, match="dimension d=2"):
-        fourier(jnp.eye(3), jnp.eye(3), jnp.eye(3), 1.0)
+        attend(jnp.eye(3), jnp.eye(3), jnp.eye(3), 1.0, method=Fourier(5))
     with pytest.raises(SphereflowError, match="PositionWeights"):
         fourier(x, x, x, 1.0, mask=PositionWeights(lambda i, j: -0.0 * (i + j)))
     assert circle_modes(1e6, 1e-16) < 10_000
 
 
+@pytest.mark.slow
 def test_transforms_have_exact_derivatives_and_batches():
     """Against the sums that define them; twice differentiated, and with replicas."""
     theta, source = jnp.asarray(RNG.uniform(-3, 3, (2, 9))), jnp.asarray(RNG.normal(size=(2, 1, 9)) + 0j)

@@ -43,6 +43,7 @@ def draw_weights(rng: np.random.Generator, n: int, kind: str, dtype=np.float64) 
 SIZES = [(1, 1), (3, 5), (4, 4), (5, 3), (9, 8), (2, 50), (13, 17)]
 
 
+@pytest.mark.fast_cases("3-5-none", "13-17-none", "13-17-strict", "5-4-table", "13-17-alibi")
 @pytest.mark.parametrize(
     ("m", "n", "kind"),
     [(*size, "none") for size in SIZES] + [(m, n, kind) for m, n in ((5, 4), (13, 17)) for kind in MASKS[1:]],
@@ -56,6 +57,7 @@ def test_agrees_with_the_oracle(m, n, kind, seed, beta, w_kind):
     assert_close(result, *attention(q, k, v, beta, w, log_p(kind, m, n)), 4 * tolerance(beta, np.float64))
 
 
+@pytest.mark.fast_cases("5-none", "13-causal")
 @pytest.mark.parametrize(
     ("n", "kind"), [*((n, "none") for n in (3, 4, 5, 8, 13)), (5, "causal"), (13, "causal"), (13, "alibi")]
 )
@@ -69,6 +71,7 @@ def test_fast_paths_agree_with_the_oracle(n, kind, seed, beta, w_kind):
         assert_close(result, *expected, 4 * tolerance(beta, np.float64))
 
 
+@pytest.mark.slow
 @settings(max_examples=12)  # each example is compiled
 @given(
     m=st.integers(1, 40),
@@ -102,6 +105,7 @@ def test_order_and_orientation_do_not_matter(seed, beta):
     assert_close(direct(q @ turn, k @ turn, v, beta, w), *plain, 4 * tolerance(beta, np.float64))
 
 
+@pytest.mark.fast_cases("False-causal", "True-strict")
 @pytest.mark.parametrize("kind", ["causal", "strict", "alibi"])
 @pytest.mark.parametrize("bounded", [False, True])
 @given(seed=seeds, position=st.integers(1, 12), beta=st.sampled_from([1.0, 1e3]))
@@ -146,7 +150,8 @@ def test_rows_that_see_nothing():
     assert log_z[0] == -np.inf
     np.testing.assert_allclose(average[1], v[0], rtol=1e-15)  # the second token sees the first alone
     np.testing.assert_allclose(log_z[1], -50 - np.log(9), rtol=1e-15)
-    slopes = jax.grad(lambda x: direct(x, x, v, 50.0, np.full(9, 1 / 9), Causal(strict=True)).average.sum())(x)
+    total = lambda x: direct(x, x, v, 50.0, np.full(9, 1 / 9), Causal(strict=True)).average.sum()  # noqa: E731
+    slopes = jax.jit(jax.grad(total))(x)
     assert np.isfinite(slopes).all()
 
 
@@ -176,6 +181,7 @@ class TestDerivatives:
         )
         return (forward - back) / (2 * self.h)
 
+    @pytest.mark.fast_cases("alibi")
     @pytest.mark.parametrize("kind", ["none", "causal", "alibi"])
     def test_general(self, kind):
         rng = np.random.default_rng(8)
@@ -203,6 +209,7 @@ class TestDerivatives:
         inner = sum(float(jnp.sum(g * e)) for g, e in zip(reverse, directions, strict=True))
         np.testing.assert_allclose(inner, expected, rtol=1e-7)
 
+    @pytest.mark.fast_cases("True")
     @pytest.mark.parametrize("symmetric", [False, True])
     def test_self_attention(self, symmetric):
         rng = np.random.default_rng(9)
@@ -223,6 +230,7 @@ class TestDerivatives:
         along = jax.jit(lambda x, e: jax.jvp(engine, (x,), (e,))[1])
         np.testing.assert_allclose(along(x, e), expected, rtol=1e-7)
 
+    @pytest.mark.slow
     def test_slope_of_a_mask(self):
         rng = np.random.default_rng(2)
         q, k, v, _, _ = self.arguments()
@@ -291,6 +299,7 @@ def test_the_front_door_chooses_the_path():
     assert "custom_jvp" in symmetric
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["none", "causal"])
 def test_real_blocks_in_both_precisions(kind):
     n, d, beta = default_block() + 77, 4, 9.0
@@ -328,6 +337,7 @@ def test_replicas_and_temperatures_by_vmap(kind, fast):
         assert_close(Attended(*(y[r] for y in batched)), *expected, tolerance(beta, np.float64))
 
 
+@pytest.mark.slow
 def test_second_derivatives():
     rng = np.random.default_rng(7)
     x, w = jnp.asarray(unit(rng, 9, 3)), np.full(9, 1 / 9)

@@ -101,6 +101,7 @@ def test_first_zonal_coefficient(d, beta):
     assert zonal_coefficients(d, beta, 0)[0] == pytest.approx(float(exact), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "expansion", [CircleModes(12), SphereModes(9), Monomials(6, 4)], ids=lambda e: type(e).__name__
 )

@@ -1,12 +1,12 @@
 """Spherical harmonics on S^2 and polynomials in more dimensions, against pair-by-pair sums."""
 
 import expansion_oracle as oracle
-import expansions_by_name as engines
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from attention_oracle import unit
+from expansions_by_name import expanded
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
@@ -19,7 +19,8 @@ POLES = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0], [1e-9, 0.0, 1.0], [0.0, 1e-
 
 def harmonic(queries, keys, values, beta, *, weights=None, **options):
     weights = None if weights is None else jnp.asarray(weights)
-    return engines.harmonic(*(jnp.asarray(x) for x in (queries, keys, values)), beta, weights=weights, **options)
+    arrays = (jnp.asarray(x) for x in (queries, keys, values))
+    return expanded("harmonic", *arrays, beta, weights=weights, **options)
 
 
 def test_legendre_functions_as_fourier_series():
@@ -35,6 +36,7 @@ def test_legendre_functions_as_fourier_series():
         np.testing.assert_allclose(found, sign * exact, atol=1e-13)
 
 
+@pytest.mark.fast_cases("True")
 @pytest.mark.parametrize("nufft", [False, True])
 @given(
     seed=st.integers(0, 2**31),
@@ -72,6 +74,7 @@ def test_modes_are_chosen_for_isolated_tokens():
     assert float(found.error_bound) < 1e-9
 
 
+@pytest.mark.slow
 def test_derivatives_also_at_the_poles():
     rng = np.random.default_rng(2)
     x = jnp.asarray(np.concatenate([POLES[:2], unit(rng, 40, 3)]))
@@ -84,18 +87,19 @@ def test_derivatives_also_at_the_poles():
 
         return jax.jit(jax.grad(score, argnums=(0, 1, 2)))(x, values, jnp.asarray(4.0))
 
-    fast = through(lambda x, v, b: engines.harmonic(x, x, v, b, modes=25).attended)
+    fast = through(lambda x, v, b: harmonic(x, x, v, b, modes=25).attended)
     slow = through(lambda x, v, b: attend(x, x, v, b, method="direct"))
     for a, b in zip(fast, slow, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-11 * np.abs(np.asarray(b)).max())
 
 
+@pytest.mark.fast_cases("4-1.0")
 @pytest.mark.parametrize(("d", "beta"), [(4, 1.0), (7, 0.4)])
 def test_polynomials_in_more_dimensions(d, beta):
     rng = np.random.default_rng(3)
     x = unit(rng, 150, d)
     x[:50] = x[0]
-    found = engines.polynomial(*(jnp.asarray(x),) * 3, beta, tol=1e-8)
+    found = expanded("polynomial", *(jnp.asarray(x),) * 3, beta, tol=1e-8)
     errors = oracle.worst_errors(found.attended, *oracle.attention(x, x, x, beta), x)
     assert max(errors) < 1e-8
     assert int(found.recomputed) == 0

@@ -5,6 +5,8 @@ import socket
 import subprocess
 import sys
 
+import pytest
+
 SUMS = """
 import expansion_oracle as oracle, jax, jax.numpy as jnp, numpy as np
 from attention_oracle import unit
@@ -82,11 +84,13 @@ def test_sums_over_eight_devices_are_the_sums():
     assert out.strip() == "all equal", trouble
 
 
+@pytest.mark.slow
 def test_runs_on_eight_devices_are_runs_on_one():
     out, trouble = started(RUNS, 8).communicate()
     assert out.strip() == "all equal", trouble
 
 
+@pytest.mark.slow
 def test_runs_of_two_processes_are_runs_of_one():
     with socket.socket() as probe:
         probe.bind(("localhost", 0))

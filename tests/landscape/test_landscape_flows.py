@@ -12,6 +12,7 @@ START = np.asarray(sphere.draw("uniform", 24, 2, 5))
 OPTIONS = {"saveat": 21, "solver": "tsit5", "tol": 1e-9}
 
 
+@pytest.mark.fast_cases("2-raw")
 @pytest.mark.parametrize(("d", "scale"), [(2, "raw"), (5, "peak")])
 def test_field_and_energy_are_those_of_the_dynamics(d, scale):
     problem = Problem.random(1.6, d, 3, seed=d, activation="gelu", kernel_scale=scale)
@@ -24,6 +25,7 @@ def test_field_and_energy_are_those_of_the_dynamics(d, scale):
     np.testing.assert_allclose(down, -velocity, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_equal_particles_follow_the_same_path_by_both_ways():
     problem = Problem.random(3.0, 2, 2, seed=1)
     plain = landscape.flow(problem, START, 4.0, **OPTIONS)
@@ -81,6 +83,7 @@ def test_normalised_flow_divides_by_the_partition_function():
         landscape.weighted_flow(problem, START, 1.0, normalised=True)
 
 
+@pytest.mark.slow
 def test_basins_are_separated_by_minima_of_the_potential():
     problem = Problem(5.0, [1.0, 0.6], [[1.0, 0.0], [-0.8, 0.6]], activation="tanh")
     found = landscape.basins(problem, 360)

@@ -112,6 +112,7 @@ def test_energy_grows_and_its_rate_is_the_mean_square_speed(flow):
         assert flow.dissipation[i] == pytest.approx(float(rate), rel=1e-10)
 
 
+@pytest.mark.slow
 def test_the_density_on_a_fixed_grid_agrees():
     """A discretisation that shares nothing with moving nodes; the velocity with a perceptron added as well."""
     euler = meanfield.evolve_eulerian(10.0, "SA", "uniform+cos", 1.0, saveat=2, points=120, tol=1e-9, solver="tsit5")
@@ -195,6 +196,7 @@ def many_tokens(theta, beta, t1, steps=16):
     return theta
 
 
+@pytest.mark.slow
 def test_tokens_approach_the_density_at_the_monte_carlo_rate(flow):
     law = starting_law(tilted)
     spread = []

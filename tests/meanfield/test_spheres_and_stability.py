@@ -38,6 +38,7 @@ def rings(points):
     return np.array(rows).reshape(-1, 3)
 
 
+@pytest.mark.slow
 def test_shells_are_rings_of_tokens():
     """Against reference heights, and against rings of 32 tokens, which make up for the integral to 5e-13."""
     start = jnp.arccos(jnp.asarray(HEIGHTS))[:, None]
@@ -79,6 +80,7 @@ def test_gauss_nodes(d):
     assert w @ t**4 == pytest.approx(3 / (d * (d + 2)), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_density_in_dimension_512():
     flow = meanfield.evolve_zonal(
         512, 5.0, "USA", lambda t: np.exp(20 * t), 400.0, saveat=5, nodes=48, tol=1e-6, solver="tsit5"

@@ -67,6 +67,7 @@ def test_infinite_energy_and_a_state_that_nothing_pulls():
     assert float(energy.gradient(lonely, PATTERNS[:1]).max()) == 0
 
 
+@pytest.mark.fast_cases("LSE(beta=1.0)")
 @pytest.mark.parametrize("energy", [LSE(1.0), Polynomial(12)], ids=str)
 def test_gradient_flow_descends_to_the_pattern(energy):
     start = landscapes.state_at(PATTERNS[0], np.full(6, 0.8), 5) / np.sqrt(N)

@@ -51,6 +51,7 @@ def test_asks_for_a_way_down():
         escape.log_escape_time(30, 1.0, 0.3, 0.7, start=0.2, stop=0.5)
 
 
+@pytest.mark.fast_cases("metropolis")
 @pytest.mark.parametrize("method", ["metropolis", "langevin"])
 def test_chains_in_n_dimensions_have_the_stationary_law(method):
     """One pattern at N = 12: the mean overlap is the ratio of Bessel functions."""
@@ -74,6 +75,7 @@ def test_chains_in_n_dimensions_have_the_stationary_law(method):
     np.testing.assert_allclose(np.linalg.norm(run.final, axis=1), np.sqrt(n), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_chain_on_the_overlap_is_the_chain_in_n_dimensions():
     n, t, noise = 20, 0.4, 0.6
     reduced = chains.bulk_metropolis(n, 1.0, np.array([t]), np.array([noise]), 3000, 60, 0, seed=1)

@@ -69,6 +69,7 @@ def test_files_hold_the_numbers_with_their_conditions():
     assert {row["layer"] for row in rows} == {"gaussian", "spherical", "kinetic"}
 
 
+@pytest.mark.slow
 def test_sweep_keeps_memory_where_it_should(tmp_path):
     cold = sweep("lse", loads=(0.2, 0.3), temperatures=(0.1, 2.5), patterns=50, trials=4, steps=600)
     assert cold.overlap[0, 0] == pytest.approx(0.95, abs=0.03)
@@ -86,6 +87,7 @@ sweep("lse", loads=(0.3, 0.35, 0.4, 0.45, 0.5, 0.55), temperatures=(0.1, 0.5), p
 """
 
 
+@pytest.mark.slow
 def test_killed_sweep_continues_to_the_same_end(tmp_path):
     def start():
         return subprocess.Popen([sys.executable, "-c", SWEEP], cwd=tmp_path, env=os.environ)

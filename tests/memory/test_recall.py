@@ -97,6 +97,7 @@ def test_single_query_float32_and_text():
     assert "1 queries" in repr(found)
 
 
+@pytest.mark.slow
 def test_in_a_bath_the_state_stays_near_its_pattern_and_the_seed_decides():
     memory = DenseMemory(CENTRED, "lse", 2.0)
     cold = memory.recall(CENTRED[:20], steps=300, temperature=0.05, seed=1)

@@ -76,6 +76,7 @@ def brute_force(theta, beta, epsilon, grid=720):
     return bool((far & covers).any())
 
 
+@pytest.mark.slow
 def test_the_circle_procedure_agrees_with_trying_all_centres():
     rng = np.random.default_rng(0)
     starts = rng.uniform(0, 2 * np.pi, size=(150, 2))

@@ -89,6 +89,7 @@ def test_one_token_and_beta_zero():
     assert math.exp(met.log_times[0]) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_crowd_is_followed_in_time_first_and_ends_as_the_same_tokens_in_one_piece():
     few = circle(START)
     rng = np.random.default_rng(5)

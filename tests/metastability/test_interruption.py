@@ -36,6 +36,7 @@ def _started(file):
     return process
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_to_the_same_end(tmp_path):
     file = tmp_path / "run.json"
     process = _started(file)

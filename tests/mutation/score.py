@@ -137,7 +137,7 @@ class Copy:
         if found is None or found.origin is None or not Path(found.origin).is_relative_to(self.folder):
             print(f"the copy is not what would be imported, but {found}")
             return WRONG_COPY
-        options = ["-x", "-q", "-rfE", "-p", "no:cacheprovider"]
+        options = ["-x", "-q", "-rfE", "-p", "no:cacheprovider", "-m", "not gpu"]  # those named may be slow
         # Plugins are loaded already; that is the point.
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
         return int(pytest.main([*options, *tests], plugins=[Nimble()]))

@@ -13,6 +13,16 @@ PAPER = load("attention-geometry")
 
 class TestVerdicts(Verdicts):
     paper = PAPER
+    slow_claims = (
+        "equal-weights",
+        "inversions",
+        "random-control",
+        "semi-analytic-law",
+        "semi-analytic-values",
+        "sink-recall",
+        "small-n",
+    )
+    slow_figures = ("independent-values", "synthetic-sink")
 
 
 def test_quick_claims_say_that_no_model_was_run():

@@ -1,6 +1,7 @@
 """The paper's claims come out as expected, and the known mistakes are caught by them."""
 
 import numpy as np
+import pytest
 from verdicts import Verdicts
 
 from sphereflow.claims import Run
@@ -15,6 +16,20 @@ PAPER = load("dense-associative-memory")
 class TestVerdicts(Verdicts):
     paper = PAPER
     refuted = ("printed-lsr-line",)
+    slow_claims = (
+        "capacity-extrapolated",
+        "cone-against-full",
+        "cone-constant",
+        "escape-decades",
+        "escape-time",
+        "exact-sampling",
+        "lost-and-kept",
+        "one-memory-in-a-bath",
+        "one-step-retrieval",
+        "one-step-weight",
+        "typical-noise",
+    )
+    slow_figures = ("escape", "plane-lse", "plane-lsr")
 
 
 def test_gaussian_g_max_is_caught(monkeypatch):
@@ -55,12 +70,14 @@ def test_printed_line_is_refuted_by_more_than_its_tolerance():
     np.testing.assert_allclose(measurement.measured, [1.096, 0.372, 0.160, 0.0702], atol=5e-4)
 
 
+@pytest.mark.slow
 def test_kernel_and_bath_temperatures_mixed_are_caught(monkeypatch):
     right = equilibrium.metropolis
     monkeypatch.setattr(equilibrium, "metropolis", lambda place, x, t, *rest: right(place, x, 0.8 * t, *rest))
     assert equilibrium.exact_sampling(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_missing_factor_in_the_noise_is_caught(monkeypatch):
     right = noise_module.sample_log_noise
     monkeypatch.setattr(noise, "sample_log_noise", lambda n, a, b, k, seed=0: right(n, a, b * 0.95, k, seed))

@@ -25,6 +25,20 @@ PAPER = load("diffeomorphism-pushforward")
 
 class TestVerdicts(Verdicts):
     paper = PAPER
+    slow_claims = (
+        "banana-error",
+        "banana-half",
+        "conditional-banana",
+        "conditional-from-samples",
+        "conditional-guarantee",
+        "fitted-neurons",
+        "learned-map",
+        "map-rate",
+        "map-table",
+        "maurey-dimension",
+        "maurey-slope",
+    )
+    slow_figures = ("cells-being-carried", "map-frontier", "random-play-errors")
 
 
 @pytest.fixture

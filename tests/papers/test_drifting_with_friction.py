@@ -14,6 +14,30 @@ PAPER = load("drifting-with-friction")
 
 class TestVerdicts(Verdicts):
     paper = PAPER
+    slow_claims = (
+        "antisymmetry",
+        "blind-samples",
+        "bridge-optimum",
+        "compact-mass-blind",
+        "compute-to-equal-quality",
+        "contraction-threshold",
+        "curl",
+        "few-particles-diverge",
+        "fission",
+        "flow-matching-gradient",
+        "flow-matching-optimum",
+        "gaussian-closed-form",
+        "identified-on-an-interval",
+        "laplace-not-local",
+        "loss-says-little",
+        "product-form",
+        "scaled-forces",
+        "spurious-limit",
+        "stop-gradient",
+        "swiss-roll",
+        "three-normalisations",
+    )
+    slow_figures = ("fields", "phase-portrait", "quality-against-compute", "toy-samples")
 
 
 def test_a_field_that_is_not_odd_is_caught(monkeypatch):

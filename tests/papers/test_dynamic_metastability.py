@@ -18,6 +18,21 @@ PAPER = load("dynamic-metastability")
 class TestVerdicts(Verdicts):
     paper = PAPER
     refuted = ("merge-clock-centre",)
+    slow_claims = (
+        "brackets",
+        "circle-fractions",
+        "confinement-and-collapse",
+        "direct-crossings",
+        "event-times",
+        "high-dimension",
+        "kinetic-movie",
+        "last-merger-direct",
+        "log-times",
+        "one-cluster-in-the-end",
+        "plateau-levels",
+        "same-sequence",
+        "two-cluster-time",
+    )
 
 
 def test_direct_integration_conserves_the_mean_angle_of_usa():

@@ -20,8 +20,18 @@ class TestVerdicts(Verdicts):
         "codimension-multiple",
         "mixed-metric-projected",
     )
+    slow_claims = (
+        "boolean-attention",
+        "boolean-positions",
+        "boolean-rate",
+        "order-and-gaps",
+        "order-of-convergence",
+        "symmetric-triple",
+    )
+    slow_figures = ("attention-rank", "limit-geometries", "low-rank")
 
 
+@pytest.mark.slow
 def test_filling_up_changes_nothing():
     x0, value = flow.start(5, 2, 1.0), flow.PLANAR
     filled = flow.rescaled(x0, (0.0, 0.5, 2.0), value=value)
@@ -85,6 +95,7 @@ def test_frozen_attention_is_of_order_one_and_true_rk4_of_order_four():
     np.testing.assert_allclose(error_ratios(by_frozen_rk4, exact), [1.96, 1.98], atol=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["heun", "tsit5"])
 def test_other_solvers_have_their_order(solver):
     from sphereflow.evolution import SOLVERS

@@ -13,6 +13,18 @@ from sphereflow.papers.kde_modes import PAPER, formulas, limit, regimes, small_c
 class TestVerdicts(Verdicts):
     paper = PAPER
     refuted = ("slope-suppression",)
+    slow_claims = (
+        "attention-clusters",
+        "joint-law",
+        "kac-rice",
+        "mean-shift",
+        "monotone-in-bandwidth",
+        "saturated-interval",
+        "sparse-rate",
+        "two-random-samples",
+        "uniform-predictor",
+    )
+    slow_figures = ("clusters", "numbers")
 
 
 @pytest.mark.parametrize("power", [2.0, -1.0])

@@ -13,6 +13,24 @@ PAPER = load("lost-in-the-middle")
 
 class TestVerdicts(Verdicts):
     paper = PAPER
+    slow_claims = (
+        "accuracy-simulated",
+        "bias",
+        "finite-tokens",
+        "layered-covariance",
+        "layers-alike",
+        "mean-field-rate",
+        "minimum-outlives-recency",
+        "particles",
+        "particles-other-temperature",
+        "sphere",
+        "two-kinds-simulated",
+        "two-time-not-equal-time",
+        "u-shape-theorem",
+        "uniqueness-scan",
+        "wave-growth",
+    )
+    slow_figures = ("particles-on-the-closed-form", "u-shapes", "worst-position")
 
 
 def test_positions_off_by_half_a_cell_are_worse():
@@ -28,6 +46,7 @@ def test_a_force_without_beta_would_fail():
     assert (np.abs(right - wrong) > 3 * (monte_carlo.band(64, 19) + 3 * 0.007)).all()
 
 
+@pytest.mark.slow
 def test_movie(tmp_path):
     path = circle_movie(tmp_path / "circle.gif", n=12, t1=0.6)
     assert path.stat().st_size > 1000

@@ -14,6 +14,19 @@ PAPER = load("low-temperature-concentration")
 
 class TestVerdicts(Verdicts):
     paper = PAPER
+    slow_claims = (
+        "best-concentration",
+        "best-concentration-rate",
+        "distance-at-time-one",
+        "equator",
+        "identity-is-frozen",
+        "laplace-expansion",
+        "limit-alone",
+        "linear-flow",
+        "one-over-beta",
+        "thin-clusters",
+    )
+    slow_figures = ("phase-diagram",)
 
 
 def test_exchanged_transpose_is_caught(monkeypatch):

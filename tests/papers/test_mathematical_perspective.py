@@ -29,6 +29,27 @@ RUN = Run()
 
 class TestVerdicts(Verdicts):
     paper = PAPER
+    slow_claims = (
+        "closest-pair-first",
+        "clusters-from-noise",
+        "dissipation-identity",
+        "energy-of-uniform",
+        "fastest-mode",
+        "growth-rates",
+        "growth-rates-on-the-sphere",
+        "high-dimension-error",
+        "high-dimension-mean",
+        "kuramoto-limit",
+        "matrices-keep-the-gradient",
+        "pair-dynamics",
+        "phase-curve-needs-dimension",
+        "phase-diagram-accuracy",
+        "scheme-initial-speed",
+        "scheme-rates",
+        "scheme-reduction",
+        "uniform-minimises",
+    )
+    slow_figures = ("gamma-family", "growth-spectrum", "phase-diagram", "sphere")
 
 
 # --- formulas against reference values ------------------------------------------------------------------------------
@@ -112,6 +133,7 @@ def test_one_layer_by_plain_sums():
 # --- the particles behind the claims --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["sa", "usa"])
 def test_filling_up_changes_nothing(model):
     x0, times = particles.uniform_tokens(3, 7, 4), np.array([0.5, 2.0])
@@ -151,6 +173,7 @@ def test_gram_matrix_obeys_its_own_equation():
     np.testing.assert_allclose(v @ x.T + x @ v.T, m + m.T, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_phase_diagram_counts_all_chunks():
     calls = []
     betas, times = np.array([0.5, 8.0]), np.linspace(0, 30, 61)

@@ -21,6 +21,20 @@ class TestVerdicts(Verdicts):
         "dropped-mass-rate",
         "both-endpoints-in-the-slab",
     )
+    slow_claims = (
+        "atomic-targets",
+        "chain-of-balls",
+        "colinear-barycentres",
+        "dirac-targets",
+        "disjoint-hulls",
+        "one-direction-is-enough",
+        "others-restored",
+        "schedule-is-a-transformer",
+        "shared-atom",
+        "time-reversal",
+        "training-stops-at-the-bound",
+    )
+    slow_figures = ("one-round", "perceptrons", "rates", "relay-of-balls", "stages", "two-atoms")
 
 
 def test_moebius_denominator_is_caught(monkeypatch):

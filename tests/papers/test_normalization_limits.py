@@ -1,6 +1,7 @@
 """The paper's claims come out as expected, and the known mistakes are caught by them."""
 
 import numpy as np
+import pytest
 from verdicts import Verdicts
 
 from sphereflow.claims import Run
@@ -18,6 +19,16 @@ class TestVerdicts(Verdicts):
         "jacobian-norm",
         "no-universal-saturation",
     )
+    slow_claims = (
+        "distance-collapse",
+        "gaussian-logits",
+        "jacobian-formula",
+        "length-aware",
+        "separability-simulated",
+        "sharp-weight-bound",
+        "sparse-normalisers",
+    )
+    slow_figures = ("separable-keys",)
 
 
 QUICK_FIGURES = [figure for figure in PAPER.figures if "quick" in figure.presets]
@@ -54,6 +65,7 @@ def test_temperature_squared_missing_is_caught(monkeypatch):
     assert weights.gaussian_logits(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_dimension_missing_in_the_prediction_is_caught(monkeypatch):
     right = separability_module.expected_separable_fraction
     monkeypatch.setattr(separability, "expected_separable_fraction", lambda a, d, counts: right(a, d // 2, counts))

@@ -19,8 +19,24 @@ class TestVerdicts(Verdicts):
         "gelu-primitive",
         "single-cluster",
     )
+    slow_claims = (
+        "ascent",
+        "atom-count",
+        "gradient",
+        "grid-independence",
+        "linear-density",
+        "mass-bound",
+        "monotone-energy",
+        "no-perceptron",
+        "normalised-flow",
+        "ring-with-generic-weights",
+        "splitting",
+        "third-atom",
+    )
+    slow_figures = ("counts", "density-to-atoms", "potential-atoms-variation", "ring-cascade", "splitting-cascade")
 
 
+@pytest.mark.slow
 def test_a_kernel_of_the_other_convention_is_caught(monkeypatch):
     """e^(beta x.y) in the energy with weights of the peak convention: thresholds and angles move."""
     right = sphere_space.SphereSpace.half_potential

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from verdicts import Verdicts
 
 from sphereflow.claims import Run
@@ -19,6 +20,24 @@ class TestVerdicts(Verdicts):
         "overlap-of-images",
         "slow-motion",
     )
+    slow_claims = (
+        "ballistic-limit",
+        "cold-lyapunov",
+        "colder-is-slower",
+        "finite-dimension-drift",
+        "largest-noise",
+        "modified-equation",
+        "network-follows-the-simplex",
+        "no-mean-motion",
+        "one-clock",
+        "overlap-drift-and-variance",
+        "propagation-of-chaos",
+        "slow-motion",
+        "strong-order",
+        "two-prompts",
+        "weak-order",
+    )
+    slow_figures = ("collapse", "regimes", "slow-motion-paths")
 
 
 def test_values_of_variance_one_are_caught(monkeypatch):
@@ -46,6 +65,7 @@ def test_softmax_over_the_queries_is_caught(monkeypatch):
     assert one_layer.overlap_equation(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_head_averaging_by_the_square_root_is_caught(monkeypatch):
     right = collapse.RandomNetwork
     monkeypatch.setattr(collapse, "RandomNetwork", lambda law, s, step, heads: right(law, s, step * heads**0.5, heads))
@@ -53,6 +73,7 @@ def test_head_averaging_by_the_square_root_is_caught(monkeypatch):
     assert collapse.one_clock(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_product_weights_are_not_orthogonal_ones():
     measurement = slow_motion.slow_motion(Run())
     assert measurement.excess(measurement.printed) > 2

@@ -14,6 +14,23 @@ PAPER = load("synchronization-by-noise")
 
 class TestVerdicts(Verdicts):
     paper = PAPER
+    slow_claims = (
+        "activation-table",
+        "attention-shifts-the-exponent",
+        "chaotic-networks",
+        "contraction-of-networks",
+        "energy-outside-grows",
+        "energy-with-attention",
+        "independent-noise",
+        "one-path-meets",
+        "quadratic-form-bounds",
+        "quadratic-form-shares",
+        "strong-order",
+        "threshold-by-simulation",
+        "thresholds",
+        "weak-order",
+    )
+    slow_figures = ("energy", "one-noise-path")
 
 
 @pytest.mark.parametrize("factor", [-1.0, 10.0], ids=["sign", "root of h"])

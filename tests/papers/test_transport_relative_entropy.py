@@ -20,6 +20,19 @@ PAPER = load("transport-relative-entropy")
 
 class TestVerdicts(Verdicts):
     paper = PAPER
+    slow_claims = (
+        "gaussianisation",
+        "gradient",
+        "plane-halving",
+        "plane-rate",
+        "plane-round-trip",
+        "plane-table",
+        "slice-pieces",
+        "switches",
+        "training-frontier",
+        "training-stall",
+    )
+    slow_figures = ("carried-grid", "frontier")
 
 
 @pytest.fixture

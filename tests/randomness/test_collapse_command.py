@@ -31,6 +31,7 @@ def test_flat_attention_needs_the_logistic_time():
     assert collapse_depth(a, level) == pytest.approx(300 * np.log(32), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_network_collapses_where_predicted():
     a = Architecture(24, 4, 300, 1, 0.2, 1.0)
     found = measure(a, 60, seed=3)

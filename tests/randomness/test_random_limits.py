@@ -71,6 +71,7 @@ def test_density_moves_with_its_own_map():
     assert density_of(start, 8)[0] == pytest.approx(1.8)
 
 
+@pytest.mark.slow
 def test_density_layer_is_the_layer_of_many_tokens():
     network = RandomNetwork(matrices(weights("product", d=2)), 2.0, 0.3)
     theta = jnp.asarray((np.arange(2000) + 0.5) * 2 * np.pi / 2000)
@@ -81,6 +82,7 @@ def test_density_layer_is_the_layer_of_many_tokens():
     np.testing.assert_allclose(modes_of(tokens, 6), moved[:7], atol=2e-4)
 
 
+@pytest.mark.slow
 def test_mean_rate_of_the_energy_from_the_overlap_equation():
     """One short layer, antithetic in V, against the drift of the energy by Ito's formula."""
     d, beta, step = 6, 1.5, 0.1

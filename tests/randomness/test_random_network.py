@@ -104,6 +104,7 @@ def test_the_gram_chain_has_the_law_of_the_network():
     assert ks_2samp(chain, overlaps_after(law, 3, 6, 2, 12)).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_close_tokens_keep_their_distances():
     """No floor from jitter: after a long collapse gaps go on shrinking at the common rate."""
     network = RandomNetwork(weights("product", d=8), 1.0, 0.5)

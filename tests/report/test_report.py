@@ -181,6 +181,7 @@ def test_papers_in_processes_of_their_own_give_the_same_report(monkeypatch):
                 np.testing.assert_array_equal(a.measurement.measured, b.measurement.measured)
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_the_result_of_its_paper(monkeypatch, tmp_path):
     from sphereflow import papers
 

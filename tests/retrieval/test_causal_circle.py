@@ -44,6 +44,7 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.fast_cases("alibi-mean", "two exponentials-softmax", "power-softmax")
 @pytest.mark.parametrize("normalise", ["mean", "softmax"])
 @pytest.mark.parametrize("name", list(WEIGHTS))
 def test_force_is_the_plain_sum(name, normalise):
@@ -61,6 +62,7 @@ def test_twelve_modes_are_enough_at_beta_one():
     assert np.abs(found - plain(theta, 1.0, lambda s: np.exp(-s), "mean")).max() < 5e-12
 
 
+@pytest.mark.slow
 @given(beta=st.floats(0.0, 40.0), slope=st.floats(-3.0, 8.0), seed=st.integers(0, 1000))
 def test_force_at_any_temperature(beta, slope, seed):
     theta = angles(12, 1, seed)
@@ -85,6 +87,7 @@ def test_the_direct_engine_on_the_circle_agrees(normalise):
     np.testing.assert_allclose(turning, found[:, 0], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_flow_agrees_with_the_adaptive_solver():
     theta = angles(16, 3)
     model = CausalCircle(1.0, 1.0)
@@ -93,6 +96,7 @@ def test_flow_agrees_with_the_adaptive_solver():
     np.testing.assert_allclose(flow(model, theta, 1.0, dt=0.01), adaptive, atol=1e-9)
 
 
+@pytest.mark.fast_cases("17-mean-recursion", "17-softmax-matrix")
 @pytest.mark.parametrize("weights", [alibi(1.0), AnyKernel(lambda s: 1 / (1 + s))], ids=["recursion", "matrix"])
 @pytest.mark.parametrize("normalise", ["mean", "softmax"])
 @pytest.mark.parametrize("token", [0, 17, 38])
@@ -106,6 +110,7 @@ def test_causality_to_the_last_bit(weights, normalise, token):
     assert (np.abs(after - before)[token:] > 0).all()
 
 
+@pytest.mark.slow
 def test_later_tokens_change_nothing_once_the_length_is_given():
     theta = angles(40, 3)
     model = CausalCircle(1.0, 1.0, length=16)

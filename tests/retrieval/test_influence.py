@@ -72,6 +72,7 @@ def test_several_targets_and_batches():
     np.testing.assert_allclose(estimate.value, 1)
 
 
+@pytest.mark.slow
 def test_waves_agree_with_the_closed_form_and_repeat():
     call = lambda: wave_influence(24, 11, 1.0, beta=1.0, weights=1.0, environments=200, waves=(1,), seed=5)  # noqa: E731
     first, again = call(), call()
@@ -163,6 +164,7 @@ def test_layers_of_a_prompt_that_depends_on_position():
     assert np.ptp(flow.angles[flow.sigma > jump * 1.001], axis=0).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_layers_against_many_particles():
     """A prompt that turns with position: the mean-field wave of late layers against an average over samples."""
     from sphereflow.retrieval import CausalCircle
@@ -189,6 +191,7 @@ def test_layers_against_many_particles():
     assert abs(expected - still) > 0.05
 
 
+@pytest.mark.slow
 def test_covariance_of_a_prompt_that_is_not_uniform():
     """Layered covariance for the density 1 + 0.9 cos against simulated tokens, source integrated by quadrature."""
     from sphereflow.retrieval import CausalCircle

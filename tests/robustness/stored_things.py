@@ -38,11 +38,11 @@ class Stored:
 
 
 def _trajectory(path: Path) -> None:
-    sf.simulate(n=5, d=3, beta=2.0, t1=0.3, saves=4).save(path)
+    sf.simulate(n=8, d=3, beta=2.0, t1=0.3, saves=4).save(path)
 
 
 def _partial(path: Path) -> None:
-    run = sf.simulate(n=5, d=3, beta=2.0, t1=0.3, saves=4, out=path, progress=False)
+    run = sf.simulate(n=8, d=3, beta=2.0, t1=0.3, saves=4, out=path, progress=False)
     del run
     path.rename(path.with_name(path.name + ".partial"))
     path.mkdir()  # so that there is something of this name to look at
@@ -51,7 +51,7 @@ def _partial(path: Path) -> None:
 def _resume(path: Path) -> np.ndarray:
     if path.exists() and not any(path.iterdir()):
         path.rmdir()
-    return np.asarray(sf.simulate(n=5, d=3, beta=2.0, t1=0.3, saves=4, out=path, progress=False).xs)
+    return np.asarray(sf.simulate(n=8, d=3, beta=2.0, t1=0.3, saves=4, out=path, progress=False).xs)
 
 
 def _sweep(path: Path) -> None:

@@ -125,6 +125,7 @@ def packed(members):
     return buffer.getvalue()
 
 
+@pytest.mark.slow
 def test_a_zip_bomb_is_refused_before_it_unfolds(tmp_path):
     """Half a gigabyte of zeros, honestly declared, in half a megabyte."""
     blocks = [array_header((2**26,)), *[bytes(2**24)] * 32]

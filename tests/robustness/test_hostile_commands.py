@@ -54,12 +54,12 @@ def test_every_command_is_among_the_hostile_lines():
 
 
 def test_hostile_lines_end_well(sandbox):
-    assert_all_end_well(judged(sandbox, range(1000, 1040)))
+    assert_all_end_well(judged(sandbox, range(1000, 1012)))
 
 
 @pytest.mark.slow
-def test_five_hundred_hostile_lines_end_well(sandbox):
-    assert_all_end_well(judged(sandbox, range(500)))
+def test_hundreds_of_hostile_lines_end_well(sandbox):
+    assert_all_end_well(judged(sandbox, [*range(500), *range(1012, 1040)]))
 
 
 SIZES = [
@@ -71,6 +71,7 @@ SIZES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_sizes_beyond_the_machine_are_refused_before_memory_is_spent(sandbox):
     server = Server(sandbox / "template", patience=30.0)
     try:
@@ -98,11 +99,12 @@ def in_a_process(sandbox, line, number):
 def refused_lines():
     """Lines that are refused at once: a real process is about the door, not about long work."""
     fixed = [
-        ["simulate", "--n", "-3"], ["simulate", "--plot", "x" * 300],
-        ["transport", "apply", "schedule.json", "points.npy", "--picture", "../outside"], ["plot", "folder"],
-        ["landscape", "--weights", "deep.json"], ["memory", "recall", "objects.npy", "points.npy"],
-    ]  # fmt: skip
+        ["simulate", "--n", "-3"],
+        ["transport", "apply", "schedule.json", "points.npy", "--picture", "../outside"],
+    ]
     more = [
+        ["simulate", "--plot", "x" * 300], ["plot", "folder"], ["landscape", "--weights", "deep.json"],
+        ["memory", "recall", "objects.npy", "points.npy"],
         ["simulate", "--beta", "1e400"], ["simulate", "--t1", "nan"], ["simulate", "--model", "漢字"], ["sweep"],
         ["sweep", "bad.toml", "--out", "x.zarr"], ["reproduce", "nothing"], ["retrieval", "--heads", "list.json"],
         ["transport", "fit", "--source", "huge.npy", "--target", "gaussian"], ["measure", "../missing"], ["nothing"],

@@ -74,10 +74,11 @@ def test_a_long_run_on_a_disk_that_fills_up_goes_on_when_there_is_room(tmp_path)
 
 def test_an_output_that_takes_nothing_is_one_sentence(tmp_path):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([*COMMAND, "papers"], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([*COMMAND, "info"], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)
     assert_one_sentence(done)
 
 
+@pytest.mark.fast_cases("transport apply schedule.json points.npy")
 @pytest.mark.skipif(version() < 3, reason="the superuser may write anywhere, except where the kernel forbids it")
 @pytest.mark.parametrize(
     "line",
@@ -104,7 +105,7 @@ def test_no_home_and_no_cache_are_no_trouble(tmp_path, cache):
 def test_names_with_spaces_and_letters_of_all_kinds(tmp_path):
     folder = tmp_path / "ü ñ 漢字 'quoted' $HOME"
     folder.mkdir()
-    run_ = sf.simulate(n=4, t1=0.1, saves=2)
+    run_ = sf.simulate(n=8, d=3, t1=0.1, saves=2)
     run_.save(folder / "a b é.zarr")
     assert len(sf.load(folder / "a b é.zarr")) == 2
     assert os.listdir(folder) == ["a b é.zarr"]
@@ -114,7 +115,7 @@ def test_a_clock_that_runs_backwards_changes_no_duration(monkeypatch, tmp_path):
     """Durations come from the clock that cannot be set; only dates come from the other one."""
     ticks = iter(range(10**9, 0, -3600))
     monkeypatch.setattr(time, "time", lambda: float(next(ticks)))
-    found = sf.simulate(n=600, t1=0.05, saves=3, out=tmp_path / "run.zarr", progress=False)
+    found = sf.simulate(n=8, d=3, t1=0.05, saves=3, out=tmp_path / "run.zarr", progress=False)
     assert 0 <= found.seconds < 3600  # one turn of that clock
     with progress_bar("work", False, total=2) as bar:
         bar.advance()
@@ -147,6 +148,7 @@ def started(line, folder, program=LISTENING):
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", LONG)
 @pytest.mark.parametrize("blow", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_command_that_is_stopped_leaves_no_result_but_can_go_on(tmp_path, line, blow):

@@ -12,7 +12,7 @@ import sphereflow as sf
 from sphereflow.interaction import DIRECT, Fourier, Harmonic
 from sphereflow.solving import FORWARD, SOLVERS
 
-N, TIMES = 12, np.array([0.0, 1.5])
+N, TIMES = 8, np.array([0.0, 1.5])
 ENGINES = {"direct": (3, DIRECT), "fourier": (2, Fourier(40, 1e-13)), "harmonic": (3, Harmonic(30, 1e-13))}
 
 
@@ -55,6 +55,7 @@ def test_gradients_are_central_differences(mean_overlap):
         assert float(np.sum(np.asarray(slope) * way)) == pytest.approx(difference, rel=1e-6), place
 
 
+@pytest.mark.slow
 def test_forward_and_reverse_derivatives_agree():
     x0 = tokens(3)
 
@@ -100,6 +101,7 @@ def test_programs_can_be_kept_on_disk():
     assert "callback" not in jax.jit(frames).lower(x0, jnp.linspace(0.0, 1.0, 5)).as_text()
 
 
+@pytest.mark.fast_cases("tsit5-1e-08")
 @pytest.mark.parametrize("tol", [1e-4, 1e-8, 1e-11])
 @pytest.mark.parametrize("name", ["dopri8", "tsit5"])
 def test_frames_between_steps_keep_the_tolerance(name, tol):
@@ -168,6 +170,7 @@ def cubic(s, beta):
     return 1 + beta * s**3
 
 
+@pytest.mark.fast_cases("mean")
 @pytest.mark.parametrize("normalise", ["softmax", "mean"])
 def test_a_kernel_of_ones_own_is_summed_pair_by_pair(normalise):
     x0, beta = tokens(3), 0.6
@@ -200,6 +203,7 @@ def test_the_energy_of_a_kernel_of_ones_own_is_its_integral():
     assert float(signed) == pytest.approx(float(np.mean(np.minimum(s, 0) ** 2)) / 4, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_exponential_as_ones_own_kernel_is_the_usual_one():
     x0 = tokens(3)
     for kind in (sf.SA, sf.USA):

@@ -186,6 +186,7 @@ def test_a_compiled_sweep_sees_globals_and_states_as_they_are():
     assert sweep(scaled.times, GRID, vmap=True).dataset["value"].values.tolist() == [3.0, 6.0]
 
 
+@pytest.mark.slow
 def test_digests_are_the_same_in_another_process(tmp_path):
     """Sets have another order there, and objects other addresses."""
     (tmp_path / "mine.py").write_text(

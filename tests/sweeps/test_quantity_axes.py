@@ -35,10 +35,15 @@ AXES = {
     "drifting": {"step": [4.0, 6.0], "start": [0.05, 0.2], "count": [3, 100], "width": [0.5, 1.0],
                  "kernel": ["laplace", "gaussian"]},
 }  # fmt: skip
-# Each of these compiles programs of its own.
-SLOW = {("clustering", "n"), ("clustering", "d"), ("clustering", "model"), ("landscape", "d"), ("collapse", "d")}
+# Each of these compiles programs of its own; clustering has other fast tests, below and in `test_sweep`.
+SLOW = {
+    *(("clustering", axis) for axis in AXES["clustering"]),
+    *(("lifetime", axis) for axis in AXES["lifetime"] if axis != "beta"),
+    ("landscape", "d"),
+    ("collapse", "d"),
+}
 CASES = [
-    pytest.param(name, axis, marks=[pytest.mark.slow] if (name, axis) in SLOW else [])
+    pytest.param(name, axis, marks=[pytest.mark.slow] * ((name, axis) in SLOW))
     for name, axes in AXES.items()
     for axis in axes
 ]
@@ -82,6 +87,7 @@ def test_tolerances_have_limits(tol):
         sweep("clustering", {"seed": [0]}, fixed=BASE["clustering"] | {"tol": tol})
 
 
+@pytest.mark.slow
 def test_the_energy_is_that_of_the_model_and_has_its_limit_at_zero():
     import sphereflow as sf
 

@@ -111,6 +111,7 @@ def test_a_level_that_is_met_at_a_corner_is_refined_on_both_sides():
     assert len(computed) < 25
 
 
+@pytest.mark.slow
 def test_error_bars_of_a_boundary_cover_it():
     """A step at 0.5 in noise of known size: the crossing of the mean is within three of its own errors."""
 

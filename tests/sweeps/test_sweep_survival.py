@@ -72,6 +72,7 @@ def test_damaged_and_missing_chunks_are_computed_again(tmp_path):
     assert len(lines(calls)) == before + 2
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_loses_nothing(tmp_path):
     folder, flag = tmp_path / "cluster.zarr", tmp_path / "flag"
     line = (

@@ -56,6 +56,7 @@ def test_samplers_are_saved_and_loaded(fitted, tmp_path):
     np.testing.assert_array_equal(again.sample(0.5, 20, 3), fitted.sample(0.5, 20, 3))
 
 
+@pytest.mark.slow
 def test_several_coordinates_on_both_sides():
     rng = np.random.default_rng(1)
     x, noise = rng.normal(size=(2, 2000, 2))

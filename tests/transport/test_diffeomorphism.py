@@ -243,6 +243,7 @@ def test_the_gradient_of_the_map_error_needs_no_boundary_term():
     assert float(jax.grad(loss)(0.0)) == pytest.approx(float(difference), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_training_on_map_and_push_forward():
     x = gaussian(2).sample(400, 0)
     base, image = gaussian(2), gaussian(2, np.array([0.5, 0.0]))

@@ -213,6 +213,7 @@ def test_laws_refuse_nonsense():
         Rearrangement(gaussian(2), three_modes())
 
 
+@pytest.mark.slow
 def test_training_begins_where_it_is_told_to():
     start = Rearrangement(gaussian(1), two_modes()).schedule(6)
     found = train_schedule(two_modes(), start.n_pieces, start=start, steps=100, rate=1e-3)
@@ -223,6 +224,7 @@ def test_training_begins_where_it_is_told_to():
     assert found.losses[0] == pytest.approx(entropy + before, abs=0.1)
 
 
+@pytest.mark.slow
 def test_training_towards_a_density_and_from_a_cloud():
     reverse = train_schedule(gaussian(1, 1.0, 0.5), 3, loss="reverse_kl", steps=300, batch=500)
     assert divergences(reverse.schedule, gaussian(1), gaussian(1, 1.0, 0.5)).reverse.value < 0.02
@@ -241,6 +243,7 @@ def test_comparisons_are_sorted_and_readable():
     assert "5 switches" in str(rows[0])
 
 
+@pytest.mark.slow
 def test_the_door_takes_laws_and_clouds():
     rng = np.random.default_rng(0)
     on_line = fit(gaussian(1), two_modes(), 18)

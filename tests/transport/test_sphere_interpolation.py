@@ -60,6 +60,7 @@ def test_result_describes_itself(three):
     figure.canvas.draw()
 
 
+@pytest.mark.slow
 def test_movie(three, tmp_path):
     path = three.schedule.animate([m.points for m in three.sources], tmp_path / "m.gif", frames=2)
     assert path.stat().st_size > 1000
@@ -150,6 +151,7 @@ def test_perceptron_bound_counts_the_shared_mass():
         perceptron_bound([first], [np.stack([A, B])])
 
 
+@pytest.mark.slow
 def test_training_towards_atoms_descends():
     sources = [np.stack([A, unit(A + 0.2 * B)]), np.stack([B, unit(B + 0.2 * C)])]
     targets = [np.stack([C, unit(A + C)]), np.stack([-C, unit(B - C)])]
