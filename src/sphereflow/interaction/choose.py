@@ -160,7 +160,7 @@ def _attainable(expansion: Expansion, beta: float, n: int, d: int, tol: float, d
     """Does a typical denominator, that of uniform tokens, leave the rounding below the tolerance?"""
     with jax.ensure_compile_time_eval():
         rounding = float(expansion.rounding(jnp.asarray(beta, dtype)))
-    return 2 * rounding <= tol * _typical(expansion.kernel, beta, n, d)
+    return 2 * rounding < tol * _typical(expansion.kernel, beta, n, d)
 
 
 def _typical(kernel: Kernel, beta: float, n: int, d: int) -> float:

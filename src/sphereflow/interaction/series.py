@@ -3,10 +3,12 @@ r"""The coefficients of any kernel: in closed form for the exponential, by quadr
 $$k(\cos t)=\sum_{k\ge0} g_k\cos kt,\quad g_k=\frac{2-\delta_{k0}}{\pi}\int_0^\pi k(\cos t)\cos kt\,dt,\qquad
   k(s)=\sum_l(2l+1)\lambda_lP_l(s),\quad \lambda_l=\frac12\int_{-1}^1 k(s)P_l(s)\,ds .$$
 
-On the circle, and for powers of the inner product in any dimension, the kernel is sampled at equal angles and
-transformed (FFT); on S^2 it is sampled at the nodes of Gauss and Legendre. There are at least four nodes to half a wave
-of the highest mode kept. The error of truncation is then measured: it is the largest difference, on these nodes, of the
-kernel and its truncated series. All of this is done in float64, and may be traced in beta.
+The kernel is sampled at equal angles and transformed (FFT), which gives the g; they serve the circle, and powers of the
+inner product in any dimension. On S^2 they are turned into coefficients of Legendre polynomials, $\lambda_l$ from the
+$g_k$ with k >= l alone, so that small ones stay as precise as they are small (those of a Gauss rule, a sum over nodes,
+do not). There are at least four angles to half a wave of the highest mode kept. The error of truncation is then
+measured: it is the largest difference, at these angles, of the kernel and its truncated series. All of this is done in
+float64, and may be traced in beta.
 
 How many modes a kernel needs at a known beta is found, and the error measured, on a dense grid of s in [-1, 1]: the
 cosines of 65,537 equal angles (8,193 on S^2). A kernel with a kink needs more modes than that.
@@ -33,8 +35,8 @@ from sphereflow.interaction.expansion import (
 )
 from sphereflow.kernels import EXPONENTIAL, Kernel
 
-# Nodes at least, for kernels with a feature that is narrower than their modes; and how many for half a wave.
-_ANGLES, _NODES, _PER_HALF_WAVE = 1024, 256, 4
+# Angles at least, for kernels with a feature that is narrower than their modes; and how many for half a wave.
+_ANGLES, _PER_HALF_WAVE = 1024, 4
 _FINE, _COARSER = 2**16, 8
 # Most modes of a kernel of one's own: what the fine grid can tell.
 MOST_OWN_MODES, MOST_OWN_DEGREE = _FINE // _PER_HALF_WAVE, 256
@@ -78,10 +80,14 @@ def circle_missed(kernel: Kernel, modes: int, beta: Float[Array, "..."]) -> Floa
 
 def circle_series(kernel: Kernel, modes: int, beta: Float[Array, ""]) -> Series:
     """By the FFT of samples at equal angles."""
-    angles = max(_ANGLES, _PER_HALF_WAVE * 2 ** int(np.ceil(np.log2(modes + 1))))
-    spectrum = _cosines(_sampled(kernel, np.cos(np.pi * np.arange(angles + 1) / angles), beta))
-    rest = jnp.where(jnp.arange(angles + 1) > modes, spectrum, 0)
+    spectrum = _cosines(_sampled(kernel, _angles(modes), beta))
+    rest = jnp.where(jnp.arange(spectrum.shape[0]) > modes, spectrum, 0)
     return Series(spectrum[: modes + 1], _BETWEEN * jnp.max(jnp.abs(_at_angles(rest))))
+
+
+def _angles(modes: int) -> np.ndarray:
+    intervals = max(_ANGLES, _PER_HALF_WAVE * 2 ** int(np.ceil(np.log2(modes + 1))))
+    return np.pi * np.arange(intervals + 1) / intervals
 
 
 def double_all_but_first(x: Float[Array, " k"]) -> Float[Array, " k"]:
@@ -89,8 +95,8 @@ def double_all_but_first(x: Float[Array, " k"]) -> Float[Array, " k"]:
     return jnp.where(jnp.arange(x.shape[0]) > 0, 2 * x, x)
 
 
-def _sampled(kernel: Kernel, nodes: np.ndarray, beta: Float[Array, ""] | float) -> Float[Array, " s"]:
-    return kernel(jnp.asarray(nodes, float), beta)
+def _sampled(kernel: Kernel, angles: np.ndarray, beta: Float[Array, ""] | float) -> Float[Array, " s"]:
+    return kernel(jnp.asarray(np.cos(angles), float), beta)
 
 
 def _cosines(values: Float[Array, " m"]) -> Float[Array, " m"]:
@@ -124,21 +130,43 @@ def sphere_missed(kernel: Kernel, degree: int, beta: Float[Array, ""]) -> Float[
 
 
 def sphere_series(kernel: Kernel, degree: int, beta: Float[Array, ""]) -> Series:
-    r"""$(2l+1)\lambda_l$ by the rule of Gauss and Legendre; the error is measured at its nodes and at s = -1 and 1."""
-    nodes, analysis, polynomials = _legendre(degree)
-    values = _sampled(kernel, nodes, beta)
-    terms = jnp.asarray(analysis) @ values
-    return Series(terms, _BETWEEN * jnp.max(jnp.abs(values - terms @ jnp.asarray(polynomials))))
+    r"""$(2l+1)\lambda_l$, from the terms on the circle."""
+    values = _sampled(kernel, _angles(degree), beta)
+    terms = jnp.asarray(_to_legendre(degree)) @ _cosines(values)[: _few(degree)]
+    series = terms @ jnp.asarray(_legendre(degree))
+    return Series(terms, _BETWEEN * jnp.max(jnp.abs(values - series)))
+
+
+def _few(degree: int) -> int:
+    """Terms on the circle that are made use of; what lies beyond them shows in the error measured."""
+    return _PER_HALF_WAVE * (degree + 1)
 
 
 @lru_cache(maxsize=8)
-def _legendre(degree: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nodes and both ends, which weigh nothing; (2l+1)/2 w P_l, and P_l, of shape (l, node)."""
-    inside, weights = special.roots_legendre(max(_NODES, _PER_HALF_WAVE * (degree + 1)))
-    nodes = np.concatenate([inside, [-1.0, 1.0]])
-    polynomials = np.polynomial.legendre.legvander(nodes, degree).T
-    scale = np.arange(degree + 1)[:, None] + 0.5
-    return nodes, scale * np.concatenate([weights, [0.0, 0.0]]) * polynomials, polynomials
+def _legendre(degree: int) -> np.ndarray:
+    """P_l at the angles, shape (l, angle)."""
+    return np.polynomial.legendre.legvander(np.cos(_angles(degree)), degree).T
+
+
+@lru_cache(maxsize=8)
+def _to_legendre(degree: int) -> np.ndarray:
+    r"""$T_k=\sum_lC_{lk}P_l$, zero unless k - l = 0, 2, ...: with $\Lambda(z)=\Gamma(z+\frac12)/\Gamma(z+1)$,
+
+    $C_{00}=1$, $C_{ll}=\frac{\sqrt\pi}{2\Lambda(l)}$,
+    $C_{lk}=-\frac{k(l+\frac12)}{(k+l+1)(k-l)}\Lambda(\frac{k-l-2}2)\Lambda(\frac{k+l-1}2)$ (Alpert and Rokhlin).
+    """
+
+    def ratio(z: np.ndarray) -> np.ndarray:
+        return np.exp(special.gammaln(z + 0.5) - special.gammaln(z + 1))
+
+    i, k = np.arange(degree + 1)[:, None], np.arange(_few(degree))[None]
+    above = (k > i) & ((k - i) % 2 == 0)
+    apart = np.where(above, k - i, 2)
+    factor = -k * (i + 0.5) / ((k + i + 1) * apart)
+    table = np.where(above, factor * ratio(apart / 2 - 1) * ratio((np.maximum(k, 1) + i - 1) / 2), 0)
+    diagonal = np.arange(degree + 1)
+    table[diagonal, diagonal] = np.where(diagonal > 0, np.sqrt(np.pi) / (2 * ratio(diagonal)), 1)
+    return table
 
 
 # --- how many are needed ------------------------------------------------------------------------------------------
@@ -170,16 +198,15 @@ class Samples(NamedTuple):
 @lru_cache(maxsize=8)
 def samples(kernel: Kernel, beta: float) -> Samples | None:
     """None if the kernel is not finite, or not known while a function around it is being traced."""
-    nodes, analysis, _ = _legendre(MOST_OWN_DEGREE)
     try:
         with jax.ensure_compile_time_eval():
-            values, at_nodes = (np.asarray(_sampled(kernel, s, beta)) for s in (np.cos(_fine_angles()), nodes))
+            values = np.asarray(_sampled(kernel, _fine_angles(), beta))
     except jax.errors.ConcretizationTypeError:
         return None
-    if not (np.isfinite(values).all() and np.isfinite(at_nodes).all()):
+    if not np.isfinite(values).all():
         return None
-    spectrum = np.fft.rfft(np.concatenate([values, values[-2:0:-1]])).real / np.where(_ends(), _FINE * 2, _FINE)
-    return Samples(values, spectrum, analysis @ at_nodes)
+    terms = np.fft.rfft(np.concatenate([values, values[-2:0:-1]])).real / np.where(_ends(), _FINE * 2, _FINE)
+    return Samples(values, terms, _to_legendre(MOST_OWN_DEGREE) @ terms[: _few(MOST_OWN_DEGREE)])
 
 
 def _fine_angles() -> np.ndarray:
