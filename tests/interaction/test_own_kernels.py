@@ -15,7 +15,7 @@ import sphereflow as sf
 from sphereflow.errors import SphereflowError
 from sphereflow.interaction import Direct, Fourier, Harmonic, Polynomial, attend, choose
 from sphereflow.interaction.direct import ratio
-from sphereflow.interaction.series import circle_series, samples, sphere_series
+from sphereflow.interaction.series import circle_series, needed, samples, sphere_series
 from sphereflow.kernels import Derivative, FunctionKernel
 
 N, BETA, TOL = 150, 2.0, 1e-9
@@ -190,6 +190,16 @@ def test_the_fastest_engine_is_found_for_a_smooth_kernel(name, d):
     assert choice.engine.name == ENGINES[d].name, choice
     if name in ("quadratic", "power"):  # polynomials have as many modes as their degree
         assert choice.modes == KERNELS[name][1]
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_rounding_of_the_samples_asks_for_no_modes(d):
+    """Just as many modes as the exponential of the same width, at the tightest tolerance."""
+    gaussian = FunctionKernel(lambda s, beta: jnp.exp(-beta * (1 - s) ** 2))
+    for kernel, modes in ((gaussian, 40), (FunctionKernel(lambda s, beta: jnp.exp(beta * (s - 1))), 30)):
+        found = needed(kernel, 4.0, 1e-17, on_sphere=d == 3)
+        assert 15 < found.modes <= modes
+        assert found.reached < 4e-15
 
 
 KINKS = {"relu": lambda s, beta: jnp.maximum(s, 0), "absolute": lambda s, beta: jnp.abs(s) + beta}

@@ -20,6 +20,8 @@ from sphereflow.kernels import EXPONENTIAL, Kernel, uniform_mean
 
 # Up to so many pairs the direct sum is the fastest, whatever the dimension, the temperature and the tolerance.
 _FEW_PAIRS = 128**2
+# A kernel that is left with an error above this has not converged; below, it is rounding.
+_KINK = 1e-9
 METHODS = ("auto", "direct", "fourier", "harmonic", "polynomial")
 
 
@@ -92,15 +94,15 @@ def choose(
         error = kernel_error(tol, n, dtype)
         usable = jax.default_backend() == "cpu" and nufft.available()
         fft = (usable if use_nufft is None else use_nufft) and mask is None
-        modes = needed(kernel, strongest, error, on_sphere=d == 3).modes
-        found = [] if modes is None else candidates(d, max(1, modes), tol, columns, unit_queries, causal, fft)
+        modes, reached = needed(kernel, strongest, error, on_sphere=d == 3)
+        found = candidates(d, max(1, modes), tol, columns, unit_queries, causal, fft) if reached < np.inf else []
         for each in found:
             if not _attainable(each.engine.expansion(d).of(kernel), strongest, n, d, tol, dtype):
                 refusal = f"rounding in {dtype} does not allow an expansion to reach tol={tol:g} at beta={beta:g}"
                 continue
             seconds = 1e-9 * (each.per_call + each.per_token * (m + n) / 2)
             options.append(Choice(each.engine, each.modes, seconds, ""))
-        if not found:
+        if not found or (not options and reached > _KINK):
             refusal = _too_large(kernel, d, beta, tol)
     if method not in ("auto", "direct"):
         options = [o for o in options if o.engine.name == method]
@@ -157,10 +159,13 @@ def _too_large(kernel: Kernel, d: int, beta: float, tol: float) -> str:
 
 
 def _attainable(expansion: Expansion, beta: float, n: int, d: int, tol: float, dtype: str) -> bool:
-    """Does a typical denominator, that of uniform tokens, leave the rounding below the tolerance?"""
+    """Does a typical denominator, that of uniform tokens, leave the error of the kernel below the tolerance?"""
     with jax.ensure_compile_time_eval():
-        rounding = float(expansion.rounding(jnp.asarray(beta, dtype)))
-    return 2 * rounding < tol * _typical(expansion.kernel, beta, n, d)
+        at = jnp.asarray(beta, dtype)
+        # That of the exponential is truncated as was asked; another may not converge.
+        missed = 0.0 if expansion.kernel == EXPONENTIAL else float(expansion.tail(at))
+        rounding = float(expansion.rounding(at))
+    return 2 * (missed + rounding) < tol * _typical(expansion.kernel, beta, n, d)
 
 
 def _typical(kernel: Kernel, beta: float, n: int, d: int) -> float:

@@ -55,9 +55,9 @@ class Series(NamedTuple):
 
 
 class Needed(NamedTuple):
-    """The modes that keep the error of a kernel, None if too many; and the error reached, relative to the kernel."""
+    """The fewest modes for an error of a kernel, or for the least there is; the one reached, relative to the kernel."""
 
-    modes: int | None
+    modes: int
     reached: float
 
 
@@ -219,21 +219,20 @@ def _ends() -> np.ndarray:
 
 
 def needed(kernel: Kernel, beta: float, error: float, *, on_sphere: bool) -> Needed:
-    """Modes for an error of the kernel of `error` times its largest value; on S^2, or on the circle and for powers."""
+    """Modes for an error of `error` times the largest value of the kernel; on S^2, or on the circle and for powers.
+
+    The error reached is infinite for a kernel that is not finite, or not known yet.
+    """
     if kernel == EXPONENTIAL:
         return Needed((sphere_degree if on_sphere else circle_modes_bound)(beta, error), error)
     sampled = samples(kernel, beta)
     if sampled is None:
-        return Needed(None, float("nan"))
-    terms = np.abs(sampled.legendre if on_sphere else sampled.cosines)
-    most = MOST_OWN_DEGREE if on_sphere else MOST_OWN_MODES
-    # The last quarter of the terms of a smooth kernel is rounding, which no mode can mend.
-    noise = 8 * np.median(terms[-len(terms) // 4 :])
-    tails = np.cumsum(np.maximum(terms - noise, 0)[::-1])[::-1]  # tails[k]: k and all beyond
-    modes = int(np.argmax(np.append(tails[1:], 0) <= error * sampled.largest))
-    allowed = max(error, _ROUNDING * _EPS)
-    while modes < most and sampled.missed(modes, on_sphere) > allowed:
-        modes += max(1, modes // 8)
-    modes = min(modes, most)
-    reached = sampled.missed(modes, on_sphere)
-    return Needed(modes if reached <= allowed else None, reached)
+        return Needed(0, float("inf"))
+    low, high = -1, MOST_OWN_DEGREE if on_sphere else MOST_OWN_MODES
+    # No mode mends rounding: of the largest value, and of inner products where the kernel is steep, which is what is
+    # left with all modes. (A kernel with a kink leaves more, and it is for the tolerance to say whether too much.)
+    allowed = max(error, _ROUNDING * _EPS, 4 * sampled.missed(high, on_sphere))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if sampled.missed(middle, on_sphere) <= allowed else (middle, high)
+    return Needed(high, sampled.missed(high, on_sphere))
