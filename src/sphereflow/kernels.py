@@ -40,6 +40,11 @@ class Kernel(abc.ABC):
 
     name: ClassVar[str] = "kernel"
 
+    def __call__(self, s: Float[AnyArray, "..."], beta: Float[Array, ""] | float) -> Float[Array, "..."]:
+        """k(s, beta) in the precision of s, whatever that of the constants in it."""
+        s = jnp.asarray(s)
+        return jnp.asarray(self.value(s, jnp.asarray(beta, s.dtype)), s.dtype)
+
     @abc.abstractmethod
     def value(self, s: Float[Array, "..."], beta: Float[Array, ""]) -> Float[Array, "..."]:
         """k(s, beta), number by number."""
@@ -86,7 +91,7 @@ class FunctionKernel(Kernel):
 
         def add(total: Array, node: Array) -> tuple[Array, None]:
             u, w = node
-            return total + w * self.function(u * s, beta), None
+            return total + w * self(u * s, beta), None
 
         rule = jnp.asarray(np.stack([(nodes + 1) / 2, weights / 2], axis=1), s.dtype)
         return s * jax.lax.scan(add, jnp.zeros_like(s), rule)[0]
@@ -105,6 +110,22 @@ class Potential(Kernel):
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class Derivative(Kernel):
+    r"""$\partial_s k$, or $\partial_\beta k$ if `by_beta`, as a kernel."""
+
+    of: Kernel
+    by_beta: bool = False
+
+    def value(self, s: Float[Array, "..."], beta: Float[Array, ""]) -> Float[Array, "..."]:
+        if self.by_beta:
+            return jax.jvp(lambda b: self.of(s, b), (beta,), (jnp.ones_like(beta),))[1]
+        return jax.jvp(lambda t: self.of(t, beta), (s,), (jnp.ones_like(s),))[1]
+
+    def potential(self, s: Float[Array, "..."], beta: Float[Array, ""]) -> Float[Array, "..."]:
+        raise NotImplementedError
+
+
 EXPONENTIAL = Exponential()
 
 
@@ -117,13 +138,14 @@ def as_kernel(given: Kernel | Function) -> Kernel:
         raise SphereflowError(f"kernel must be a function k(s, beta) of the inner product, got {given!r}.")
     s = np.linspace(-1, 1, 9)
     try:
-        values = np.asarray(jax.eval_shape(kernel.value, s, np.float64(1.0)).shape)
+        values = jax.eval_shape(kernel.value, s, np.float64(1.0))
+        shape, kind = tuple(values.shape), values.dtype
     except Exception as error:
         raise SphereflowError(f"kernel must be a function k(s, beta) made of functions of JAX: {error}.") from None
-    if tuple(values) != s.shape:
-        raise SphereflowError(
-            f"kernel must return one number per inner product, got shape {tuple(values)} for 9 of them."
-        )
+    if shape != s.shape:
+        raise SphereflowError(f"kernel must return one number per inner product, got shape {shape} for 9 of them.")
+    if not (jnp.issubdtype(kind, np.floating) or jnp.issubdtype(kind, np.integer)):
+        raise SphereflowError(f"kernel must return real numbers, got values of type {kind}.")
     return kernel
 
 

@@ -133,15 +133,18 @@ class Attention(Dynamics):
     def with_masses(self, masses: Float[AnyArray, " n"]) -> Attention:
         return changed(self, weights=jnp.asarray(masses, dtype=float))
 
-    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Attention:
+    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str | Engine = "auto") -> Attention:
         if self._through_matrices or not parameters.known(self.beta):
             return self
+        sharpest = float(np.max(np.asarray(self.beta)))  # of all pieces, where this attention is a stack of them
         if method == "auto" and self.engine != DIRECT:
-            return self  # an engine that was given is used
+            method = self.engine  # one that was given is used
+        if isinstance(method, Engine):
+            method.check_kernel(self.kernel, sharpest)
+            return changed(self, engine=method)
         # The error of the field acts at all times: it is kept well below the tolerance of the solver.
         accuracy = max(tol * 1e-2, 1e-13)
         equal = self.weights is None
-        sharpest = float(np.max(np.asarray(self.beta)))  # of all pieces, where this attention is a stack of them
         choice = choose(
             n, n, d, sharpest, mask=self.mask, kernel=self.kernel, tol=accuracy, dtype=dtype, self_attention=equal,
             method=method,
@@ -181,9 +184,12 @@ class Attention(Dynamics):
         return self.query, self.key, self.value
 
     def _one_head(self, x: Array, query: Array | None, key: Array | None, value: Array | None) -> Array:
-        average, log_partition = self._attend(x, query, key)
+        # A kernel of both signs has a mean also where its sum Z vanishes, so that nothing may be divided by it.
+        divide = self.normalise == "softmax" or self.kernel == EXPONENTIAL
+        average, log_partition = self._attend(x, query, key, divide)
         if self.normalise == "mean":
-            log_speed = log_partition + log_scale(self.beta, self.kernel_scale)
+            scaled = log_partition + log_scale(self.beta, self.kernel_scale)
+            log_speed = scaled if divide else jnp.zeros_like(log_partition)
             if self.mask is not None:  # an average over what is visible, not over all n
                 log_speed = log_speed - self._visible(x)
             average = average * jnp.exp(jnp.where(jnp.isfinite(log_speed), log_speed, -jnp.inf))[:, None]
@@ -194,16 +200,16 @@ class Attention(Dynamics):
         engine = self.engine.over(DIRECT)
         return attend(x, x, x[:, :1], 0.0, weights=self.weights, mask=self.mask, method=engine).log_partition
 
-    def _attend(self, x: Array, query: Array | None, key: Array | None) -> tuple[Array, Array]:
+    def _attend(self, x: Array, query: Array | None, key: Array | None, divide: bool) -> tuple[Array, Array]:
+        options: dict = {"weights": self.weights, "mask": self.mask, "kernel": self.kernel, "divide": divide}
         if query is None and key is None:
             # Unit tokens of equal mass that see themselves: no row can have a small denominator.
             plain = self.weights is None
-            options: dict = {"weights": self.weights, "mask": self.mask, "kernel": self.kernel, "method": self.engine}
-            return attend(x, x, x, self.beta, self_attention=plain, **options)
+            return attend(x, x, x, self.beta, self_attention=plain, method=self.engine, **options)
         q = x if query is None else x @ query.T
         k = x if key is None else x @ key.T
         direct = self.engine.over(DIRECT)
-        return attend(q, k, x, self.beta, weights=self.weights, mask=self.mask, kernel=self.kernel, method=direct)
+        return attend(q, k, x, self.beta, method=direct, **options)
 
     # --- energy -------------------------------------------------------------------------------------------------
 
@@ -220,8 +226,9 @@ class Attention(Dynamics):
         q, k = model._single_query_key(x)
         if self.kernel != EXPONENTIAL:
             of, ones = Potential(self.kernel), jnp.ones_like(q[:, :1])
-            sign, log_size = attend(q, k, ones, model.beta, weights=masses, kernel=of, method=self.engine.over(DIRECT))
-            return masses @ (sign[:, 0] * jnp.exp(log_size)) / 2
+            engine = self.engine if q is x and k is x else self.engine.over(DIRECT)
+            sums, _ = attend(q, k, ones, model.beta, weights=masses, kernel=of, divide=False, method=engine)
+            return masses @ sums[:, 0] / 2
         scaled = jnp.exp(model._log_partition(x, masses) + log_scale(model.beta, self.kernel_scale))
         at_zero = jnp.dot(masses @ q, masses @ k) / 2
         return jnp.where(model.beta == 0, at_zero, masses @ scaled / (2 * jnp.where(model.beta == 0, 1.0, model.beta)))

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 
 from sphereflow.dynamics.traits import Traits, join
 from sphereflow.errors import SphereflowError
+from sphereflow.interaction import Engine
 from sphereflow.shapes import AnyArray, ArrayLike
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Dynamics(eqx.Module):
         for part in parts(self):
             part.check(n, d)
 
-    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Dynamics:
+    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str | Engine = "auto") -> Dynamics:
         """The same field with the engine for n tokens in dimension d chosen, which compiled code cannot do itself."""
         return with_parts(self, lambda part: part.tuned(n, d, tol, dtype, method))
 

@@ -20,6 +20,7 @@ from sphereflow.evolution.devices import Devices, chosen_mesh, fetched, start_to
 from sphereflow.evolution.settings import Settings
 from sphereflow.evolution.status import Status
 from sphereflow.evolution.trajectory import FIXED_STEP_TOL, Trajectory
+from sphereflow.interaction import DIRECT, Engine, Sharded
 from sphereflow.interaction.choose import METHODS
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
@@ -47,7 +48,7 @@ def evolve(
     dt: float | None = None,
     event: Callable[[Array], Array] | None = None,
     max_steps: int = 100_000,
-    method: str = "auto",
+    method: str | Engine = "auto",
     devices: Devices = None,
     out: str | Path | None = None,
     overwrite: bool = False,
@@ -68,7 +69,8 @@ def evolve(
       steps are shortened only to end at t1 and at times at which the field jumps.
     - `event`: stop where event(x) crosses zero. `max_steps`: give up after so many.
     - `method`: how sums over tokens are done: "direct", "fourier" (circle), "harmonic" (S^2), "polynomial", or "auto",
-      the fastest that keeps the tolerance. `Trajectory.engine` says which it was.
+      the fastest that keeps the tolerance; or an engine such as `Fourier(60)`, which then belongs to the model of the
+      run. `Trajectory.engine` says which it was.
     - `devices`: "all", a number or a list of devices, over which the tokens of one system are split; by default those
       on which x0 lies. Several processes joined by `jax.distributed` make the same call.
     - `out`: a zarr folder; frames go there as they come, memory stays that of one frame, a killed run can be resumed. A
@@ -94,6 +96,8 @@ def evolve(
     points = times if times[0] == begin else np.append(begin, times)
     if not (np.diff((points - begin).astype(dtype)) > 0).all():
         raise SphereflowError(f"saveat has times that {dtype} cannot tell apart, counted from t0={begin:g}.")
+    if isinstance(method, Engine):
+        model, method = _with_engine(model, method, n, d)
     one_of("method", method, METHODS)
     one_of("solver", solver, tuple(SOLVERS))
     tol = _tolerance(tol, solver, dt, dtype)
@@ -132,6 +136,18 @@ def evolve(
     if event is not None:
         raise SphereflowError("a run that is written to disk as it goes cannot stop at an event.")
     return run.frame_by_frame(out, overwrite, progress, began)
+
+
+def _with_engine(model: Dynamics, engine: Engine, n: int, d: int) -> tuple[Dynamics, str]:
+    """The model with an engine that was given, and the method that keeps it there."""
+    if isinstance(engine, Sharded):
+        raise SphereflowError("method must be an engine of one device: devices= splits the tokens.")
+    if engine == DIRECT:
+        return model, "direct"
+    given = model.tuned(n, d, FIXED_STEP_TOL, method=engine)
+    if given.engine_name != engine.name:
+        raise SphereflowError(f"method={engine} cannot serve this model: its sums are done as '{given.engine_name}'.")
+    return given, "auto"
 
 
 def _tolerance(tol: float | None, solver: str, dt: float | None, dtype: str) -> float | None:

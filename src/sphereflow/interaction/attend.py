@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sphereflow.errors import one_of
+from sphereflow.errors import one_of, real_number
 from sphereflow.interaction.choose import METHODS, choose
 from sphereflow.interaction.direct import Attended
 from sphereflow.interaction.engines import DIRECT, Engine
@@ -30,6 +30,7 @@ def attend(
     mask: Mask | None = None,
     kernel: Kernel | Function = EXPONENTIAL,
     self_attention: bool = False,
+    divide: bool = True,
     method: str | Engine = "auto",
     tol: float = 1e-9,
 ) -> Attended:
@@ -42,25 +43,30 @@ def attend(
     - `weights`: mass $w_j \ge 0$ of each key, 1/n by default.
     - `mask`: positional weights $p_{ij}$, 1 by default.
     - `kernel`: another function k(s, beta) of the inner product than the exponential; then the average is divided by
-      $|Z|$, and log Z is $\log|Z|$.
+      $|Z|$, and log Z is $\log|Z|$. Engines of linear time take it where its series converges to `tol`.
     - `self_attention`: a promise that makes the sum faster: the query at position i is the key at position i, all are
       unit vectors up to rounding, and $w_i > 0$. Each row then holds a term of size $w_i$ and no shift of the
       exponent is needed (unless the mask hides a token from itself, which is noticed). If `queries` and `keys` are
       the very same array and there is no mask, each pair is moreover computed once for both its rows.
+    - `divide`: divide by |Z|. Without it the sums themselves come back in place of the average, which a kernel of both
+      signs has even where its Z vanishes.
     - `method`: how the sum is done: an engine such as `Direct()` or `Fourier(60)`, or a name. "direct" sums every
       pair; "fourier" (circle), "harmonic" (S^2) and "polynomial" (few dimensions, small beta) take linear time; "auto"
       chooses the fastest that keeps the tolerance. Naming one of these three promises unit vectors; "auto" considers
       them in self-attention only, where that is promised already. Where beta is being traced, the number of modes
       cannot be chosen: give an engine.
-    - `tol`: relative error of Z, and of the average relative to the largest value, for engines chosen by name.
+    - `tol`: relative error of Z, and of the average relative to the largest value (or to itself, where a kernel of both
+      signs makes it larger), for engines chosen by name. Sums that are not divided are accurate relative to |Z| times
+      the largest value, or to themselves where that is larger.
 
-    **Returns:** the average, and log Z. Rows that see nothing give a zero average and log Z = -inf.
+    **Returns:** the average, and log Z. Rows that see nothing give a zero average and log Z = -inf; where weights of
+    both signs sum to zero, the average is not finite.
 
     Time grows as m n in the direct method, memory as m + n. Both results can be differentiated in all arguments,
     forwards and backwards, and no m x n array appears there either.
     """
     arrays = checked(queries, keys, values, weights)
-    request = Request(*arrays[:3], beta, arrays[3], mask, as_kernel(kernel), self_attention)
+    request = Request(*arrays[:3], beta, arrays[3], mask, as_kernel(kernel), self_attention, divide)
     return _engine(request, method, tol).attend(request)
 
 
@@ -68,6 +74,7 @@ def _engine(request: Request, method: str | Engine, tol: float) -> Engine:
     if isinstance(method, Engine):
         return method
     one_of("method", method, METHODS)
+    real_number("tol", tol, above=0)
     beta = None if isinstance(request.beta, jax.core.Tracer) else float(request.beta)
     if method == "direct" or (method == "auto" and (beta is None or not request.self_attention)):
         return DIRECT

@@ -1,6 +1,6 @@
 r"""Causal attention in linear time: moments of the past, carried along the sequence.
 
-$$\sum_{j\le i}e^{-\lambda(i-j)}e^{\beta(\langle q_i,k_j\rangle-1)}c_j
+$$\sum_{j\le i}e^{-\lambda(i-j)}k_\beta(\langle q_i,k_j\rangle)\,c_j
   = \underbrace{\sum_{j\ge s}\cdots}_{\text{own chunk, pair by pair}}
   + e^{-\lambda(i-s)}\sum_a\phi_a(q_i)\,g_a\,A_a(s),\qquad
   A(s+C)=e^{-\lambda C}A(s)+\sum_{s\le j<s+C}e^{-\lambda(s+C-j)}\phi(k_j)\,c_j .$$
@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sphereflow.interaction.modes import Expansion, direction, split
+from sphereflow.interaction.modes import Expansion, split
 
 
 def causal_sums(
@@ -28,7 +28,7 @@ def causal_sums(
     strict: bool,
     before: Array | None = None,
 ) -> Float[Array, "n c"]:
-    r"""$\sum_{j\le i}p_{ij}e^{\beta(\langle q_i,k_j\rangle-|q_i|)}c_j$ for every i (j < i if strict).
+    r"""$\sum_{j\le i}p_{ij}k_\beta(\langle q_i,k_j\rangle)\,c_j$ for every i (j < i if strict), as `evaluate` has it.
 
     `before` are moments of tokens that stand in front of the first, where it sees them.
     """
@@ -38,16 +38,16 @@ def causal_sums(
     rate = jnp.zeros((), keys.dtype) if slope is None else slope
     distance = step[:, None] - step[None, :]
     visible = distance > 0 if strict else distance >= 0
-    log_weight = jnp.where(visible, -rate * distance, -jnp.inf)
+    p = jnp.exp(jnp.where(visible, -rate * distance, -jnp.inf))
     to_here, to_end, over = jnp.exp(-rate * step), jnp.exp(-rate * (size - step)), jnp.exp(-rate * size)
+
+    coefficients = expansion.coefficients(beta)
 
     @jax.checkpoint
     def one_chunk(past: Array, part: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         q, k, c = part
-        length = direction(q)[1] if expansion.any_query else jnp.ones(size, q.dtype)
-        scores = beta * (q @ k.T - length[:, None]) + log_weight
-        here = jnp.exp(scores) @ c
-        before = to_here[:, None] * expansion.evaluate(q, expansion.weigh(past, beta), beta)
+        here = (p * expansion.pairs(q, k, beta)) @ c
+        before = to_here[:, None] * expansion.evaluate(q, expansion.weigh(past, coefficients), beta)
         return over * past + expansion.project(k, to_end[:, None] * c), here + before
 
     start = jnp.zeros_like(expansion.project(keys[:1], columns[:1])) if before is None else before

@@ -10,14 +10,18 @@ import numpy as np
 
 from sphereflow.errors import SphereflowError, free_memory, one_of, real_number, whole_number
 from sphereflow.interaction import nufft
-from sphereflow.interaction.costs import candidates, direct_cost
-from sphereflow.interaction.engines import DIRECT, Engine, Expanding
+from sphereflow.interaction.costs import candidates, direct_cost, most_modes
+from sphereflow.interaction.engines import DIRECT, Engine
 from sphereflow.interaction.linear import kernel_error
 from sphereflow.interaction.masks import Alibi, Causal, Mask
+from sphereflow.interaction.modes import Expansion
+from sphereflow.interaction.series import MOST_OWN_MODES, needed, samples
 from sphereflow.kernels import EXPONENTIAL, Kernel, uniform_mean
 
 # Up to so many pairs the direct sum is the fastest, whatever the dimension, the temperature and the tolerance.
 _FEW_PAIRS = 128**2
+# A kernel that is left with an error above this has not converged; below, it is rounding.
+_KINK = 1e-9
 METHODS = ("auto", "direct", "fourier", "harmonic", "polynomial")
 
 
@@ -77,27 +81,29 @@ def choose(
     _check_memory(m, n, d, columns, width, memory)
     causal = mask is not None and mask.causal
     pairs = m * n * (0.5 if causal else 1.0)
-    cost = direct_cost(pairs, d, columns, self_attention, width == 4 and mask is None)
+    usual = kernel == EXPONENTIAL  # of which each pair serves two rows, and which has a program of its own in float32
+    cost = direct_cost(pairs, d, columns, usual and self_attention, usual and width == 4 and mask is None)
     direct = Choice(DIRECT, 0, 1e-9 * cost, "every pair of tokens is summed")
     if method == "auto" and m * n <= _FEW_PAIRS:
         return _because(direct, "so few pairs are summed faster than expanded")
 
-    refusal = _refusal(beta, mask, kernel, m, n, unit_keys)
+    refusal = _refusal(beta, mask, kernel, m, n, unit_keys, unit_queries)
     options: list[Choice] = []
     if refusal is None and beta is not None:
         strongest = real_number("beta", beta, least=0) * (1.0 if unit_queries else max(1.0, longest_query))
         error = kernel_error(tol, n, dtype)
         usable = jax.default_backend() == "cpu" and nufft.available()
         fft = (usable if use_nufft is None else use_nufft) and mask is None
-        found = candidates(d, strongest, error, tol, columns, unit_queries, causal, fft)
+        modes, reached = needed(kernel, strongest, error, on_sphere=d == 3)
+        found = candidates(d, max(1, modes), tol, columns, unit_queries, causal, fft) if reached < np.inf else []
         for each in found:
-            if not _attainable(each.engine, strongest, d, tol, dtype):
+            if not _attainable(each.engine.expansion(d).of(kernel), strongest, n, d, tol, dtype):
                 refusal = f"rounding in {dtype} does not allow an expansion to reach tol={tol:g} at beta={beta:g}"
                 continue
             seconds = 1e-9 * (each.per_call + each.per_token * (m + n) / 2)
             options.append(Choice(each.engine, each.modes, seconds, ""))
-        if not found:
-            refusal = f"no expansion of manageable size for d={d}, beta={beta:g}, tol={tol:g}"
+        if not found or (not options and reached > _KINK):
+            refusal = _too_large(kernel, d, beta, tol)
     if method not in ("auto", "direct"):
         options = [o for o in options if o.engine.name == method]
         if not options:
@@ -122,14 +128,16 @@ def _because(choice: Choice, reason: str) -> Choice:
     return replace(choice, reason=reason)
 
 
-def _refusal(beta: float | None, mask: Mask | None, kernel: Kernel, m: int, n: int, unit_keys: bool) -> str | None:
+def _refusal(
+    beta: float | None, mask: Mask | None, kernel: Kernel, m: int, n: int, unit_keys: bool, unit_queries: bool
+) -> str | None:
     """Why no expansion can be used, whatever its size."""
-    if kernel != EXPONENTIAL:
-        return "expansions are for the exponential kernel"
     if beta is None:
         return "beta is not known before compilation"
     if not unit_keys:
         return "keys are not unit vectors"
+    if kernel != EXPONENTIAL and not unit_queries:
+        return "queries are not unit vectors, as the series of this kernel needs them"
     if mask is not None and not isinstance(mask, Causal | Alibi):
         return f"the mask {type(mask).__name__} has no linear-time form"
     if mask is not None and m != n:
@@ -137,10 +145,39 @@ def _refusal(beta: float | None, mask: Mask | None, kernel: Kernel, m: int, n: i
     return None
 
 
-def _attainable(engine: Expanding, beta: float, d: int, tol: float, dtype: str) -> bool:
-    """Does a typical denominator, that of uniform tokens, leave the rounding below the tolerance?"""
-    rounding = float(engine.expansion(d).rounding(jnp.asarray(beta, dtype)))
-    return 2 * rounding <= tol * uniform_mean(d, beta)
+def _too_large(kernel: Kernel, d: int, beta: float, tol: float) -> str:
+    if kernel == EXPONENTIAL:
+        return f"no expansion of manageable size for d={d}, beta={beta:g}, tol={tol:g}"
+    sampled = samples(kernel, beta)
+    if sampled is None:
+        return f"the kernel '{kernel.name}' is not finite on all of [-1, 1], or not known before compilation"
+    most = min(most_modes(d), MOST_OWN_MODES)
+    return (
+        f"the series of the kernel '{kernel.name}' with {most} modes, the most in dimension d={d}, reaches an error of"
+        f" {sampled.missed(most, on_sphere=d == 3):.1e} of its largest value at beta={beta:g}, for tol={tol:g}"
+    )
+
+
+def _attainable(expansion: Expansion, beta: float, n: int, d: int, tol: float, dtype: str) -> bool:
+    """Does a typical denominator, that of uniform tokens, leave the error of the kernel below the tolerance?"""
+    with jax.ensure_compile_time_eval():
+        at = jnp.asarray(beta, dtype)
+        # That of the exponential is truncated as was asked; another may not converge.
+        missed = 0.0 if expansion.kernel == EXPONENTIAL else float(expansion.tail(at))
+        rounding = float(expansion.rounding(at))
+    return 2 * (missed + rounding) < tol * _typical(expansion.kernel, beta, n, d)
+
+
+def _typical(kernel: Kernel, beta: float, n: int, d: int) -> float:
+    """|Z| of n uniform tokens: the mean of the kernel, or its deviation over sqrt(n) where the mean is smaller."""
+    if kernel == EXPONENTIAL:
+        return uniform_mean(d, beta)
+    sampled = samples(kernel, beta)
+    if sampled is None:
+        return 0.0
+    weights = np.sin(np.linspace(0, np.pi, len(sampled.values))) ** (d - 2)
+    mean, square = (np.average(k, weights=weights) for k in (sampled.values, sampled.values**2))
+    return float(np.sqrt(mean**2 + square / n))
 
 
 def _check_memory(m: int, n: int, d: int, columns: int, width: int, memory: float | None) -> None:

@@ -1,11 +1,13 @@
-r"""The circle: Fourier modes with scaled Bessel coefficients.
+r"""The circle: Fourier modes.
 
-$$\sum_j e^{\beta(\langle q,k_j\rangle-|q|)} c_j = \sum_{k=0}^{K} g_k\,(P_k\cos k\theta + Q_k\sin k\theta),\qquad
+$$\sum_j k_\beta(\langle q,k_j\rangle)\,c_j = \sum_{k=0}^{K} g_k\,(P_k\cos k\theta + Q_k\sin k\theta),\qquad
   P_k=\sum_j c_j\cos k\theta_j,\quad Q_k=\sum_j c_j\sin k\theta_j,$$
 
-with $g_0=\hat I_0(\beta|q|)$ and $g_k=2\hat I_k(\beta|q|)$. Modes are split as $k=aB+b$: the sums over tokens become
-products of a matrix of about sqrt(K) rows with another one, so that few features per token are formed and nearly all
-work is matrix multiplication.
+with $k_\beta(\cos t)=\sum_kg_k\cos kt$. The exponential has $g_0=\hat I_0(\beta)$ and $g_k=2\hat I_k(\beta)$; its
+queries may have any length, with $\beta|q|$ instead of $\beta$ and the factor $e^{\beta(|q|-1)}$ left out.
+
+Modes are split as $k=aB+b$: the sums over tokens become products of a matrix of about sqrt(K) rows with another one, so
+that few features per token are formed and nearly all work is matrix multiplication.
 """
 
 from __future__ import annotations
@@ -17,15 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sphereflow.interaction.expansion import bessel_ratios, circle_coefficients, circle_tail
-from sphereflow.interaction.modes import (
-    Expansion,
-    direction,
-    long_product,
-    multiples,
-    project_all,
-    unit_roundoff,
-)
+from sphereflow.interaction.expansion import bessel_ratios
+from sphereflow.interaction.modes import Expansion, direction, long_product, multiples, project_all
+from sphereflow.interaction.series import circle_missed, circle_terms
+from sphereflow.kernels import EXPONENTIAL, Kernel
 
 
 @dataclass(frozen=True)
@@ -34,6 +31,7 @@ class CircleModes(Expansion):
 
     modes: int
     any_query: bool = False
+    kernel: Kernel = EXPONENTIAL
 
     def _split(self, columns: int) -> tuple[int, int]:
         """A and B with A B > K, near the sizes that form the fewest features."""
@@ -56,10 +54,21 @@ class CircleModes(Expansion):
         sine = product[1, :, :, 0] + product[0, :, :, 1]
         return jnp.stack([cosine, sine]).swapaxes(2, 3).reshape(2, a * b, c)[:, : self.modes + 1]
 
-    def weigh(self, moments: Float[Array, "2 k c"], beta: Float[Array, ""]) -> Float[Array, "2 k c"]:
+    def coefficients(self, beta: Float[Array, ""]) -> Float[Array, " k"]:
+        return circle_terms(self.kernel, self.modes, beta)
+
+    def terms(self, beta: Float[Array, ""]) -> Float[Array, " k"]:
+        return self.coefficients(beta)
+
+    def weigh(self, moments: Float[Array, "2 k c"], coefficients: Float[Array, " k"]) -> Float[Array, "2 k c"]:
+        return moments if self.any_query else moments * coefficients[:, None]
+
+    def pairs(
+        self, queries: Float[Array, "m 2"], keys: Float[Array, "n 2"], beta: Float[Array, ""]
+    ) -> Float[Array, "m n"]:
         if self.any_query:
-            return moments
-        return moments * double_all_but_first(circle_coefficients(self.modes, beta))[:, None]
+            return jnp.exp(beta * (queries @ keys.T - direction(queries)[1][:, None]))
+        return super().pairs(queries, keys, beta)
 
     def evaluate(
         self, queries: Float[Array, "m 2"], weighed: Float[Array, "2 k c"], beta: Float[Array, ""]
@@ -77,15 +86,7 @@ class CircleModes(Expansion):
         return jnp.sum(partial * high[:, :, None], axis=(0, 1)).T
 
     def tail(self, beta: Float[Array, "..."]) -> Float[Array, "..."]:
-        return circle_tail(self.modes, beta)
-
-    def rounding(self, beta: Float[Array, "..."]) -> Float[Array, "..."]:
-        return unit_roundoff(beta) * (32 + jnp.sqrt(beta) / 8)
-
-
-def double_all_but_first(x: Float[Array, " k"]) -> Float[Array, " k"]:
-    """Modes k and -k together."""
-    return jnp.where(jnp.arange(x.shape[0]) > 0, 2 * x, x)
+        return circle_missed(self.kernel, self.modes, beta)
 
 
 def _two_scales(unit: Float[Array, "n 2"], a: int, b: int) -> tuple[Float[Array, "2 b n"], Float[Array, "2 a n"]]:
@@ -120,4 +121,4 @@ def circle_energy(
     r"""$E_\beta=\frac1{2\beta}\sum_{|k|\le K}\hat I_k|c_k|^2$, the peak convention, beta > 0."""
     moments = project_all(CircleModes(modes), tokens, weights[:, None])
     squares = jnp.sum(moments**2, axis=(0, 2))
-    return double_all_but_first(circle_coefficients(modes, beta)) @ squares / (2 * beta)
+    return circle_terms(EXPONENTIAL, modes, beta) @ squares / (2 * beta)

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import jax
 
 from sphereflow.interaction.engines import Expanding, Fourier, Harmonic, Polynomial
-from sphereflow.interaction.expansion import circle_modes_bound, sphere_degree
 from sphereflow.interaction.polynomial import monomials
 
 # Beyond these sizes tables no longer fit the cache, or rounding spoils the coefficients.
@@ -84,12 +83,18 @@ def direct_cost(pairs: float, d: int, columns: int, self_attention: bool, fused:
     return here.start + pairs * pair * (d + columns + 20) / (2 * 3 + 20) * (here.float32 if fused else 1.0)
 
 
+def most_modes(d: int) -> int:
+    """Modes of the largest expansion that may be chosen in dimension d."""
+    if d <= 3:
+        return MOST_MODES if d == 2 else MOST_NUFFT_DEGREE
+    return max((m for m in range(Polynomial.most + 1) if monomials(m, d) <= MOST_MONOMIALS), default=0)
+
+
 def candidates(
-    d: int, beta: float, error: float, tol: float, columns: int, unit_queries: bool, causal: bool, fft: bool
+    d: int, modes: int, tol: float, columns: int, unit_queries: bool, causal: bool, fft: bool
 ) -> list[Candidate]:
-    """Expansions that can serve the dimension."""
+    """Expansions with so many modes (the degree, on S^2) that can serve the dimension."""
     here, found = machine(), []
-    modes = max(1, circle_modes_bound(beta, error))
     if d == 2 and modes <= MOST_MODES:
         share = columns / 3
         per_mode = here.fourier_mode if unit_queries else here.fourier_any_mode
@@ -101,7 +106,7 @@ def candidates(
             per_call = here.start_expansion + _CIRCLE_FFT_MODE * modes * share
             found.append(Candidate(Fourier(modes, tol, nufft=True), modes, here.fourier_nufft * share, per_call))
     if d == 3 and unit_queries:
-        degree = max(1, sphere_degree(beta, error))
+        degree = modes
         share = columns / 4
         tables = _SPHERE_TABLE * degree**3 * share if here is PROCESSOR else here.coefficient * degree
         if degree <= MOST_DEGREE:
@@ -113,7 +118,7 @@ def candidates(
         if fft and degree <= MOST_NUFFT_DEGREE:
             per_call = here.start_expansion + _SPHERE_FFT_TABLE * degree**3 * share
             found.append(Candidate(Harmonic(degree, tol, nufft=True), degree, here.harmonic_nufft * share, per_call))
-    if d > 3 and unit_queries and modes <= 40 and monomials(modes, d) <= MOST_MONOMIALS:
+    if d > 3 and unit_queries and modes <= most_modes(d):
         plain = Polynomial(modes, tol)
         meeting = here.causal_pair * plain.expansion(d).causal_chunk if causal else 0.0
         cost = here.polynomial_feature * monomials(modes, d) * (0.5 + columns / (2 * d + 2)) + meeting

@@ -50,7 +50,7 @@ def default_block() -> int:
     return 1024 if jax.default_backend() == "cpu" else 8192
 
 
-@partial(jax.jit, static_argnames=("bounded", "symmetric", "plain", "kernel", "block"))
+@partial(jax.jit, static_argnames=("bounded", "symmetric", "plain", "kernel", "divide", "block"))
 def direct_attention(
     queries: Float[Array, "m d"],
     keys: Float[Array, "n d"],
@@ -63,20 +63,28 @@ def direct_attention(
     symmetric: bool = False,
     plain: bool = False,
     kernel: Kernel = EXPONENTIAL,
+    divide: bool = True,
     block: int,
 ) -> Attended:
     r"""$S_i / |S_i^{(w)}|$ and $t_i + \log|S_i^{(w)}|$, where $S_i^{(w)}$ is the last column of `kernel_sums`."""
     columns = jnp.concatenate([weights[:, None] * values, weights[:, None]], axis=1)
     promises = {"bounded": bounded, "symmetric": symmetric, "plain": plain}
-    return ratio(*kernel_sums(queries, keys, columns, beta, mask, **promises, kernel=kernel, block=block), kernel)
+    sums, shift = kernel_sums(queries, keys, columns, beta, mask, **promises, kernel=kernel, block=block)
+    return ratio(sums, shift, kernel, divide)
 
 
-def ratio(sums: Float[Array, "m c"], shift: Float[Array, " m"], kernel: Kernel) -> Attended:
-    """The average and log Z, of sums of which the last is Z."""
+def ratio(sums: Float[Array, "m c"], shift: Float[Array, " m"], kernel: Kernel, divide: bool = True) -> Attended:
+    """The average and log |Z|, of sums of which the last is Z; without `divide`, the sums and log |Z|."""
     total = sums[:, -1] if kernel == EXPONENTIAL else jnp.abs(sums[:, -1])
     seen = total > 0
     safe = jnp.where(seen, total, 1)
-    return Attended(sums[:, :-1] / safe[:, None], jnp.where(seen, shift + jnp.log(safe), -jnp.inf))
+    log_z = jnp.where(seen, shift + jnp.log(safe), -jnp.inf)
+    above = sums[:, :-1]
+    if not divide:
+        return Attended(above * jnp.exp(jnp.where(seen, shift, 0))[:, None], log_z)
+    # Weights of both signs can sum to zero: what is divided by it is not finite, rather than not divided.
+    infinite = jnp.copysign(jnp.inf, jax.lax.stop_gradient(above)).astype(above.dtype)
+    return Attended(jnp.where(seen[:, None] | (above == 0), above / safe[:, None], infinite), log_z)
 
 
 def kernel_sums(
@@ -175,7 +183,7 @@ def _block_sums(
 ) -> tuple[Float[Array, "c q"], Float[Array, " q"], Float[Array, " q"]]:
     inner = _product(key.tokens, query.tokens.T)
     if kernel != EXPONENTIAL:
-        terms = kernel.value(inner, beta)
+        terms = kernel(inner, beta)
         if mask is not None:
             log_p = mask.log_weight(query.positions[None, :], key.positions[:, None])
             terms = terms * jnp.exp(log_p).astype(terms.dtype)

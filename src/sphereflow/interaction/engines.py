@@ -9,6 +9,9 @@ r"""Engines: ways to sum over all pairs of tokens. Each computes what `attend` c
 
 Mode counts are fixed before compilation. Whatever their number, rows that do not keep the tolerance of the engine are
 summed directly, so that too few modes cost time and not accuracy. `choose` finds engine and modes for a request.
+
+Expansions serve the exponential (the modes above), and any other kernel whose series they resolve: where beta is known,
+one that leaves more than the tolerance is refused.
 """
 
 from __future__ import annotations
@@ -19,16 +22,21 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.interaction.circle import CircleModes
 from sphereflow.interaction.direct import Attended, default_block, direct_attention
 from sphereflow.interaction.harmonic import SphereModes
 from sphereflow.interaction.linear import expand
 from sphereflow.interaction.modes import Expansion
 from sphereflow.interaction.nufft import CircleNufft, SphereNufft
-from sphereflow.interaction.polynomial import Monomials
+from sphereflow.interaction.polynomial import Monomials, monomials
 from sphereflow.interaction.request import Request
-from sphereflow.kernels import EXPONENTIAL
+from sphereflow.interaction.series import samples
+from sphereflow.kernels import EXPONENTIAL, Kernel
+from sphereflow.parameters import known
+
+# Numbers per token that the polynomial engine may form.
+MOST_FEATURES = 1_000_000
 
 
 class Engine(abc.ABC):
@@ -44,6 +52,9 @@ class Engine(abc.ABC):
     def over(self, engine: Engine) -> Engine:
         """Another engine on the same devices."""
         return engine
+
+    def check_kernel(self, kernel: Kernel, beta: float) -> None:  # noqa: B027  # the direct sum takes any
+        """Say in one sentence why this engine cannot serve a kernel at a known beta."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +75,16 @@ class Direct(Engine):
         w = jnp.full(n, 1 / n, dtype) if weights is None else jnp.asarray(weights, dtype)
         promises = {"bounded": bounded, "symmetric": symmetric, "plain": plain}
         return direct_attention(
-            queries, keys, values, beta, w, mask, **promises, kernel=request.kernel, block=default_block()
+            queries,
+            keys,
+            values,
+            beta,
+            w,
+            mask,
+            **promises,
+            kernel=request.kernel,
+            divide=request.divide,
+            block=default_block(),
         )
 
 
@@ -76,9 +96,17 @@ class Expanding(Engine):
 
     modes: int
     only_d: ClassVar[int | None] = None
+    most: ClassVar[int]  # modes, beyond which tables do not fit memory, or rounding spoils the coefficients
 
     def __post_init__(self) -> None:
-        whole_number("modes", self.modes)
+        # Plain numbers, so that engines that were given the same ones are equal.
+        object.__setattr__(self, "modes", whole_number("modes", self.modes, most=self.most))
+        if isinstance(self.tol, (bool, str)):
+            raise SphereflowError(f"tol must be a finite number above 0, got {self.tol!r}.")
+        object.__setattr__(self, "tol", real_number("tol", self.tol, above=0))
+        for name in ("nufft", "any_query"):
+            if not isinstance(getattr(self, name, False), bool):
+                raise SphereflowError(f"{name} must be True or False, got {getattr(self, name)!r}.")
 
     @abc.abstractmethod
     def expansion(self, d: int) -> Expansion:
@@ -87,16 +115,36 @@ class Expanding(Engine):
     def attend(self, request: Request) -> Attended:
         self.check(request)
         arrays = (request.queries, request.keys, request.values, request.beta)
-        options = {"weights": request.weights, "mask": request.mask}
-        return expand(self.expansion(request.keys.shape[1]), *arrays, **options, tol=self.tol).attended
+        options = {"weights": request.weights, "mask": request.mask, "tol": self.tol, "divide": request.divide}
+        return expand(self.expansion(request.keys.shape[1]).of(request.kernel), *arrays, **options).attended
 
     def check(self, request: Request) -> None:
         """Say in one sentence what this engine cannot serve."""
         d = request.keys.shape[1]
         if self.only_d not in (None, d):
             raise SphereflowError(f"the {self.name} engine works in dimension d={self.only_d}, got d={d}.")
-        if request.kernel != EXPONENTIAL:
-            raise SphereflowError(f"the {self.name} engine serves the exponential kernel: use method='direct'.")
+        if known(request.beta):
+            self.check_kernel(request.kernel, float(request.beta))
+        elif request.kernel != EXPONENTIAL:
+            self._check_queries()
+
+    def check_kernel(self, kernel: Kernel, beta: float) -> None:
+        if kernel == EXPONENTIAL:
+            return
+        self._check_queries()
+        sampled = samples(kernel, beta)
+        if sampled is None:
+            return  # it is not known yet, or not finite, which the results will show
+        reached = sampled.missed(self.modes, on_sphere=self.only_d == 3)
+        if reached > self.tol:
+            raise SphereflowError(
+                f"the {self.name} engine with {self.modes} modes reaches an error of {reached:.1e} of the kernel"
+                f" '{kernel.name}', above tol={self.tol:g}: give more modes, or use method='direct'."
+            )
+
+    def _check_queries(self) -> None:
+        if getattr(self, "any_query", False):
+            raise SphereflowError("any_query is for the exponential kernel: another is expanded for unit queries.")
 
 
 @dataclass(frozen=True)
@@ -109,6 +157,7 @@ class Fourier(Expanding):
     any_query: bool = False
     name: ClassVar[str] = "fourier"
     only_d: ClassVar[int] = 2
+    most: ClassVar[int] = 1_000_000
 
     def expansion(self, d: int) -> Expansion:
         return (CircleNufft if self.nufft else CircleModes)(self.modes, any_query=self.any_query)
@@ -123,6 +172,7 @@ class Harmonic(Expanding):
     nufft: bool = False
     name: ClassVar[str] = "harmonic"
     only_d: ClassVar[int] = 3
+    most: ClassVar[int] = 256
 
     def expansion(self, d: int) -> Expansion:
         return (SphereNufft if self.nufft else SphereModes)(self.modes)
@@ -135,6 +185,12 @@ class Polynomial(Expanding):
     modes: int
     tol: float = 1e-9
     name: ClassVar[str] = "polynomial"
+    most: ClassVar[int] = 40
 
     def expansion(self, d: int) -> Expansion:
+        if monomials(self.modes, d) > MOST_FEATURES:
+            raise SphereflowError(
+                f"the polynomial engine with {self.modes} modes has {monomials(self.modes, d)} monomials in dimension"
+                f" d={d}, more than {MOST_FEATURES}: give fewer modes, or use method='direct'."
+            )
         return Monomials(self.modes, d)

@@ -1,6 +1,6 @@
 r"""The sphere S^2: spherical harmonics, written as Fourier series in both angles.
 
-$$e^{\beta(\langle x,y\rangle-1)}=\sum_{l\le L}\lambda_l\sum_{m=0}^{l}
+$$k_\beta(\langle x,y\rangle)=\sum_{l\le L}\lambda_l\sum_{m=0}^{l}
   (2-\delta_{m0})N_{lm}(\theta)N_{lm}(\theta')\cos m(\varphi-\varphi'),\qquad
   N_{lm}(\theta)=\sum_{k\le l}B^m_{lk}\,\{\cos k\theta\ (m\text{ even}),\ \sin k\theta\ (m\text{ odd})\}.$$
 
@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sphereflow.interaction.circle import double_all_but_first
-from sphereflow.interaction.expansion import sphere_coefficients, sphere_tail
-from sphereflow.interaction.modes import RUN, Expansion, direction, long_product, multiples, unit_roundoff
+from sphereflow.interaction.modes import RUN, Expansion, direction, long_product, multiples
+from sphereflow.interaction.series import double_all_but_first, sphere_missed, sphere_terms
+from sphereflow.kernels import EXPONENTIAL, Kernel
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class SphereModes(Expansion):
     """Harmonics up to degree L for unit keys and unit queries in three dimensions."""
 
     degree: int
+    kernel: Kernel = EXPONENTIAL
 
     def features(self, columns: int) -> int:
         return 2 * (self.degree + 1) * (columns + 2)
@@ -52,13 +53,17 @@ class SphereModes(Expansion):
         both = jnp.zeros((shape[0], even.shape[1], shape[1]), keys.dtype).at[::2].set(even).at[1::2].set(odd)
         return both.swapaxes(1, 2).reshape(shape)
 
-    def weigh(self, moments: Float[Array, "m k 2 c"], beta: Float[Array, ""]) -> Float[Array, "m k 2 c"]:
+    def coefficients(self, beta: Float[Array, ""]) -> Float[Array, " l"]:
+        return sphere_terms(self.kernel, self.degree, beta)
+
+    def terms(self, beta: Float[Array, ""]) -> Float[Array, " l"]:
+        return (2 * jnp.arange(self.degree + 1) + 1) * self.coefficients(beta)
+
+    def weigh(self, moments: Float[Array, "m k 2 c"], coefficients: Float[Array, " l"]) -> Float[Array, "m k 2 c"]:
         table = jnp.asarray(legendre_fourier(self.degree), moments.dtype)
         harmonic = jnp.einsum("mlk,mksc->mlsc", table, moments)
-        coefficients = (
-            sphere_coefficients(self.degree, beta)[None] * double_all_but_first(jnp.ones_like(table[:, 0, 0]))[:, None]
-        )
-        return jnp.einsum("mlk,mlsc->mksc", table, coefficients[:, :, None, None] * harmonic)
+        both = coefficients[None] * double_all_but_first(jnp.ones_like(table[:, 0, 0]))[:, None]
+        return jnp.einsum("mlk,mlsc->mksc", table, both[:, :, None, None] * harmonic)
 
     def evaluate(
         self, queries: Float[Array, "n 3"], weighed: Float[Array, "m k 2 c"], beta: Float[Array, ""]
@@ -81,10 +86,7 @@ class SphereModes(Expansion):
         return multiples(unit[:, 2], sine, count), jnp.stack(azimuth, axis=1)
 
     def tail(self, beta: Float[Array, ""]) -> Float[Array, ""]:
-        return sphere_tail(self.degree, beta)
-
-    def rounding(self, beta: Float[Array, ""]) -> Float[Array, ""]:
-        return unit_roundoff(beta) * (32 + jnp.sqrt(beta) / 8)
+        return sphere_missed(self.kernel, self.degree, beta)
 
 
 @lru_cache(maxsize=8)

@@ -3,19 +3,22 @@ r"""Attention in linear time through an expansion of the kernel, with the error 
 $$|\delta Z_i| \le (T+u)\,W_i, \qquad
   |\delta(M_i/Z_i)| \le \frac{2(T+u)\,W_i}{Z_i}\,\max_j|v_j|, \qquad W_i=\sum_j p_{ij}w_j,$$
 
-where T bounds the error of the kernel by truncation and u that by rounding. In self-attention $Z_i\ge w_i$, so a T of
-tol/n is enough; but a query far from all keys has a Z that no series in double precision can resolve. Rows whose bound
-exceeds the tolerance are therefore computed again by the direct sum: what comes back is accurate or exact, never noise.
-In self-attention few rows can be affected, since those near a token they see often have a large Z.
+where T is the error of the kernel by truncation and u that by rounding. In self-attention with the exponential
+$Z_i\ge w_i$, so a T of tol/n is enough; but a query far from all keys has a Z that no series in double precision can
+resolve. Rows whose bound exceeds the tolerance are therefore computed again by the direct sum: what comes back is
+accurate or exact, never noise. In self-attention few rows can be affected, since those near a token they see often have
+a large Z.
 
-Derivatives are again kernel sums, with more charges: $\partial_q\sum_j e^{\beta(\langle q,k_j\rangle-1)}c_j =
-\beta\sum_j e^{\beta(\langle q,k_j\rangle-1)}c_j\otimes k_j$. No feature is ever differentiated, so they are as accurate
-as the values.
+A kernel of both signs can have $|M_i|>|Z_i|\max_j|v_j|$: the average is then accurate relative to itself.
+
+Derivatives are again kernel sums, with more charges: $\partial_q\sum_j k(\langle q,k_j\rangle)c_j =
+\sum_j k'(\langle q,k_j\rangle)\,c_j\otimes k_j$, where $k'=\beta k$ for the exponential. No feature is ever
+differentiated, so they are as accurate as the values.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,6 +34,7 @@ from sphereflow.interaction.causal import causal_sums, prefix_mass
 from sphereflow.interaction.direct import Attended, default_block, direct_attention
 from sphereflow.interaction.masks import Alibi, Causal, Mask
 from sphereflow.interaction.modes import Expansion, direction, evaluate_all, project_all
+from sphereflow.kernels import EXPONENTIAL, Derivative, Kernel
 
 # Rows computed again are taken this many at a time.
 RESCUE = 64
@@ -72,8 +76,12 @@ class Plan:
             raise SphereflowError("the non-uniform FFT has no causal form: use the pure-JAX expansion.")
         return cls(expansion, causal=True, strict=mask.strict)
 
+    def derivative(self, *, by_beta: bool = False) -> Plan:
+        """The same for the derivative of the kernel in the inner product, or in beta."""
+        return replace(self, expansion=self.expansion.of(Derivative(self.expansion.kernel, by_beta)))
 
-@partial(jax.jit, static_argnames=("expansion", "rescue"))
+
+@partial(jax.jit, static_argnames=("expansion", "rescue", "divide"))
 def expand(
     expansion: Expansion,
     queries: Float[Array, "m d"],
@@ -85,11 +93,13 @@ def expand(
     mask: Mask | None = None,
     tol: Float[Array, ""] | float = 1e-9,
     rescue: bool = True,
+    divide: bool = True,
 ) -> Expanded:
     """`attend` through `expansion`, for unit keys (and unit queries, unless the expansion takes any).
 
     Rows whose error bound exceeds `tol` are computed directly; `rescue=False` leaves them as they are (enough for
-    unnormalised attention, whose error is absolute) and the bound then says how bad the worst is.
+    unnormalised attention, whose error is absolute) and the bound then says how bad the worst is. Without `divide`
+    the sums themselves come back, with an error relative to the largest value times |Z|, or to the sum if larger.
     """
     plan = Plan.of(expansion, mask)
     if plan.causal and queries.shape[0] != keys.shape[0]:
@@ -105,21 +115,46 @@ def expand(
     log_unit = -jnp.log(jnp.asarray(n, dtype)) if weights is None else jnp.zeros((), dtype)
     columns = jnp.concatenate([w[:, None] * values, w[:, None]], axis=1)
     sums = kernel_sums(plan, queries, keys, columns, beta, slope)
-    total = sums[:, -1]
-
     mass = jax.lax.stop_gradient(prefix_mass(w, slope, plan.strict) if plan.causal else jnp.sum(w))
     relative, shift = row_error(expansion, queries, beta)
-    error = relative * mass
-    doubtful = jax.lax.stop_gradient(total) * tol < error
-    good = (total > 0) & ~doubtful if rescue else total > 0
-    safe = jnp.where(good, total, 1)
-    average = jnp.where(good[:, None], sums[:, :-1] / safe[:, None], 0)
-    log_z = jnp.where(good, jnp.log(safe) + shift, -jnp.inf)
-    bound = jnp.max(jnp.where(good, error / safe, 0 if rescue else jnp.inf))
+    longest = jnp.max(jnp.sum(jax.lax.stop_gradient(values) ** 2, axis=1)) ** 0.5
+    trusted = tol if rescue else jnp.inf
+    found, errors = read_off(expansion, sums, relative * mass, shift, trusted, longest, divide)
+    good = jnp.isfinite(errors)
+    bound = jnp.max(jnp.where(good, errors, 0)) if rescue else jnp.max(errors)
     redo = ~good & (jnp.broadcast_to(mass, good.shape) > 0) if rescue else jnp.zeros_like(good)
     if rescue:
-        average, log_z = _rescue(redo, Attended(average, log_z), queries, keys, values, beta, w, mask)
-    return Expanded(Attended(average, log_z + log_unit), jax.lax.stop_gradient(bound), jnp.sum(redo))
+        found = _rescue(redo, found, queries, keys, values, beta, w, mask, expansion.kernel, divide)
+    average = found.average if divide else found.average * jnp.exp(log_unit)
+    return Expanded(Attended(average, found.log_partition + log_unit), bound, jnp.sum(redo))
+
+
+def read_off(
+    expansion: Expansion,
+    sums: Float[Array, "m c"],
+    error: Float[Array, "#m"],
+    shift: Float[Array, "#m"],
+    tol: Float[Array, ""] | float,
+    longest: Float[Array, ""],
+    divide: bool,
+) -> tuple[Attended, Float[Array, " m"]]:
+    """What the sums of an expansion give, and the relative error of each row, infinite where it does not keep `tol`.
+
+    `error` bounds that of Z, and that of the sums over the length of the `longest` value.
+    """
+    total = sums[:, -1] if expansion.kernel == EXPONENTIAL else jnp.abs(sums[:, -1])
+    above = sums[:, :-1]
+    known = jax.lax.stop_gradient(total)
+    if not divide:
+        size = jnp.sum(jax.lax.stop_gradient(above) ** 2, axis=1) ** 0.5
+        known = jnp.maximum(known, size / jnp.where(longest > 0, longest, 1))
+    good = (known > 0) & (known * tol >= error)
+    seen = good & (total > 0)
+    safe = jnp.where(seen, total, 1)
+    log_z = jnp.where(seen, jnp.log(safe) + shift, -jnp.inf)
+    read = above / safe[:, None] if divide else above * jnp.exp(shift)[:, None]
+    errors = jax.lax.stop_gradient(jnp.where(good, error / jnp.where(good, known, 1), jnp.inf))
+    return Attended(jnp.where(good[:, None], read, 0), log_z), errors
 
 
 def row_error(
@@ -142,15 +177,16 @@ def kernel_sums(
     beta: Float[Array, ""],
     slope: Float[Array, ""] | None,
 ) -> Float[Array, "m c"]:
-    r"""$\sum_j p_{ij}e^{\beta(\langle q_i,k_j\rangle-|q_i|)}c_j$; derivatives take $e^{-\beta|q_i|}$ as constant."""
+    r"""$\sum_jp_{ij}k(\langle q_i,k_j\rangle)c_j$; over $e^{\beta(|q_i|-1)}$ for any queries, a constant."""
     return _sums(plan, queries, keys, columns, beta, slope)
 
 
 def _sums(plan: Plan, queries: Array, keys: Array, columns: Array, beta: Array, slope: Array | None) -> Array:
+    expansion = plan.expansion
     if plan.causal:
-        return causal_sums(plan.expansion, queries, keys, columns, beta, slope, plan.strict)
-    weighed = plan.expansion.weigh(project_all(plan.expansion, keys, columns), beta)
-    return evaluate_all(plan.expansion, queries, weighed, beta, columns.shape[1])
+        return causal_sums(expansion, queries, keys, columns, beta, slope, plan.strict)
+    weighed = expansion.weigh(project_all(expansion, keys, columns), expansion.coefficients(beta))
+    return evaluate_all(expansion, queries, weighed, beta, columns.shape[1])
 
 
 @kernel_sums.defjvp
@@ -159,21 +195,50 @@ def _kernel_sums_jvp(plan: Plan, primals: tuple[Any, ...], tangents: tuple[Any, 
     d_queries, d_keys, d_columns, d_beta, d_slope = tangents
     c = columns.shape[1]
     position = jnp.arange(keys.shape[0], dtype=keys.dtype)[:, None]
-    charges = [columns, *(keys[:, a : a + 1] * columns for a in range(keys.shape[1]))]
-    moving = [d_columns, *(d_keys[:, a : a + 1] * columns for a in range(keys.shape[1]))]
+    plain = columns if slope is None else jnp.concatenate([columns, position * columns], axis=1)
+    sums, tilted, warmed = _derivative_sums(plan, queries, keys, plain, _lifted(keys, columns), beta, slope)
+    moved, tilting = _moved_sums(plan, queries, keys, d_columns, _lifted(d_keys, columns), beta, slope)
+    change = moved + d_beta * warmed
+    change = change + _along(queries, tilting) + _along(d_queries, tilted)
     if slope is not None:
-        charges.append(position * columns)
-    fixed = kernel_sums(plan, queries, keys, jnp.concatenate(charges, axis=1), beta, slope)
-    moved = _sums(plan, queries, keys, jnp.concatenate(moving, axis=1), beta, slope)
-    fixed, moved = (x.reshape(x.shape[0], -1, c).swapaxes(0, 1) for x in (fixed, moved))
-    d = queries.shape[1]
-    along = jnp.einsum("ma,amc->mc", queries, fixed[1 : d + 1])
-    change = moved[0] + d_beta * (along - fixed[0])
-    change = change + beta * jnp.einsum("ma,amc->mc", queries, moved[1:])
-    change = change + beta * jnp.einsum("ma,amc->mc", d_queries, fixed[1 : d + 1])
-    if slope is not None:
-        change = change + d_slope * (fixed[-1] - position * fixed[0])
-    return fixed[0], change
+        change = change + d_slope * (sums[:, c:] - position * sums[:, :c])
+    return sums[:, :c], change
+
+
+def _lifted(vectors: Float[Array, "n d"], columns: Float[Array, "n c"]) -> Float[Array, "n e"]:
+    """Charges times each coordinate, one coordinate after the other."""
+    return (vectors[:, :, None] * columns[:, None]).reshape(columns.shape[0], -1)
+
+
+def _along(vectors: Float[Array, "m d"], sums: Float[Array, "m e"]) -> Float[Array, "m c"]:
+    """Sums of lifted charges, multiplied by a vector for each row."""
+    return jnp.einsum("ma,mac->mc", vectors, sums.reshape(*vectors.shape, -1))
+
+
+def _derivative_sums(
+    plan: Plan, queries: Array, keys: Array, plain: Array, lifted: Array, beta: Array, slope: Array | None
+) -> tuple[Array, Array, Array]:
+    """Sums of the plain charges with k, of the lifted ones with dk/ds, and of those that were lifted with dk/dbeta."""
+    c = lifted.shape[1] // keys.shape[1]
+    if plan.expansion.kernel == EXPONENTIAL:  # k, beta k and (s - 1) k: one sum serves all three
+        split = plain.shape[1]
+        both = kernel_sums(plan, queries, keys, jnp.concatenate([plain, lifted], axis=1), beta, slope)
+        sums, raised = both[:, :split], both[:, split:]
+        return sums, beta * raised, _along(queries, raised) - sums[:, :c]
+    tilted = kernel_sums(plan.derivative(), queries, keys, lifted, beta, slope)
+    warmed = kernel_sums(plan.derivative(by_beta=True), queries, keys, plain[:, :c], beta, slope)
+    return kernel_sums(plan, queries, keys, plain, beta, slope), tilted, warmed
+
+
+def _moved_sums(
+    plan: Plan, queries: Array, keys: Array, plain: Array, lifted: Array, beta: Array, slope: Array | None
+) -> tuple[Array, Array]:
+    """Sums of the plain charges with k and of the lifted ones with dk/ds, to be transposed in both."""
+    if plan.expansion.kernel == EXPONENTIAL:
+        both = _sums(plan, queries, keys, jnp.concatenate([plain, lifted], axis=1), beta, slope)
+        return both[:, : plain.shape[1]], beta * both[:, plain.shape[1] :]
+    tilted = _sums(plan.derivative(), queries, keys, lifted, beta, slope)
+    return _sums(plan, queries, keys, plain, beta, slope), tilted
 
 
 class _Rows(Mask):
@@ -195,6 +260,8 @@ def _rescue(
     beta: Float[Array, ""],
     weights: Float[Array, " n"],
     mask: Mask | None,
+    kernel: Kernel,
+    divide: bool,
 ) -> Attended:
     """Put the direct sum into the rows marked; costs nothing if there are none."""
     m = redo.shape[0]
@@ -205,7 +272,8 @@ def _rescue(
 
         def compute() -> Attended:
             row_mask = None if mask is None else _Rows(mask, rows)
-            return direct_attention(queries[rows], keys, values, beta, weights, row_mask, block=default_block())
+            options: dict[str, Any] = {"kernel": kernel, "divide": divide, "block": default_block()}
+            return direct_attention(queries[rows], keys, values, beta, weights, row_mask, **options)
 
         def skip() -> Attended:
             return jax.tree.map(lambda x: jnp.zeros((size, *x.shape[1:]), x.dtype), attended)

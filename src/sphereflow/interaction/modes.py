@@ -1,8 +1,11 @@
 r"""What an expansion of the kernel must offer: moments of the keys, and their evaluation at the queries.
 
-$$e^{\beta(\langle q,k\rangle-1)} \approx \sum_a g_a(\beta)\,\phi_a(q)\,\phi_a(k) \quad\Longrightarrow\quad
-  \sum_j e^{\beta(\langle q,k_j\rangle-1)} c_j \approx \sum_a \phi_a(q)\, g_a(\beta)\, m_a,\qquad
+$$k_\beta(\langle q,k\rangle) \approx \sum_a g_a(\beta)\,\phi_a(q)\,\phi_a(k) \quad\Longrightarrow\quad
+  \sum_j k_\beta(\langle q,k_j\rangle)\, c_j \approx \sum_a \phi_a(q)\, g_a(\beta)\, m_a,\qquad
   m_a=\sum_j \phi_a(k_j)\,c_j .$$
+
+The kernel enters through its coefficients g alone: those of the exponential are known in closed form, those of any
+other function of the inner product are integrals (`series`).
 
 The moments are a sum over tokens, so they can be formed chunk by chunk, carried along a causal sequence, and added
 over devices.
@@ -11,11 +14,14 @@ over devices.
 from __future__ import annotations
 
 import abc
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+
+from sphereflow.kernels import EXPONENTIAL, Kernel
 
 # Tokens in a chunk, and numbers in its features: they stay in the processor's cache, or fill an accelerator.
 CHUNK, FEATURES = 1024, 2**17
@@ -27,8 +33,9 @@ RUN = 256
 
 
 class Expansion(abc.ABC):
-    """A truncated expansion of the kernel; hashable, so that programs compiled for it are found again."""
+    """A truncated expansion of a kernel; hashable, so that programs compiled for it are found again."""
 
+    kernel: Kernel
     any_query: bool = False  # queries of any length, or unit vectors only
     whole: bool = False  # takes all tokens at once, or chunk by chunk
 
@@ -37,20 +44,46 @@ class Expansion(abc.ABC):
         """The moments of the keys with the given charges, a sum over keys."""
 
     @abc.abstractmethod
-    def weigh(self, moments: Array, beta: Float[Array, ""]) -> Array:
+    def coefficients(self, beta: Float[Array, ""]) -> Array:
+        """The coefficients g of the kernel."""
+
+    @abc.abstractmethod
+    def weigh(self, moments: Array, coefficients: Array) -> Array:
         """Moments times the coefficients of the kernel."""
 
     @abc.abstractmethod
     def evaluate(self, queries: Float[Array, "m d"], weighed: Array, beta: Float[Array, ""]) -> Float[Array, "m c"]:
-        """The kernel sums at the queries, divided by $e^{\\beta(|q|-1)}$."""
+        """The kernel sums at the queries, divided by $e^{\\beta(|q|-1)}$ where queries of any length are taken."""
 
     @abc.abstractmethod
     def tail(self, beta: Float[Array, "..."]) -> Float[Array, "..."]:
-        """A bound of the error of the kernel made by truncation."""
+        """The error of the kernel made by truncation: a bound for the exponential, else measured on a dense grid."""
 
     @abc.abstractmethod
+    def terms(self, beta: Float[Array, ""]) -> Float[Array, " k"]:
+        """The coefficients, each times the largest value of what it multiplies at a pair of tokens."""
+
+    def size(self, beta: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        r"""$\sum_k|g_k|$ and $\sum_kk|g_k|$: errors of features grow with the first, of angles with the second."""
+        if self.kernel == EXPONENTIAL:
+            return jnp.ones_like(beta), 0.8 * jnp.sqrt(beta)
+        terms = jnp.abs(jax.lax.stop_gradient(self.terms(beta)))
+        return jnp.sum(terms), jnp.arange(terms.shape[0], dtype=terms.dtype) @ terms
+
     def rounding(self, beta: Float[Array, "..."]) -> Float[Array, "..."]:
         """An estimate from above of the error of the kernel made by rounding."""
+        size, speed = self.size(beta)
+        return unit_roundoff(beta) * (32 * size + speed / 6.4)
+
+    def pairs(
+        self, queries: Float[Array, "m d"], keys: Float[Array, "n d"], beta: Float[Array, ""]
+    ) -> Float[Array, "m n"]:
+        """The kernel itself, in the convention of `evaluate`."""
+        return self.kernel(queries @ keys.T, beta)
+
+    def of(self, kernel: Kernel) -> Expansion:
+        """The same modes for another kernel."""
+        return replace(self, kernel=kernel)  # type: ignore[type-var]  # every expansion is a dataclass
 
     def features(self, columns: int) -> int:
         """Numbers formed per token, by expansions that work chunk by chunk."""

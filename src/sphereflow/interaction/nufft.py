@@ -44,7 +44,7 @@ class CircleNufft(CircleModes):
         return _to_tokens(modes, _angle(queries))
 
     def rounding(self, beta: Float[Array, "..."]) -> Float[Array, "..."]:
-        return super().rounding(beta) + 4 * PRECISION[beta.dtype.name]
+        return super().rounding(beta) + 4 * PRECISION[beta.dtype.name] * self.size(beta)[0]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class SphereNufft(SphereModes):
         return _to_tokens(modes, *_two_angles(queries))
 
     def rounding(self, beta: Float[Array, "..."]) -> Float[Array, "..."]:
-        return super().rounding(beta) + 8 * PRECISION[beta.dtype.name]
+        return super().rounding(beta) + 8 * PRECISION[beta.dtype.name] * self.size(beta)[0]
 
 
 def _angle(tokens: Float[Array, "n 2"]) -> Float[Array, " n"]:

@@ -1,6 +1,6 @@
 r"""Moderate dimension and small beta: the kernel as a polynomial of the inner product.
 
-$$e^{\beta(t-1)} \approx \sum_{k\le L}(2-\delta_{k0})\hat I_k\,T_k(t) = \sum_{l\le L}a_l\,t^l, \qquad
+$$k_\beta(t) \approx \sum_{k\le L}g_k\,T_k(t) = \sum_{l\le L}a_l\,t^l, \qquad
   \langle x,y\rangle^l=\sum_{|\alpha|=l}\binom{l}{\alpha}x^\alpha y^\alpha .$$
 
 The Chebyshev series has the coefficients of the circle (t = cos), hence the same truncation in every dimension; its
@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sphereflow.interaction.circle import double_all_but_first
-from sphereflow.interaction.expansion import circle_coefficients, circle_tail
 from sphereflow.interaction.modes import Expansion, direction, long_product, unit_roundoff
+from sphereflow.interaction.series import circle_missed, circle_terms
+from sphereflow.kernels import EXPONENTIAL, Kernel
 
 
 def monomials(degree: int, d: int) -> int:
@@ -33,6 +34,7 @@ class Monomials(Expansion):
 
     degree: int
     d: int
+    kernel: Kernel = EXPONENTIAL
 
     def features(self, columns: int) -> int:
         return monomials(self.degree, self.d)
@@ -40,19 +42,23 @@ class Monomials(Expansion):
     def project(self, keys: Float[Array, "n d"], columns: Float[Array, "n c"]) -> Float[Array, "a c"]:
         return long_product(self._features(keys), columns.T)
 
-    def weigh(self, moments: Float[Array, "a c"], beta: Float[Array, ""]) -> Float[Array, "a c"]:
+    def terms(self, beta: Float[Array, ""]) -> Float[Array, " k"]:
+        return circle_terms(self.kernel, self.degree, beta)
+
+    def coefficients(self, beta: Float[Array, ""]) -> Float[Array, " l"]:
+        # In float64 whatever the type of the tokens: large powers of opposite signs nearly cancel.
+        powers = jnp.asarray(_chebyshev_powers(self.degree)) @ self.terms(jnp.asarray(beta, float))
+        return powers.astype(beta.dtype)
+
+    def weigh(self, moments: Float[Array, "a c"], coefficients: Float[Array, " l"]) -> Float[Array, "a c"]:
         degrees, multinomials, *_ = _table(self.degree, self.d)
-        weights = self._coefficients(beta)[degrees] * jnp.asarray(multinomials, moments.dtype)
+        weights = coefficients[degrees] * jnp.asarray(multinomials, moments.dtype)
         return weights[:, None] * moments
 
     def evaluate(
         self, queries: Float[Array, "m d"], weighed: Float[Array, "a c"], beta: Float[Array, ""]
     ) -> Float[Array, "m c"]:
         return (weighed.T @ self._features(queries)).T
-
-    def _coefficients(self, beta: Float[Array, ""]) -> Float[Array, " l"]:
-        chebyshev = double_all_but_first(circle_coefficients(self.degree, beta))
-        return jnp.asarray(_chebyshev_powers(self.degree), beta.dtype) @ chebyshev
 
     def _features(self, tokens: Float[Array, "n d"]) -> Float[Array, "a n"]:
         """Each monomial is one of a degree less, times a coordinate."""
@@ -64,10 +70,14 @@ class Monomials(Expansion):
         return jnp.concatenate(rows)
 
     def tail(self, beta: Float[Array, ""]) -> Float[Array, ""]:
-        return circle_tail(self.degree, beta)
+        return circle_missed(self.kernel, self.degree, beta)
 
     def rounding(self, beta: Float[Array, ""]) -> Float[Array, ""]:
-        return unit_roundoff(beta) * (32 + 4 * jnp.sum(jnp.abs(self._coefficients(beta))))
+        beta = jax.lax.stop_gradient(beta)
+        powers = jnp.sum(jnp.abs(self.coefficients(beta)))
+        cancelled = np.abs(_chebyshev_powers(self.degree)).sum(axis=0) @ jnp.abs(self.terms(jnp.asarray(beta, float)))
+        converted = np.finfo(np.float64).eps * cancelled.astype(beta.dtype)
+        return unit_roundoff(beta) * (32 * self.size(beta)[0] + 4 * powers) + converted
 
 
 @lru_cache(maxsize=16)

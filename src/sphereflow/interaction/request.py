@@ -26,6 +26,7 @@ class Request(eqx.Module):
     - `kernel` at the inverse temperature `beta`, positional weights `mask` (None: all 1).
     - `weights`: masses of the keys; None is 1/n each.
     - `self_attention`: the query at position i is the key at position i, all are unit vectors, and $w_i > 0$.
+    - `divide`: divide the sums by |Z|; a kernel of both signs has sums where Z = 0.
     """
 
     queries: Float[Array, "m d"]
@@ -36,6 +37,7 @@ class Request(eqx.Module):
     mask: Mask | None = None
     kernel: Kernel = eqx.field(static=True, default=EXPONENTIAL)
     self_attention: bool = eqx.field(static=True, default=False)
+    divide: bool = eqx.field(static=True, default=True)
 
 
 def checked(

@@ -24,10 +24,11 @@ from sphereflow.errors import SphereflowError
 from sphereflow.interaction.causal import causal_sums, prefix_mass
 from sphereflow.interaction.direct import Attended, default_block, kernel_sums, ratio
 from sphereflow.interaction.engines import Engine, Expanding
-from sphereflow.interaction.linear import Plan, row_error
+from sphereflow.interaction.linear import Plan, read_off, row_error
 from sphereflow.interaction.masks import Alibi, Mask
 from sphereflow.interaction.modes import evaluate_all, project_all
 from sphereflow.interaction.request import Request
+from sphereflow.kernels import Kernel
 
 AXIS = "tokens"
 _SPLIT, _WHOLE = PartitionSpec(AXIS), PartitionSpec()
@@ -58,6 +59,12 @@ class Sharded(Engine):
     engine: Engine
     mesh: Mesh
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.engine, Engine) or isinstance(self.engine, Sharded):
+            raise SphereflowError(f"engine must be an engine of one device such as Direct(), got {self.engine!r}.")
+        if not isinstance(self.mesh, Mesh):
+            raise SphereflowError(f"mesh must be a mesh of devices such as token_mesh(), got {self.mesh!r}.")
+
     @property
     def name(self) -> str:  # type: ignore[override]
         return self.engine.name
@@ -68,6 +75,9 @@ class Sharded(Engine):
 
     def over(self, engine: Engine) -> Sharded:
         return Sharded(engine, self.mesh)
+
+    def check_kernel(self, kernel: Kernel, beta: float) -> None:
+        self.engine.check_kernel(kernel, beta)
 
     def attend(self, request: Request) -> Attended:
         queries, keys, values = request.queries, request.keys, request.values
@@ -102,18 +112,17 @@ class Sharded(Engine):
         self, engine: Expanding, request: Request, queries: Array, keys: Array, columns: Array, beta: Array
     ) -> tuple[Attended, Bool[Array, " m"]]:
         """What the expansion gives, and the rows that keep the tolerance."""
-        plan = Plan.of(engine.expansion(keys.shape[1]), request.mask)
+        plan = Plan.of(engine.expansion(keys.shape[1]).of(request.kernel), request.mask)
         slope = jnp.asarray(request.mask.slope, keys.dtype) if isinstance(request.mask, Alibi) else None
         sums, error = self._mapped(
             lambda q, k, c, beta, slope: _local_series(plan, q, k, c, beta, slope, self.mesh.size),
             (queries, keys, columns),
             (beta, slope),
         )
-        total = sums[:, -1]
-        good = (total * engine.tol >= error) & (total > 0)
-        safe = jnp.where(good, total, 1)
+        longest = jnp.max(jnp.sum(jax.lax.stop_gradient(request.values) ** 2, axis=1)) ** 0.5
         shift = row_error(plan.expansion, queries, beta)[1]
-        return Attended(sums[:, :-1] / safe[:, None], jnp.log(safe) + shift), good
+        found, errors = read_off(plan.expansion, sums, error, shift, engine.tol, longest, request.divide)
+        return found, jnp.isfinite(errors)
 
     def _direct(self, request: Request, queries: Array, keys: Array, columns: Array, beta: Array) -> Attended:
         """Keys pass around a ring; any mask, any kernel."""
@@ -144,7 +153,7 @@ class Sharded(Engine):
             sums, top, _ = jax.lax.fori_loop(0, count, visit, (*start, (keys, columns)))
             return sums, top
 
-        return ratio(*self._mapped(local, (queries, keys, columns), (beta, request.mask)), kernel)
+        return ratio(*self._mapped(local, (queries, keys, columns), (beta, request.mask)), kernel, request.divide)
 
 
 def _local_series(
@@ -155,7 +164,8 @@ def _local_series(
     relative, _ = row_error(expansion, queries, beta)
     if not plan.causal:
         moments = jax.lax.psum(project_all(expansion, keys, columns), AXIS)
-        sums = evaluate_all(expansion, queries, expansion.weigh(moments, beta), beta, columns.shape[1])
+        weighed = expansion.weigh(moments, expansion.coefficients(beta))
+        sums = evaluate_all(expansion, queries, weighed, beta, columns.shape[1])
         mass = jax.lax.psum(jnp.sum(columns[:, -1]), AXIS)
         return sums, jnp.broadcast_to(relative * mass, sums[:, -1].shape)
     rows = keys.shape[0]

@@ -23,6 +23,7 @@ from jaxtyping import Array, Float
 from sphereflow.dynamics import SA, USA, Attention, Dynamics, Perceptron, Traits
 from sphereflow.dynamics.base import parts
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.interaction import Engine
 from sphereflow.interaction.expansion import circle_modes
 from sphereflow.kernels import EXPONENTIAL
 from sphereflow.meanfield.density_flow import DensityFlow, fourier_modes
@@ -51,7 +52,7 @@ class OnCircle(Dynamics):
     def check(self, n: int, d: int) -> None:
         self.plane.check(n, 2)
 
-    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> OnCircle:
+    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str | Engine = "auto") -> OnCircle:
         return OnCircle(self.plane.tuned(n, 2, tol, dtype, method))
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n 1"]) -> Float[Array, "n 1"]:

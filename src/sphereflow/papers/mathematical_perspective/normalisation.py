@@ -27,6 +27,7 @@ from scipy.integrate import solve_ivp
 from sphereflow.claims import Measurement, Run, agreement, at_least
 from sphereflow.dynamics import Dynamics, LayerNormAttention
 from sphereflow.evolution import evolve
+from sphereflow.interaction import Engine
 from sphereflow.papers.mathematical_perspective.paper import PAPER
 from sphereflow.papers.mathematical_perspective.particles import gaps
 
@@ -57,7 +58,7 @@ class SideBySide(Dynamics):
         for block in self.blocks:
             block.check(n, d // len(self.blocks))
 
-    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> SideBySide:
+    def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str | Engine = "auto") -> SideBySide:
         return SideBySide(tuple(b.tuned(n, d // len(self.blocks), tol, dtype, method) for b in self.blocks))
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
