@@ -120,12 +120,15 @@ def test_an_unknown_model_does_not_take_masses_in_silence():
         (Mine() + sf.SA(1.0)).with_masses(np.full(4, 0.25))
 
 
-@pytest.mark.slow
 def test_wrappers_keep_engines():
     pieces = [sf.SA(beta) for beta in (1.0, 20.0)]
     for model in (sf.PiecewiseConstant([1.0], pieces), -pieces[1], pieces[0] + pieces[1], sf.LayerNormAttention(20.0)):
         assert model.tuned(5000, 2, 1e-6, method="fourier").engine_name == "fourier"
-    schedule = sf.PiecewiseConstant([1.0], pieces)
+
+
+@pytest.mark.slow
+def test_a_schedule_is_the_same_through_an_engine():
+    schedule = sf.PiecewiseConstant([1.0], [sf.SA(beta) for beta in (1.0, 20.0)])
     x = sf.draw("uniform", 300, 2, 4)
     fast = schedule.tuned(300, 2, 1e-6, method="fourier")
     for t in (0.5, 1.5):

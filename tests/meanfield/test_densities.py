@@ -131,6 +131,7 @@ def test_the_density_on_a_fixed_grid_agrees():
     np.testing.assert_allclose(field(as_tokens, jnp.asarray(theta)[:, None])[:, 0], on_grid, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_refinement_reaches_the_tolerance():
     found = meanfield.evolve_density(10.0, "SA", "uniform+cos", 1.0, saveat=9, tol=1e-7, solver="tsit5")
     assert found.error_estimate < 1e-7

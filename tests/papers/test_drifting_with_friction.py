@@ -26,6 +26,7 @@ class TestVerdicts(Verdicts):
         "fission",
         "flow-matching-gradient",
         "flow-matching-optimum",
+        "friction-or-schedule",
         "gaussian-closed-form",
         "identified-on-an-interval",
         "laplace-not-local",
@@ -37,7 +38,7 @@ class TestVerdicts(Verdicts):
         "swiss-roll",
         "three-normalisations",
     )
-    slow_figures = ("fields", "phase-portrait", "quality-against-compute", "toy-samples")
+    slow_figures = ("cloud-radius", "fields", "phase-portrait", "quality-against-compute", "toy-samples")
 
 
 def test_a_field_that_is_not_odd_is_caught(monkeypatch):

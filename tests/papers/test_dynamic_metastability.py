@@ -21,6 +21,7 @@ class TestVerdicts(Verdicts):
     slow_claims = (
         "brackets",
         "circle-fractions",
+        "collapse-inside-caps",
         "confinement-and-collapse",
         "direct-crossings",
         "event-times",
@@ -33,6 +34,7 @@ class TestVerdicts(Verdicts):
         "same-sequence",
         "two-cluster-time",
     )
+    slow_figures = ("staircase-sharpens",)
 
 
 def test_direct_integration_conserves_the_mean_angle_of_usa():
