@@ -27,7 +27,7 @@ def energy(problem: Problem, positions: ArrayLike, masses: ArrayLike | None = No
 
 
 def first_variation(
-    problem: Problem, positions: ArrayLike, masses: ArrayLike, at: Float[np.ndarray, "n d"]
+    problem: Problem, positions: ArrayLike, masses: ArrayLike | None, at: Float[np.ndarray, "n d"]
 ) -> np.ndarray:
     """g of the measure at other points of the sphere."""
     space, atoms = _seen(problem, positions, masses)
