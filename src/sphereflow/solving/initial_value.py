@@ -25,7 +25,8 @@ from sphereflow.dynamics import Dynamics
 from sphereflow.errors import SphereflowError
 from sphereflow.parameters import known
 from sphereflow.shapes import AnyArray, ArrayLike
-from sphereflow.solving.methods import SOLVERS, clock_origin, step_controller
+from sphereflow.solving.kinks import Kinked, has_kinks
+from sphereflow.solving.methods import SAFETY, SOLVERS, clock_origin, step_controller
 from sphereflow.solving.wrapped import Dense, Projected
 from sphereflow.sphere import normalise
 
@@ -163,7 +164,10 @@ def _solve(
     between = len(times) > 2 and not fixed
     dense = between and isinstance(solver, diffrax.AbstractERK)
     method = Projected(solver) if on_sphere and fixed else Dense(solver) if dense else solver
-    steps = step_controller(chosen, traits, tol, origin, clock if between and not dense else None)
+    kinked = not fixed and has_kinks(model, origin, jax.eval_shape(lambda x: x, x0).update(shape=x0.shape[-2:]))
+    if kinked:
+        method = Kinked(method, model, origin, tol * SAFETY)
+    steps = step_controller(chosen, traits, tol, origin, clock if between and not dense else None, kinked)
 
     def unit(y: Array) -> Array:
         return normalise(y) if on_sphere else y
@@ -171,7 +175,8 @@ def _solve(
     kept = observe if observe is not None else lambda x: x
 
     def vector_field(t: Any, y: Any, args: Any) -> Array:
-        return model.field(origin + t, unit(y)).astype(y.dtype)
+        beside = model if args is None else args
+        return beside.field(origin + t, unit(y)).astype(y.dtype)
 
     def one(start: Float[Array, "n d"]) -> tuple[Any, ...]:
         when: dict[str, Any] = {"ts": clock} if len(times) > 2 else {"t0": True, "t1": True}

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from sphereflow.dynamics import Traits
 from sphereflow.errors import SphereflowError
+from sphereflow.solving.kinks import AtKinks
 
 # Name: (method, order of convergence). The last two are implicit, for stiff problems.
 SOLVERS: dict[str, tuple[diffrax.AbstractSolver, int]] = {
@@ -29,7 +30,7 @@ SOLVERS: dict[str, tuple[diffrax.AbstractSolver, int]] = {
 CONSTANT = diffrax.ConstantStepSize()
 
 # A local tolerance below the one promised: measured global errors then stay below the promise.
-_SAFETY = 0.1
+SAFETY = 0.1
 
 
 def step_controller(
@@ -38,24 +39,33 @@ def step_controller(
     tol: Float[Array, ""],
     origin: Float[Array, ""],
     stops: Float[Array, " T"] | None,
+    kinked: bool,
 ) -> diffrax.AbstractStepSizeController:
     """The controller chosen, by default one that keeps `tol`, made to respect what the field says of itself.
 
-    Steps end at `stops`, times from `origin` on, and at the times where the field jumps.
+    Steps end at `stops`, times from `origin` on, at the times where the field jumps, and at its kinks if it has any.
     """
     if isinstance(chosen, (diffrax.StepTo, diffrax.ConstantStepSize)):
         return chosen
-    local = tol * _SAFETY
+    local = tol * SAFETY
     found: Any = diffrax.PIDController(rtol=local, atol=local, norm=optimistix.max_norm) if chosen is None else chosen
     if traits.max_step is not None:
         if not isinstance(found, diffrax.PIDController):
             raise SphereflowError(f"this dynamics limits the step, which {type(found).__name__} cannot do.")
         longest = jnp.asarray(traits.max_step, tol.dtype)
         found = dataclasses.replace(found, dtmax=longest if found.dtmax is None else jnp.minimum(found.dtmax, longest))
+    if kinked:
+        found = _at_kinks(found)
     jumps = None if traits.jump_times is None else jnp.asarray(traits.jump_times - origin, tol.dtype)
     if stops is None and jumps is None:
         return found
     return diffrax.ClipStepSizeController(found, step_ts=stops, jump_ts=jumps)
+
+
+def _at_kinks(controller: Any) -> Any:
+    if isinstance(controller, diffrax.ClipStepSizeController):  # its stops hold for steps to kinks too
+        return dataclasses.replace(controller, controller=_at_kinks(controller.controller))
+    return AtKinks(controller)
 
 
 def step_grid(
