@@ -26,7 +26,7 @@ from sphereflow.errors import SphereflowError
 from sphereflow.parameters import known
 from sphereflow.shapes import AnyArray, ArrayLike
 from sphereflow.solving.kinks import Kinked, has_kinks
-from sphereflow.solving.methods import SAFETY, SOLVERS, clock_origin, step_controller
+from sphereflow.solving.methods import SOLVERS, clock_origin, local_tolerance, step_controller
 from sphereflow.solving.wrapped import Dense, Projected
 from sphereflow.sphere import normalise
 
@@ -164,10 +164,11 @@ def _solve(
     between = len(times) > 2 and not fixed
     dense = between and isinstance(solver, diffrax.AbstractERK)
     method = Projected(solver) if on_sphere and fixed else Dense(solver) if dense else solver
-    kinked = not fixed and has_kinks(model, origin, jax.eval_shape(lambda x: x, x0).update(shape=x0.shape[-2:]))
+    kinked = not fixed and has_kinks(model, origin, jax.ShapeDtypeStruct(x0.shape[-2:], x0.dtype))
+    local = local_tolerance(tol, solver, kinked)
     if kinked:
-        method = Kinked(method, model, origin, tol * SAFETY)
-    steps = step_controller(chosen, traits, tol, origin, clock if between and not dense else None, kinked)
+        method = Kinked(method, model, origin, local)
+    steps = step_controller(chosen, traits, local, origin, clock if between and not dense else None, kinked)
 
     def unit(y: Array) -> Array:
         return normalise(y) if on_sphere else y

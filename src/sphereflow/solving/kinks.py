@@ -34,10 +34,10 @@ _INTERVALS = 4
 # How many of the next kinks are remembered.
 _AHEAD = 8
 # The share of the local tolerance that one kink may cost.
-_SHARE = 0.1
+_SHARE = 0.01
 
 
-def has_kinks(model: Dynamics, t: Float[Array, ""], x: Float[Array, "n d"]) -> bool:
+def has_kinks(model: Dynamics, t: Any, x: Any) -> bool:
     """Whether the dynamics says that its derivative jumps anywhere."""
     return bool(jax.tree.leaves(jax.eval_shape(model.kinks, t, x)))
 
@@ -103,14 +103,31 @@ class Kinked(Wrapped):
         joined = Kinks(*(_flat(each_kink(lambda k, name=name: getattr(k, name), kinks)) for name in ("values", "jumps")))
         slopes = _flat(each_kink(lambda k: k.values, rises))
         sign = jnp.where(_flat(jax.tree.map(lambda side: side[None], sides)), 1.0, -1.0).astype(t0.dtype)
-        where, depth = first_crossing(sign * joined.values, sign * slopes)
-        cost = joined.jumps[-1] * depth * h * (1 - where) / 2
-        # A step of a few units of rounding is made whatever it costs.
-        long = h > 1e3 * jnp.finfo(t0.dtype).eps * jnp.maximum(jnp.abs(t0), jnp.abs(t1))
-        times = jnp.where((cost > _SHARE * self.tol) & long, t0 + where * h, jnp.inf)
-        few = min(_AHEAD, times.shape[0])
-        soonest = -jax.lax.top_k(-times, few)[0]
-        return jnp.pad(soonest, (0, _AHEAD - few), constant_values=jnp.inf), self._sides(last[0], rates)
+        cubics = Cubics(sign * joined.values, sign * slopes)
+
+        def located() -> Float[Array, " k"]:
+            where = cubics.first_zeros()
+            cost = joined.jumps[-1] * jnp.max(-cubics.lowest, axis=0) * h * (1 - where) / 2
+            counts = cost > _SHARE * self.tol
+            # Beyond the zero the cost grows like the square of the time. A step is never shorter than what a quarter
+            # of the share pays for, nor than a few units of rounding: each of them is progress.
+            paid = (1 - where) / 2 * jnp.sqrt(_SHARE * self.tol / jnp.where(counts, cost, 1.0))
+            least = 100 * jnp.finfo(t0.dtype).eps * jnp.maximum(jnp.abs(t0), jnp.abs(t1))
+            time = t0 + jnp.maximum(jnp.maximum(where, paid) * h, least)
+            return _soonest(jnp.where(counts & (h > 2 * least), time, jnp.inf))
+
+        none = jnp.full(_AHEAD, jnp.inf, t0.dtype)
+        times = jax.lax.cond(jnp.any(cubics.lowest < 0), located, lambda: none)
+        return times, self._sides(last[0], rates)
+
+
+def _soonest(times: Float[Array, " k"]) -> Float[Array, " few"]:
+    """The first of these times, in order; sorting all of them would take longer."""
+    found = []
+    for _ in range(_AHEAD):
+        found.append(jnp.min(times))
+        times = jnp.where(times <= found[-1], jnp.inf, times)
+    return jnp.stack(found)
 
 
 def _flat(tree: Any) -> Array:
@@ -118,40 +135,48 @@ def _flat(tree: Any) -> Array:
     return jnp.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(tree)], axis=1)
 
 
-def first_crossing(
-    values: Float[Array, "places k"], slopes: Float[Array, "places k"]
-) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-    """(Where in [0, 1] functions that start positive first become negative, how far they go below zero).
+class Cubics:
+    """Functions on [0, 1], positive at first, read as cubics between equidistant places from values and slopes there.
 
-    They are read as cubics between equidistant places, from values and slopes there; 1 where they stay positive. A dip
-    below zero and back is seen by the sign of the slopes. One that starts at -a with the slope b > 0, and does not
-    become positive, is given 2a/b: the time it was allowed to be wrong, and as much again.
+    `lowest`: on each of the intervals, the value at its end, or at the bottom of a dip, which the slopes show.
     """
-    parts = len(values) - 1
-    q0, q1, d0, d1 = values[:-1], values[1:], slopes[:-1] / parts, slopes[1:] / parts
-    cubic = (q0, d0, 3 * (q1 - q0) - 2 * d0 - d1, d0 + d1 - 2 * (q1 - q0))
-    dips = (d0 < 0) & (d1 > 0)
-    b = 2 * cubic[2]
-    root = jnp.sqrt(jnp.where(dips, b**2 - 12 * cubic[3] * d0, 1.0))
-    turn = jnp.where(dips, -2 * d0 / jnp.where(dips, b + root, 1.0), 1.0)
-    lowest = jnp.where(dips, _cubic(cubic, turn)[0], q1)
-    below = lowest < 0
-    first, columns = jnp.argmax(below, axis=0), jnp.arange(values.shape[1])
-    mine = tuple(part[first, columns] for part in cubic)
-    low, high = jnp.zeros_like(mine[0]), turn[first, columns]
-    s = high / 2
-    for _ in range(12):  # Newton's method, kept inside of a bracket that shrinks
-        value, slope = _cubic(mine, s)
-        low, high = jnp.where(value < 0, low, s), jnp.where(value < 0, s, high)
-        newton = s - value / jnp.where(slope == 0, 1.0, slope)
-        s = jnp.where((slope < 0) & (newton > low) & (newton < high), newton, (low + high) / 2)
-    wrong = 2 * jnp.abs(mine[0] / jnp.where(mine[1] == 0, 1.0, mine[1]))
-    s = jnp.where((mine[0] < 0) & (first == 0), wrong, s)
-    found = jnp.any(below, axis=0)
-    return jnp.where(found, jnp.minimum((first + s) / parts, 1.0), 1.0), jnp.max(-lowest, axis=0, initial=0.0)
+
+    def __init__(self, values: Float[Array, "places k"], slopes: Float[Array, "places k"]):
+        self.parts = len(values) - 1
+        rise, d0, d1 = values[1:] - values[:-1], slopes[:-1] / self.parts, slopes[1:] / self.parts
+        self.coefficients = jnp.stack([values[:-1], d0, 3 * rise - 2 * d0 - d1, d0 + d1 - 2 * rise])
+        dips = (d0 < 0) & (d1 > 0)
+        b, c = 2 * self.coefficients[2], 3 * self.coefficients[3]
+        root = jnp.sqrt(jnp.where(dips, b**2 - 4 * c * d0, 1.0))
+        self.ends = jnp.where(dips, -2 * d0 / jnp.where(dips, b + root, 1.0), 1.0)
+        self.lowest = jnp.where(dips, _cubic(self.coefficients, self.ends)[0], values[1:])
+
+    def first_zeros(self) -> Float[Array, " k"]:
+        """Where they first become negative, 1 where they stay positive.
+
+        One that starts at -a with the slope b > 0 should be positive at 2a/b, and is followed from there. If it is not,
+        2a/b is the answer: the time for which it was allowed to be wrong, and as much again.
+        """
+        below = self.lowest < 0
+        first, columns = jnp.argmax(below, axis=0), jnp.arange(below.shape[1])
+        mine, end = self.coefficients[:, first, columns], self.ends[first, columns]
+
+        def narrow(_: Any, bracket: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            """A step of Newton's method, inside of a bracket that shrinks."""
+            low, high, s = bracket
+            value, slope = _cubic(mine, s)
+            low, high = jnp.where(value < 0, low, s), jnp.where(value < 0, s, high)
+            newton = s - value / jnp.where(slope == 0, 1.0, slope)
+            return low, high, jnp.where((slope < 0) & (newton > low) & (newton < high), newton, (low + high) / 2)
+
+        begin = jnp.where(mine[0] < 0, jnp.minimum(2 * jnp.abs(mine[0] / jnp.where(mine[1] == 0, 1.0, mine[1])), end), 0.0)
+        s = jax.lax.fori_loop(0, 10, narrow, (begin, end, (begin + end) / 2))[2]
+        s = jnp.where(_cubic(mine, begin)[0] < 0, begin, s)
+        return jnp.where(jnp.any(below, axis=0), jnp.minimum((first + s) / self.parts, 1.0), 1.0)
 
 
-def _cubic(c: tuple[Array, ...], s: Array) -> tuple[Array, Array]:
+def _cubic(c: Float[Array, "4 *k"], s: Float[Array, "*k"]) -> tuple[Array, Array]:
+    """(Value, slope)."""
     return c[0] + s * (c[1] + s * (c[2] + s * c[3])), c[1] + s * (2 * c[2] + 3 * s * c[3])
 
 

@@ -43,6 +43,10 @@ class Wrapped(diffrax.AbstractWrappedSolver):
     def scan_kind(self) -> Any:  # diffrax sets it for forward-mode derivatives
         return getattr(self.solver, "scan_kind", "lax")
 
+    @property
+    def root_finder(self) -> Any:  # diffrax looks for it in implicit methods
+        return self.solver.root_finder  # type: ignore[attr-defined]
+
     def order(self, terms: Any) -> int | None:
         return self.solver.order(terms)
 
