@@ -40,9 +40,7 @@ class Sum(Dynamics):
         return tuple(term.kinks(t, x) for term in self.terms)
 
     def continued(self, t: Float[Array, ""], sides: Any) -> Sum:
-        return changed(
-            self, terms=tuple(term.continued(t, side) for term, side in zip(self.terms, sides, strict=True))
-        )
+        return changed(self, terms=tuple(term.continued(t, side) for term, side in zip(self.terms, sides, strict=True)))
 
     @property
     def traits(self) -> Traits:

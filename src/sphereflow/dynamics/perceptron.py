@@ -91,10 +91,6 @@ class _Beside(Dynamics):
     perceptron: Perceptron
     active: Bool[Array, "n J"]
 
-    @property
-    def traits(self) -> Traits:
-        return self.perceptron.traits
-
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         model = self.perceptron
         return model._pull(x, continued(model.activation, model._input(x), self.active))

@@ -70,11 +70,12 @@ class PiecewiseConstant(Dynamics):
 
     def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> tuple[Any, ...]:
         stack, at = self._in_force(t)
-        # Those of dynamics that are not in force have no zeros.
-        return tuple(
-            each_kink(lambda k, here=stack == s: Kinks(jnp.where(here, k.values, 1.0), k.jumps), of)
-            for s, of in enumerate(_member(each, at).kinks(t, x) for each in self.stacks)
-        )
+
+        def seen(number: int) -> Any:  # those of dynamics that are not in force have no zeros
+            kinks = _member(self.stacks[number], at).kinks(t, x)
+            return each_kink(lambda k: Kinks(jnp.where(stack == number, k.values, 1.0), k.jumps), kinks)
+
+        return tuple(seen(number) for number in range(len(self.stacks)))
 
     def continued(self, t: Float[Array, ""], sides: Any) -> PiecewiseConstant:
         """Of every stack the member in force at time t: the field is that of this member's time."""

@@ -100,14 +100,14 @@ class Kinked(Wrapped):
         kinks, rises = jax.vmap(along)(jnp.linspace(0, 1, _INTERVALS + 1, dtype=t0.dtype))
         last = jax.tree.map(lambda leaf: leaf[-1], (kinks, rises))
         rates = each_kink(lambda rise: Kinks(rise.values / h, rise.jumps), last[1])
-        joined = Kinks(*(_flat(each_kink(lambda k, name=name: getattr(k, name), kinks)) for name in ("values", "jumps")))
+        values, jumps = _flat(each_kink(lambda k: k.values, kinks)), _flat(each_kink(lambda k: k.jumps, kinks))
         slopes = _flat(each_kink(lambda k: k.values, rises))
         sign = jnp.where(_flat(jax.tree.map(lambda side: side[None], sides)), 1.0, -1.0).astype(t0.dtype)
-        cubics = Cubics(sign * joined.values, sign * slopes)
+        cubics = Cubics(sign * values, sign * slopes)
 
         def located() -> Float[Array, " k"]:
             where = cubics.first_zeros()
-            cost = joined.jumps[-1] * jnp.max(-cubics.lowest, axis=0) * h * (1 - where) / 2
+            cost = jumps[-1] * jnp.max(-cubics.lowest, axis=0) * h * (1 - where) / 2
             counts = cost > _SHARE * self.tol
             # Beyond the zero the cost grows like the square of the time. A step is never shorter than what a quarter
             # of the share pays for, nor than a few units of rounding: each of them is progress.
@@ -167,15 +167,17 @@ class Cubics:
             value, slope = _cubic(mine, s)
             low, high = jnp.where(value < 0, low, s), jnp.where(value < 0, s, high)
             newton = s - value / jnp.where(slope == 0, 1.0, slope)
-            return low, high, jnp.where((slope < 0) & (newton > low) & (newton < high), newton, (low + high) / 2)
+            return low, high, jnp.where((slope < 0) & (newton >= low) & (newton <= high), newton, (low + high) / 2)
 
-        begin = jnp.where(mine[0] < 0, jnp.minimum(2 * jnp.abs(mine[0] / jnp.where(mine[1] == 0, 1.0, mine[1])), end), 0.0)
+        begin = jnp.where(
+            mine[0] < 0, jnp.minimum(2 * jnp.abs(mine[0] / jnp.where(mine[1] == 0, 1.0, mine[1])), end), 0.0
+        )
         s = jax.lax.fori_loop(0, 10, narrow, (begin, end, (begin + end) / 2))[2]
         s = jnp.where(_cubic(mine, begin)[0] < 0, begin, s)
         return jnp.where(jnp.any(below, axis=0), jnp.minimum((first + s) / self.parts, 1.0), 1.0)
 
 
-def _cubic(c: Float[Array, "4 *k"], s: Float[Array, "*k"]) -> tuple[Array, Array]:
+def _cubic(c: Float[Array, "4 *shape"], s: Float[Array, "*shape"]) -> tuple[Array, Array]:
     """(Value, slope)."""
     return c[0] + s * (c[1] + s * (c[2] + s * c[3])), c[1] + s * (2 * c[2] + 3 * s * c[3])
 
@@ -194,19 +196,19 @@ class AtKinks(diffrax.AbstractAdaptiveStepSizeController):
     controller: diffrax.AbstractAdaptiveStepSizeController
 
     @property
-    def rtol(self) -> Any:  # type: ignore[override]
+    def rtol(self) -> Any:  # type: ignore[misc]
         return self.controller.rtol
 
     @property
-    def atol(self) -> Any:  # type: ignore[override]
+    def atol(self) -> Any:  # type: ignore[misc]
         return self.controller.atol
 
     @property
-    def norm(self) -> Any:  # type: ignore[override]
+    def norm(self) -> Any:  # type: ignore[misc]
         return self.controller.norm
 
     def wrap(self, direction: Any) -> AtKinks:
-        return AtKinks(self.controller.wrap(direction))  # type: ignore[arg-type]
+        return AtKinks(controller=self.controller.wrap(direction))  # type: ignore[call-arg]
 
     def init(self, terms: Any, t0: Any, t1: Any, y0: Any, dt0: Any, args: Any, func: Any, error_order: Any) -> Any:
         end, inner = self.controller.init(terms, t0, t1, y0, dt0, args, func, error_order)

@@ -49,7 +49,7 @@ def step_controller(
     stops: Float[Array, " T"] | None,
     kinked: bool,
 ) -> diffrax.AbstractStepSizeController:
-    """The controller chosen, by default one that keeps the local tolerance, made to respect what the field says of itself.
+    """The controller chosen, or one that keeps the local tolerance, made to respect what the field says of itself.
 
     Steps end at `stops`, times from `origin` on, at the times where the field jumps, and at its kinks if it has any.
     """
@@ -72,7 +72,7 @@ def step_controller(
 def _at_kinks(controller: Any) -> Any:
     if isinstance(controller, diffrax.ClipStepSizeController):  # its stops hold for steps to kinks too
         return eqx.tree_at(lambda clip: clip.controller, controller, _at_kinks(controller.controller))
-    return AtKinks(controller)
+    return AtKinks(controller=controller)  # type: ignore[call-arg]
 
 
 def step_grid(
