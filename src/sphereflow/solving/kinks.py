@@ -177,7 +177,7 @@ class Cubics:
         return jnp.where(jnp.any(below, axis=0), jnp.minimum((first + s) / self.parts, 1.0), 1.0)
 
 
-def _cubic(c: Float[Array, "4 *shape"], s: Float[Array, "*shape"]) -> tuple[Array, Array]:
+def _cubic(c: Float[Array, "4 ..."], s: Float[Array, "..."]) -> tuple[Array, Array]:
     """(Value, slope)."""
     return c[0] + s * (c[1] + s * (c[2] + s * c[3])), c[1] + s * (2 * c[2] + 3 * s * c[3])
 
@@ -195,20 +195,20 @@ class AtKinks(diffrax.AbstractAdaptiveStepSizeController):
 
     controller: diffrax.AbstractAdaptiveStepSizeController
 
-    @property
-    def rtol(self) -> Any:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def rtol(self) -> Any:  # type: ignore[override]
         return self.controller.rtol
 
-    @property
-    def atol(self) -> Any:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def atol(self) -> Any:  # type: ignore[override]
         return self.controller.atol
 
-    @property
-    def norm(self) -> Any:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def norm(self) -> Any:  # type: ignore[override]
         return self.controller.norm
 
     def wrap(self, direction: Any) -> AtKinks:
-        return AtKinks(controller=self.controller.wrap(direction))  # type: ignore[call-arg]
+        return AtKinks(controller=self.controller.wrap(direction))  # type: ignore[call-arg, arg-type]
 
     def init(self, terms: Any, t0: Any, t1: Any, y0: Any, dt0: Any, args: Any, func: Any, error_order: Any) -> Any:
         end, inner = self.controller.init(terms, t0, t1, y0, dt0, args, func, error_order)
