@@ -159,6 +159,7 @@ def test_gradients_in_both_directions_are_central_differences():
     assert ahead == pytest.approx(back, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_replicas_and_float32_keep_their_tolerance():
     model, x0, exact = flow("attention", 3)
     both = sf.solve(model, np.stack([x0, x0[::-1]]), TIMES, adjoint=FORWARD).xs
