@@ -21,4 +21,5 @@ from sphereflow.dynamics.sublayers import MLP as MLP
 from sphereflow.dynamics.sublayers import LayerNorm as LayerNorm
 from sphereflow.dynamics.sublayers import MultiHeadAttention as MultiHeadAttention
 from sphereflow.dynamics.sublayers import RMSNorm as RMSNorm
+from sphereflow.dynamics.traits import Kinks as Kinks
 from sphereflow.dynamics.traits import Traits as Traits

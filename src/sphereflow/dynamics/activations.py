@@ -18,11 +18,13 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import spence
 from jax.scipy.stats import norm
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from sphereflow.errors import one_of
 
 LEAK = 0.01
+# Slopes left and right of zero, where an activation has a kink; on either side it is linear.
+_SLOPES: dict[str, tuple[float, float]] = {"relu": (0.0, 1.0), "leaky_relu": (LEAK, 1.0)}
 
 
 def _leaky(s: Array) -> Array:
@@ -74,6 +76,18 @@ ACTIVATIONS: tuple[str, ...] = tuple(_TABLE)
 def activation(name: str, s: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""$\sigma(s)$ by name."""
     return _TABLE[one_of("activation", name, ACTIVATIONS)][0](s)
+
+
+def kink(name: str) -> float:
+    r"""The jump of $\sigma'$ at zero, 0 for smooth activations."""
+    left, right = _SLOPES.get(one_of("activation", name, ACTIVATIONS), (0.0, 0.0))
+    return right - left
+
+
+def continued(name: str, s: Float[Array, "..."], right: Bool[Array, "..."]) -> Float[Array, "..."]:
+    r"""The branch of $\sigma$ right or left of its kink, continued smoothly to the other side."""
+    below, above = _SLOPES[name]
+    return jnp.where(right, above * s, below * s)
 
 
 def primitive(name: str, s: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -41,6 +41,10 @@ class Dynamics(eqx.Module):
         for name in ("space", "max_step", "jump_times", "token_weights", "is_gradient_flow"):
             if name in cls.__dict__:  # the spelling of version 0.1, which would be passed over in silence
                 raise SphereflowError(f"{cls.__name__}.{name}: what a dynamics says of itself stands in its `traits`.")
+        if ("kinks" in cls.__dict__) != ("continued" in cls.__dict__):
+            raise SphereflowError(f"{cls.__name__} must define kinks and continued together, or neither.")
+        if "field" in cls.__dict__ and "kinks" not in cls.__dict__:  # those inherited are of another field
+            cls.kinks, cls.continued = Dynamics.kinks, Dynamics.continued  # type: ignore[method-assign]
 
     @abc.abstractmethod
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
@@ -51,6 +55,21 @@ class Dynamics(eqx.Module):
         """What wrappers and solvers must know: by default what the parts say together."""
         inside = parts(self)
         return join([part.traits for part in inside]) if inside else Traits()
+
+    def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Any:
+        """Where the derivative of the field jumps: `Kinks`, or a tuple of what the parts say; None where it is smooth.
+
+        Solvers end their steps there. Whoever defines `kinks` defines `continued` as well.
+        """
+        return None
+
+    def continued(self, t: Float[Array, ""], sides: Any) -> Dynamics:
+        """The field of time t with its branches continued smoothly beyond their kinks.
+
+        `sides` has the shape of `kinks`, with an array of truth values for each record: whether the values are taken
+        to be positive.
+        """
+        return self
 
     def energy(self, x: Float[Array, "n d"], weights: Float[Array, " n"] | None = None) -> Float[Array, ""]:
         """The energy of the tokens, where one is known; `weights` are masses other than the model's."""

@@ -7,12 +7,14 @@ If $f_k = \frac{g_k}{w}\nabla E_k$ for all k, the sum is the gradient of $E=\sum
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from sphereflow import parameters
-from sphereflow.dynamics.base import Dynamics, in_precision, mean_square_speed
-from sphereflow.dynamics.traits import Traits, join
+from sphereflow.dynamics.base import Dynamics, changed, in_precision, mean_square_speed
+from sphereflow.dynamics.traits import Traits, each_kink, join
 from sphereflow.errors import SphereflowError
 from sphereflow.shapes import ArrayLike
 
@@ -33,6 +35,12 @@ class Sum(Dynamics):
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         return sum((term.field(t, x) for term in self.terms[1:]), self.terms[0].field(t, x))
+
+    def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> tuple[Any, ...]:
+        return tuple(term.kinks(t, x) for term in self.terms)
+
+    def continued(self, t: Float[Array, ""], sides: Any) -> Sum:
+        return changed(self, terms=tuple(term.continued(t, side) for term, side in zip(self.terms, sides, strict=True)))
 
     @property
     def traits(self) -> Traits:
@@ -78,6 +86,12 @@ class Scaled(Dynamics):
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         return in_precision(self.factor, x) * self.original.field(t, x)
+
+    def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Any:
+        return each_kink(lambda kinks: kinks.times(in_precision(self.factor, x)), self.original.kinks(t, x))
+
+    def continued(self, t: Float[Array, ""], sides: Any) -> Scaled:
+        return changed(self, original=self.original.continued(t, sides))
 
     @property
     def traits(self) -> Traits:

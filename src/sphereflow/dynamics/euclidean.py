@@ -20,12 +20,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
-from jaxtyping import Array, Float, Inexact
+from jaxtyping import Array, Bool, Float, Inexact
 
 from sphereflow import parameters
-from sphereflow.dynamics.activations import ACTIVATIONS, activation
+from sphereflow.dynamics.activations import ACTIVATIONS, activation, continued, kink
 from sphereflow.dynamics.base import Dynamics, changed, in_precision
-from sphereflow.dynamics.traits import Traits, of_masses
+from sphereflow.dynamics.traits import Kinks, Traits, of_masses
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.interaction import attend
 from sphereflow.shapes import AnyArray, ArrayLike
@@ -174,8 +174,31 @@ class RescaledFeedForward(Dynamics):
             raise SphereflowError(f"output must have shape ({d}, {d}), got {self.output.shape}.")
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        hidden = activation(self.activation, self.rescaled.field(t, x))
-        return hidden if self.output is None else hidden @ in_precision(self.output, x).T
+        return self._out(activation(self.activation, self.rescaled.field(t, x)))
+
+    def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Kinks | None:
+        if kink(self.activation) == 0:
+            return None
+        values = self.rescaled.field(t, x)
+        sizes = 1.0 if self.output is None else jnp.linalg.norm(in_precision(self.output, x), axis=0)
+        return Kinks(values, jnp.broadcast_to(kink(self.activation) * sizes, values.shape).astype(x.dtype))
+
+    def continued(self, t: Float[Array, ""], sides: Bool[Array, "n d"] | None) -> Dynamics:
+        return self if sides is None else _Beside(self, sides)
+
+    def _out(self, hidden: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        return hidden if self.output is None else hidden @ in_precision(self.output, hidden).T
+
+
+class _Beside(Dynamics):
+    """The same with neurons that stay active, or inactive, for each token."""
+
+    original: RescaledFeedForward
+    active: Bool[Array, "n d"]
+
+    def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        model = self.original
+        return model._out(continued(model.activation, model.rescaled.field(t, x), self.active))
 
 
 def _matrix(name: str, given: ArrayLike | None, shape: str) -> Float[Array, "k d"] | None:

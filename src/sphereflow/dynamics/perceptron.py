@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from sphereflow import parameters
-from sphereflow.dynamics.activations import ACTIVATIONS, activation, primitive
+from sphereflow.dynamics.activations import ACTIVATIONS, activation, continued, kink, primitive
 from sphereflow.dynamics.base import Dynamics, in_precision, mean_square_speed
-from sphereflow.dynamics.traits import Traits
+from sphereflow.dynamics.traits import Kinks, Traits
 from sphereflow.errors import SphereflowError, one_of
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import project
@@ -50,16 +50,30 @@ class Perceptron(Dynamics):
         return Traits(masses="any", gradient=1.0)
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        return self._pull(x, activation(self.activation, self._input(x)))
+
+    def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Kinks | None:
+        if kink(self.activation) == 0:
+            return None
+        model, values = in_precision(self, x), self._input(x)
+        sizes = kink(self.activation) * jnp.abs(model.outer) * jnp.linalg.norm(model.inner, axis=1)
+        return Kinks(values, jnp.broadcast_to(sizes, values.shape))
+
+    def continued(self, t: Float[Array, ""], sides: Bool[Array, "n J"] | None) -> Dynamics:
+        return self if sides is None else _Beside(self, sides)
+
+    def _input(self, x: Float[Array, "n d"]) -> Float[Array, "n J"]:
         self.check(*x.shape)
         model = in_precision(self, x)
-        hidden = activation(self.activation, x @ model.inner.T + model.bias)
+        return x @ model.inner.T + model.bias
+
+    def _pull(self, x: Float[Array, "n d"], hidden: Float[Array, "n J"]) -> Float[Array, "n d"]:
+        model = in_precision(self, x)
         return project(x, (hidden * model.outer) @ model.inner)
 
     def potential(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
         r"""$v(x) = \sum_j\omega_j\varphi(\langle a_j,x\rangle+b_j)$; its spherical gradient is twice the field."""
-        self.check(*x.shape)
-        model = in_precision(self, x)
-        return primitive(self.activation, x @ model.inner.T + model.bias) @ model.outer
+        return primitive(self.activation, self._input(x)) @ in_precision(self.outer, x)
 
     def energy(self, x: Float[Array, "n d"], weights: Float[Array, " n"] | None = None) -> Float[Array, ""]:
         r"""$E = \frac12\sum_i w_i v(x_i)$."""
@@ -69,3 +83,14 @@ class Perceptron(Dynamics):
     def energy_rate(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
         r"""$\dot E = \frac1n\sum_i|\dot x_i|^2$."""
         return mean_square_speed(self.field(jnp.zeros((), x.dtype), x), None)
+
+
+class _Beside(Dynamics):
+    """A perceptron whose neurons stay active, or inactive, for each token."""
+
+    perceptron: Perceptron
+    active: Bool[Array, "n J"]
+
+    def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        model = self.perceptron
+        return model._pull(x, continued(model.activation, model._input(x), self.active))

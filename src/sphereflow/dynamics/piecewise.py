@@ -6,6 +6,7 @@ $$\dot x = f_k(x) \quad\text{for}\quad t_k \le t < t_{k+1}.$$
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,8 +15,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow import parameters
-from sphereflow.dynamics.base import Dynamics
-from sphereflow.dynamics.traits import Traits, join
+from sphereflow.dynamics.base import Dynamics, changed
+from sphereflow.dynamics.traits import Kinks, Traits, each_kink, join
 from sphereflow.errors import SphereflowError
 from sphereflow.shapes import AnyArray, ArrayLike
 
@@ -63,10 +64,34 @@ class PiecewiseConstant(Dynamics):
         return _member(self.stacks[stack], at)
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        now = jnp.searchsorted(self.switches, t, side="right")
-        stack, at = (jnp.asarray(column)[now] for column in zip(*self.order, strict=True))
+        stack, at = self._in_force(t)
         branches = [lambda s=s: _member(s, at).field(t, x) for s in self.stacks]
         return branches[0]() if len(branches) == 1 else jax.lax.switch(stack, branches)
+
+    def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> tuple[Any, ...]:
+        stack, at = self._in_force(t)
+
+        def seen(number: int) -> Any:  # those of dynamics that are not in force have no zeros
+            kinks = _member(self.stacks[number], at).kinks(t, x)
+            return each_kink(lambda k: Kinks(jnp.where(stack == number, k.values, 1.0), k.jumps), kinks)
+
+        return tuple(seen(number) for number in range(len(self.stacks)))
+
+    def continued(self, t: Float[Array, ""], sides: Any) -> PiecewiseConstant:
+        """Of every stack the member in force at time t: the field is that of this member's time."""
+        _, at = self._in_force(t)
+        members = [_member(each, at).continued(t, side) for each, side in zip(self.stacks, sides, strict=True)]
+        return changed(
+            self,
+            stacks=tuple(jax.tree.map(lambda leaf: leaf[None], member) for member in members),
+            order=tuple((stack, 0) for stack, _ in self.order),
+        )
+
+    def _in_force(self, t: Float[Array, ""]) -> tuple[Array, Array]:
+        """(stack, number in it) of the piece of time t."""
+        now = jnp.searchsorted(self.switches, t, side="right")
+        stack, at = (jnp.asarray(column)[now] for column in zip(*self.order, strict=True))
+        return stack, at
 
     @property
     def traits(self) -> Traits:

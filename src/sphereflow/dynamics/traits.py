@@ -6,10 +6,11 @@ Wrappers join the records of their parts. There is one record, so a wrapper cann
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -43,6 +44,25 @@ class Traits(eqx.Module):
     def but(self, **changes: object) -> Traits:
         """The same record with some members changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+
+class Kinks(eqx.Module):
+    """Where a field is continuous and its derivative is not: at changes of sign of `values`, of any shape.
+
+    `jumps`, of the same shape, are sizes: |f - its smooth continuation from the other side| <= jump |value|.
+    """
+
+    values: Float[Array, "..."]
+    jumps: Float[Array, "..."]
+
+    def times(self, factor: Float[Array, ""]) -> Kinks:
+        """The kinks of a multiple of the field."""
+        return Kinks(self.values, self.jumps * jnp.abs(factor))
+
+
+def each_kink(change: Callable[[Kinks], object], kinks: Any) -> Any:
+    """`change` applied to every record in a tree of kinks, as wrappers make them of their parts."""
+    return jax.tree.map(change, kinks, is_leaf=lambda node: isinstance(node, Kinks))
 
 
 def of_masses(weights: Float[Array, " n"] | None) -> Traits:

@@ -25,7 +25,8 @@ from sphereflow.dynamics import Dynamics
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.parameters import known, positive
 from sphereflow.shapes import AnyArray, ArrayLike
-from sphereflow.solving.methods import SOLVERS, check_method, clock_origin, step_controller
+from sphereflow.solving.kinks import Kinked, has_kinks
+from sphereflow.solving.methods import SOLVERS, check_method, clock_origin, local_tolerance, step_controller
 from sphereflow.solving.wrapped import Dense, Projected
 from sphereflow.sphere import normalise
 
@@ -175,7 +176,13 @@ def _solve(
     between = len(times) > 2 and not fixed
     dense = between and isinstance(solver, diffrax.AbstractERK)
     method = Projected(solver) if on_sphere and fixed else Dense(solver) if dense else solver
-    steps = step_controller(chosen, traits, tol, origin, clock if between and not dense else None)
+    kinked = not fixed and has_kinks(model, origin, jax.ShapeDtypeStruct(x0.shape[-2:], x0.dtype))
+    local = local_tolerance(tol, solver, kinked)
+    if kinked:
+        if isinstance(adjoint, diffrax.BacksolveAdjoint):
+            raise SphereflowError("a field with kinks has no continuous adjoint: leave out adjoint.")
+        method = Kinked(method, model, origin, local)
+    steps = step_controller(chosen, traits, local, origin, clock if between and not dense else None, kinked)
 
     def unit(y: Array) -> Array:
         return normalise(y) if on_sphere else y

@@ -26,7 +26,7 @@ from sphereflow.sphere import normalise
 _PLACE, _SHARE = 0.9, 0.05
 
 
-class _Wrapped(diffrax.AbstractWrappedSolver):
+class Wrapped(diffrax.AbstractWrappedSolver):
     """A method with something added to its step."""
 
     solver: diffrax.AbstractSolver  # type: ignore[misc]
@@ -42,6 +42,10 @@ class _Wrapped(diffrax.AbstractWrappedSolver):
     @property
     def scan_kind(self) -> Any:  # diffrax sets it for forward-mode derivatives
         return getattr(self.solver, "scan_kind", "lax")
+
+    @property
+    def root_finder(self) -> Any:  # diffrax looks for it in implicit methods
+        return self.solver.root_finder  # type: ignore[attr-defined]
 
     def order(self, terms: Any) -> int | None:
         return self.solver.order(terms)
@@ -59,7 +63,7 @@ class _Wrapped(diffrax.AbstractWrappedSolver):
         return self.solver.func(terms, t0, y0, args)
 
 
-class Projected(_Wrapped):
+class Projected(Wrapped):
     """A method whose steps end on the sphere."""
 
     def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any) -> Any:
@@ -68,7 +72,7 @@ class Projected(_Wrapped):
         return normalise(y1), *rest
 
 
-class Dense(_Wrapped):
+class Dense(Wrapped):
     """A method whose error estimate covers what lies between its steps."""
 
     def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any) -> Any:
