@@ -230,7 +230,7 @@ def test_what_is_no_kernel_is_refused(kernel, match):
 def test_an_engine_that_is_given_is_used():
     model, x = sf.SA(3.0, engine=Fourier(30)), jnp.asarray(tokens(2))
     assert model.engine_name == "fourier"
-    np.testing.assert_allclose(model.field(0.0, x), sf.SA(3.0).field(0.0, x), atol=1e-9)
+    np.testing.assert_allclose(model.field(jnp.zeros(()), x), sf.SA(3.0).field(jnp.zeros(()), x), atol=1e-9)
     with pytest.raises(sf.SphereflowError, match="dimension d=2"):
         sf.evolve(model, tokens(3), 1.0, saveat=2)
 
