@@ -75,7 +75,7 @@ def test_a_fitted_affine_map_matches_moments():
     assert unexplained(np.broadcast_to(y.mean(0), y.shape), y) == pytest.approx(100)
 
 
-@pytest.mark.fast_cases("optimal")
+@pytest.mark.slow
 @pytest.mark.parametrize("pairs", ["optimal", "independent"])
 def test_flow_matching_learns_a_shift_and_a_stretch(pairs):
     x, y = RNG.normal(size=(2000, 2)), RNG.normal(size=(2000, 2)) * [2.0, 0.5] + [1.0, -1.0]

@@ -44,6 +44,7 @@ def leaves(state):
     return [np.asarray(leaf) for leaf in jax.tree.leaves(state) if hasattr(leaf, "shape")]
 
 
+@pytest.mark.slow
 def test_a_stored_run_goes_on_to_the_same_numbers(tmp_path):
     recipe = Recipe(steps=30, batch=32, friction=Friction("gain", 0.0, 1.0, 30))
     states = []

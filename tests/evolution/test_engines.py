@@ -7,7 +7,7 @@ from sphereflow import SA, USA, Perceptron, SphereflowError, draw, evolve, simul
 from sphereflow.sphere import project
 
 
-@pytest.mark.fast_cases("model0-2-fourier", "model2-3-harmonic")
+@pytest.mark.fast_cases("model0-2-fourier")
 @pytest.mark.parametrize(
     ("model", "d", "method"),
     [

@@ -6,7 +6,7 @@ import pytest
 import sphereflow as sf
 
 
-@pytest.mark.fast_cases("2", "3")
+@pytest.mark.fast_cases("3")
 @pytest.mark.parametrize("d", [1, 2, 3, 7])
 def test_plot_is_drawn_in_every_dimension(d, tmp_path):
     figure = sf.simulate(n=12, d=d, beta=2.0, t1=2.0, saves=5).plot()
@@ -31,4 +31,4 @@ def test_movie_is_a_real_film(suffix, tmp_path):
 
 def test_movie_of_unknown_kind():
     with pytest.raises(sf.SphereflowError, match=r"an \.mp4 or a \.gif"):
-        sf.simulate(n=4, t1=1.0, saves=2).movie("film.avi")
+        sf.simulate(n=12, d=3, beta=2.0, t1=2.0, saves=4).movie("film.avi")

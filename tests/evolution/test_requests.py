@@ -128,7 +128,7 @@ MODELS = {
 }
 
 
-@pytest.mark.fast_cases("masses", "perceptron")
+@pytest.mark.fast_cases("masses")
 @pytest.mark.parametrize("name", MODELS)
 def test_single_precision_stays_single(name):
     model = MODELS[name]

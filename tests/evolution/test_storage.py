@@ -45,6 +45,7 @@ def short():
     return sf.simulate(n=8, d=3, t1=1.0, saves=30)
 
 
+@pytest.mark.fast_cases("Attention1", "PiecewiseConstant")
 @pytest.mark.parametrize("model", list(models()), ids=lambda model: type(model).__name__)
 def test_saved_runs_come_back_bit_for_bit_with_their_model(model, tmp_path):
     # The solver with the fewest stages compiles fastest; what is tested is what is stored.
@@ -99,6 +100,7 @@ def test_a_finished_run_asked_for_again_is_read_and_another_is_not(tmp_path, mon
     same(sf.load(tmp_path / "run.zarr"), other)
 
 
+@pytest.mark.fast_cases("options1")
 @pytest.mark.parametrize("options", [{"tol": 1e-9}, {"dt": 0.05, "solver": "heun"}])
 def test_a_run_goes_on_where_it_ended(options):
     x0 = sf.draw("uniform", 8, 3, 0)

@@ -132,6 +132,7 @@ def test_the_three_lines_make_the_frames_of_the_page():
     assert np.diff(energies[1:]).min() > -1e-9
 
 
+@pytest.mark.fast_cases("common-1")
 @pytest.mark.parametrize("settings", NOISY, ids=lambda s: f"{s.model}-{s.pull:g}")
 def test_the_three_lines_make_the_same_noise(settings):
     _, tokens, _ = shown_by_the_page(settings)

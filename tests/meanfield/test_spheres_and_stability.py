@@ -151,6 +151,7 @@ def test_spectrum_of_the_uniform_state():
     assert np.abs(spectrum.splitting).max() < 1e-12
 
 
+@pytest.mark.slow
 def test_spectrum_of_atoms():
     beta, a = 3.0, 0.3
     pair = meanfield.stability(USA(beta), from_angles(jnp.asarray([0.0, np.pi])), [a, 1 - a])

@@ -104,6 +104,7 @@ def test_a_crowd_is_followed_in_time_first_and_ends_as_the_same_tokens_in_one_pi
     np.testing.assert_allclose(history.log_times[-3:], alone.log_times[-3:], atol=60 * 0.02)
 
 
+@pytest.mark.slow
 def test_a_perceptron_can_hold_two_clusters_apart():
     poles = sf.Perceptron(np.array([3.0, 3.0]), np.array([[1.0, 0.0], [-1.0, 0.0]]), activation="relu")
     start = circle(np.array([0.3, -0.4, 2.9, 3.5]))

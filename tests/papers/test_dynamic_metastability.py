@@ -34,7 +34,15 @@ class TestVerdicts(Verdicts):
         "same-sequence",
         "two-cluster-time",
     )
-    slow_figures = ("staircase-sharpens",)
+    slow_figures = (
+        "certificates",
+        "direct-against-coarse",
+        "five-fifty-five-hundred",
+        "honest-and-glued",
+        "saddle-to-saddle",
+        "separated-fractions",
+        "staircase-sharpens",
+    )
 
 
 def test_direct_integration_conserves_the_mean_angle_of_usa():

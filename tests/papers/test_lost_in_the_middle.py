@@ -16,6 +16,7 @@ class TestVerdicts(Verdicts):
     slow_claims = (
         "accuracy-simulated",
         "bias",
+        "exact-causality",
         "finite-tokens",
         "layered-covariance",
         "layers-alike",

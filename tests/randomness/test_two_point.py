@@ -193,6 +193,7 @@ def test_gram_bracket_is_the_covariance_of_one_layer():
     np.testing.assert_allclose(np.diag(exact), pair.diffusion((x @ x.T)[np.triu_indices(3, 1)]), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_vectors_gram_matrix_and_backward_equation_agree():
     """Three tokens, ReLU, d = 6: means of all overlaps at t = 1 by three routes."""
     law, start = of_activation("relu"), np.array([0.3, -0.2, 0.5])

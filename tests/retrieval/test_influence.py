@@ -139,6 +139,7 @@ def test_measured_profile(prompt):
 # --- layered mean field -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_layers_of_a_prompt_that_depends_on_position():
     """Two blocks of codewords: the second follows the first; against scipy with exact averages over blocks."""
     vocab, jump, slope, beta, t = 3, 0.4, 1.5, 1.2, 0.8

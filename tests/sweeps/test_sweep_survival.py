@@ -120,6 +120,7 @@ def test_two_processes_are_kept_apart(tmp_path):
         process.wait()
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_cells_open_at_once(tmp_path):
     axes = {"a": np.linspace(0, 1, 400), "b": np.linspace(0, 1, 250)}
     folder = tmp_path / "many.zarr"
