@@ -20,7 +20,6 @@ settings.register_profile("repeatable", deadline=None, derandomize=True, max_exa
 settings.load_profile("repeatable")
 
 ROOM, LIMIT = 1.2e9, 2.5e9  # bytes above which compiled programs are dropped, and which no fast test may pass
-COST = 30.0  # processor seconds that no fast test may take: some ten times what it should, on any machine, busy or not
 
 
 def memory(field):
@@ -33,7 +32,7 @@ def memory(field):
 
 
 def processor():
-    """Processor seconds of this process so far, and of its children that have ended; the load does not change them."""
+    """Processor seconds of this process so far, and of its children that have ended."""
     return sum(os.times()[:4])
 
 
@@ -84,13 +83,14 @@ def pytest_runtest_teardown(item):
             "second one: share shapes, or mark the test slow.",
             pytrace=False,
         )
-    if cost > COST:
-        pytest.fail(f"{cost:.0f} processor seconds are too many: share shapes, or mark the test slow.", pytrace=False)
     return done
 
 
 def pytest_terminal_summary(terminalreporter):
-    """The ten dearest tests, in processor seconds, which unlike durations do not depend on what else is running."""
+    """The ten dearest tests in processor seconds, which tell more than durations where others use the machine as well.
+
+    No more than a list: threads that wait for one another on a busy machine take up to seven times as many.
+    """
     ends = [report for report in terminalreporter.getreports("") if report.when == "teardown"]
     costs = sorted(
         ((dict(report.user_properties).get("processor", 0.0), report.nodeid) for report in ends), reverse=True
