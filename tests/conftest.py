@@ -32,7 +32,7 @@ def memory(field):
 
 
 def processor():
-    """Processor seconds of this process so far, and of its children that have ended; the load does not change them."""
+    """Processor seconds of this process so far, and of its children that have ended."""
     return sum(os.times()[:4])
 
 
@@ -87,7 +87,10 @@ def pytest_runtest_teardown(item):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """The ten dearest tests, in processor seconds, which unlike durations do not depend on what else is running."""
+    """The ten dearest tests in processor seconds, which tell more than durations where others use the machine as well.
+
+    No more than a list: threads that wait for one another on a busy machine take up to seven times as many.
+    """
     ends = [report for report in terminalreporter.getreports("") if report.when == "teardown"]
     costs = sorted(
         ((dict(report.user_properties).get("processor", 0.0), report.nodeid) for report in ends), reverse=True
