@@ -21,7 +21,7 @@ import numpy as np
 
 import sphereflow  # noqa: F401  (sets the precision)
 from sphereflow.interaction import Causal, attend
-from sphereflow.interaction.choose import choose
+from sphereflow.interaction.choice import choose
 from sphereflow.interaction.circle import CircleModes
 from sphereflow.interaction.direct import default_block, direct_attention
 from sphereflow.interaction.expansion import circle_modes_bound, sphere_degree

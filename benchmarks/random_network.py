@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sphereflow.randomness.gram_chain import advance_gram
-from sphereflow.randomness.laws import matrices, weights
-from sphereflow.randomness.network import RandomNetwork, advance, realisation_keys
+from sphereflow.random_transformers.gram_chain import advance_gram
+from sphereflow.random_transformers.network import RandomNetwork, advance, realisation_keys
+from sphereflow.random_transformers.weight_laws import matrices, weights
 from sphereflow.sphere import uniform
 
 N = D = 64

@@ -17,8 +17,8 @@ import numpy as np
 
 from sphereflow.retrieval import CausalCircle, wave_influence
 from sphereflow.retrieval.bessel import growth_rates
+from sphereflow.retrieval.closed_form import two_time_influence
 from sphereflow.retrieval.influence import circle_advance
-from sphereflow.retrieval.profile import two_time_influence
 
 
 def pairwise(theta: np.ndarray, beta: float, slope: float) -> np.ndarray:

@@ -34,7 +34,7 @@ import numpy as np
 
 import sphereflow  # noqa: F401  sets precision before the back end starts
 from sphereflow.interaction import DIRECT, attend
-from sphereflow.interaction.choose import choose
+from sphereflow.interaction.choice import choose
 from sphereflow.interaction.circle import CircleModes
 from sphereflow.interaction.direct import default_block, direct_attention
 from sphereflow.interaction.expansion import circle_modes_bound, sphere_degree

@@ -17,11 +17,12 @@ import jax
 import numpy as np
 
 import sphereflow as sf
-from sphereflow import drifting, landscape, memory, metastability, modes, randomness, retrieval, transport
+from sphereflow import drifting, landscape, memory, metastability, modes, retrieval, transport
+from sphereflow import random_transformers as networks
 from sphereflow.drifting import training
 from sphereflow.errors import SphereflowError
-from sphereflow.randomness import flow_backward, two_point
-from sphereflow.randomness.flow_covariance import of_powers
+from sphereflow.synchronisation import backward_equation, two_point
+from sphereflow.synchronisation.covariance import of_powers
 
 CIRCLE = np.stack([np.cos([0.0, 0.7, 2.0]), np.sin([0.0, 0.7, 2.0])], axis=1)
 POINTS = np.random.default_rng(0).normal(size=(60, 1))
@@ -97,20 +98,21 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "slope": 1.0}),
     "retrieval.weight_matrix": (retrieval.weight_matrix, {"n": 4, "weights": 1.0}),
     "retrieval.decoder": (retrieval.decoder, {"beta": 1.0, "slope": 1.0, "n": 4, "d": 2, "normalise": "mean"}),
-    "randomness.Architecture": (randomness.Architecture, ARCHITECTURE),
-    "randomness.predict": (lambda **k: randomness.predict(randomness.Architecture(**k)), ARCHITECTURE),
-    "randomness.measure": (lambda **k: randomness.measure(randomness.Architecture(**ARCHITECTURE), **k),
+    "random_transformers.Architecture": (networks.Architecture, ARCHITECTURE),
+    "random_transformers.predict": (lambda **k: networks.predict(networks.Architecture(**k)), ARCHITECTURE),
+    "random_transformers.measure": (lambda **k: networks.measure(networks.Architecture(**ARCHITECTURE), **k),
         {"realisations": 2, "seed": 0}),
-    "randomness.clock": (randomness.clock, {"d": 4, "layers": 5, "heads": 1, "step": 0.1, "value_scale": 1.0}),
-    "randomness.weights": (randomness.weights, {"score": "product", "d": 4, "score_scale": 1.0, "value": "gaussian",
-        "value_scale": 1.0, "value_mean": 0.0}),
-    "randomness.RandomNetwork": (lambda **k: randomness.RandomNetwork(randomness.weights(d=4), **k), {"beta": 1.0,
+    "random_transformers.clock": (networks.clock, {"d": 4, "layers": 5, "heads": 1, "step": 0.1, "value_scale": 1.0}),
+    "random_transformers.weights": (networks.weights, {"score": "product", "d": 4, "score_scale": 1.0,
+        "value": "gaussian", "value_scale": 1.0, "value_mean": 0.0}),
+    "random_transformers.RandomNetwork": (lambda **k: networks.RandomNetwork(networks.weights(d=4), **k), {"beta": 1.0,
         "step": 0.1, "heads": 1, "attention": "softmax"}),
-    "randomness.run": (lambda **k: randomness.run(randomness.RandomNetwork(randomness.weights(d=2), 1.0, 0.1), **k,
+    "random_transformers.run": (lambda **k: networks.run(networks.RandomNetwork(networks.weights(d=2), 1.0, 0.1), **k,
         observe=lambda x: x), {"x0": CIRCLE[None], "layers": 2, "seed": 0}),
-    "randomness.prompts": (randomness.prompts, {}),
-    "randomness.Backward.averages": (lambda **k: flow_backward.Backward(two_point.TwoPoint(3, of_powers([1.0])),
-        cells=100).averages(lambda r: r, **k), {"times": [0.1, 0.2], "start": 0.3}),
+    "random_transformers.prompts": (networks.prompts, {}),
+    "synchronisation.Backward.averages": (lambda **k: backward_equation.Backward(
+        two_point.TwoPoint(3, of_powers([1.0])), cells=100).averages(lambda r: r, **k),
+        {"times": [0.1, 0.2], "start": 0.3}),
     "transport.fit": (transport.fit, {"source": transport.gaussian(1), "target": POINTS, "pieces": 6,
         "method": "construct", "seed": 0, "steps": 2}),
     "transport.gaussianise": (transport.gaussianise, {"points": POINTS, "frames": 1, "knots": 4, "tolerance": 0.0,
@@ -121,7 +123,7 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "transport.gaussian": (transport.gaussian, {"d": 1, "mean": 0.0, "scale": 1.0}),
     "transport.StudentT": (transport.StudentT, {"nu": 3.0, "d": 1}),
     "transport.Histogram": (transport.Histogram, {"edges": [0.0, 1.0, 2.0], "masses": [0.5, 0.5]}),
-    "transport.Grid": (transport.Grid, {"cells": 2, "knots": 4, "box": 5.0, "layer": 0.02}),
+    "transport.CellGrid": (transport.CellGrid, {"cells": 2, "knots": 4, "box": 5.0, "layer": 0.02}),
     "transport.fit_velocities": (transport.fit_velocities, {"start": POINTS, "end": POINTS + 1, "neurons": 4,
         "times": 2, "ridge": 1e-3, "reach": 3.0, "seed": 0}),
     "transport.fit_conditional": (transport.fit_conditional, {"samples_x": PAIRS, "samples_y": PAIRS[::-1].copy(),
@@ -132,7 +134,8 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "transport.Gate": (transport.Gate, {"duration": 1.0, "speed": 1.0, "omega": UNIT, "a": UNIT, "beta": 0.1}),
     "transport.RankOne": (transport.RankOne, {"duration": 1.0, "speed": 1.0, "alpha": UNIT, "sign": 1.0}),
     "transport.Gathering": (transport.Gathering, {"duration": 1.0, "speed": 1.0, "d": 2, "beta": 0.1, "sign": 1.0}),
-    "transport.Block": (transport.Block, {"duration": 1.0, "speed": 1.0, "V": np.eye(2), "B": np.eye(2)}),
+    "transport.TransformerBlock": (transport.TransformerBlock,
+        {"duration": 1.0, "speed": 1.0, "V": np.eye(2), "B": np.eye(2)}),
     "memory.phase_diagram": (memory.phase_diagram, {"kernel": "lse", "sharpness": 1.0, "loads": np.array([0.1, 0.2]),
         "temperatures": np.array([0.2, 0.4]), "sizes": (10,), "duration": 1e3}),
     "memory.sweep": (memory.sweep, {"kernel": "lse", "sharpness": 1.0, "loads": (0.3,), "temperatures": (0.2,),
@@ -150,7 +153,7 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "memory.sample_log_noise": (memory.sample_log_noise, {"n": 10, "alpha": 0.2, "beta": 1.0, "draws": 3, "seed": 0}),
     "memory.LSE": (memory.LSE, {"beta": 1.0}),
     "memory.LSR": (memory.LSR, {"beta": 1.0, "floor": 0.0}),
-    "memory.Polynomial": (memory.Polynomial, {"degree": 2}),
+    "memory.PolynomialEnergy": (memory.PolynomialEnergy, {"degree": 2}),
     "drifting.Friction": (drifting.Friction, {"mode": "gain", "start": 0.0, "end": 1.0, "horizon": 10}),
     "drifting.Recipe": (training.Recipe, {"steps": 10, "batch": 4, "rate": 1e-3, "optimiser": "adam", "decay": 0.9,
         "schedule": "linear", "seed": 0}),
@@ -168,7 +171,7 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 
 
 # These compile for long: only what must be refused is tried.
-HEAVY = {"landscape.basins", "retrieval.measure_profile", "randomness.measure", "transport.interpolate"}
+HEAVY = {"landscape.basins", "retrieval.measure_profile", "random_transformers.measure", "transport.interpolate"}
 
 # What looks wrong and is not: wrong values that have a right answer.
 FINE: dict[str, set[str]] = {
@@ -213,21 +216,21 @@ FINE: dict[str, set[str]] = {
     "retrieval.two_time_influence.slope": {"negative"},
     "retrieval.weight_matrix.weights": {"negative"},
     "retrieval.decoder.slope": {"negative"},
-    "randomness.Architecture.beta": {"vast"},
-    "randomness.Architecture.weight_scale": {"vast"},
-    "randomness.predict.beta": {"vast"},
-    "randomness.predict.weight_scale": {"vast"},
-    "randomness.weights.score_scale": {"list"},
-    "randomness.weights.value_scale": {"list"},
-    "randomness.weights.value_mean": {"list", "negative"},
-    "randomness.run.layers": {"list"},
+    "random_transformers.Architecture.beta": {"vast"},
+    "random_transformers.Architecture.weight_scale": {"vast"},
+    "random_transformers.predict.beta": {"vast"},
+    "random_transformers.predict.weight_scale": {"vast"},
+    "random_transformers.weights.score_scale": {"list"},
+    "random_transformers.weights.value_scale": {"list"},
+    "random_transformers.weights.value_mean": {"list", "negative"},
+    "random_transformers.run.layers": {"list"},
     "transport.gaussianise.tolerance": {"vast"},
     "transport.Schedule.tau": {"none"},
     "transport.affine_schedule.shift": {"none"},
     "transport.Mixture.scales": {"list"},
     "transport.Mixture.weights": {"none"},
     "transport.gaussian.mean": {"negative"},
-    "transport.Grid.box": {"vast"},
+    "transport.CellGrid.box": {"vast"},
     "transport.Drift.speed": {"negative"},
     "transport.Gate.speed": {"negative"},
     "transport.Gate.beta": {"negative"},
@@ -236,7 +239,7 @@ FINE: dict[str, set[str]] = {
     "transport.Gathering.speed": {"negative"},
     "transport.Gathering.beta": {"negative"},
     "transport.Gathering.sign": {"negative"},
-    "transport.Block.speed": {"negative"},
+    "transport.TransformerBlock.speed": {"negative"},
     "memory.phase_diagram.loads": {"none"},
     "memory.phase_diagram.temperatures": {"none"},
     "memory.phase_diagram.duration": {"vast"},

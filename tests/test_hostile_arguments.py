@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).parent / "hostile_arguments.py"
-SLOW = ("metastability", "simulate", "landscape", "retrieval", "randomness", "transport", "memory", "drifting")
+SLOW = (
+    "metastability",
+    "simulate",
+    "landscape",
+    "retrieval",
+    "random_transformers",
+    "synchronisation",
+    "transport",
+    "memory",
+    "drifting",
+)
 
 
 @pytest.mark.parametrize("area", ["modes", *(pytest.param(a, marks=pytest.mark.slow) for a in SLOW)])

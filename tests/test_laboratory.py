@@ -8,7 +8,7 @@ import pytest
 import sphereflow as sf
 from sphereflow.cli import staircase as command
 from sphereflow.errors import SphereflowError
-from sphereflow.evolution import run as running
+from sphereflow.evolution import shell as running
 from sphereflow.metastability import Outcome, coarsen, staircase
 
 PLAIN = {"n": 3, "d": 2, "beta": 9.0, "t1": 2.0, "model": "sa", "causal": False, "start": "uniform", "seed": 1,

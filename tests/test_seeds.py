@@ -16,20 +16,20 @@ import numpy as np
 import pytest
 
 import sphereflow as sf
-from sphereflow import landscape, memory, randomness, transport
+from sphereflow import landscape, memory, random_transformers, transport
 from sphereflow.drifting import TwoSidedField
 from sphereflow.drifting.generators import Generator
 from sphereflow.drifting.samplers import from_rows
 from sphereflow.drifting.training import Recipe, beginning, train
 from sphereflow.errors import SphereflowError
-from sphereflow.evolution import run as running
+from sphereflow.evolution import shell as running
 from sphereflow.llm import Heads
-from sphereflow.llm.regimes import FEATURES as HEAD_FEATURES
+from sphereflow.llm.heads.regimes import FEATURES as HEAD_FEATURES
 from sphereflow.metastability import load_history
-from sphereflow.randomness.random_fields import Affine
 from sphereflow.seeds import checked, following, key_from, number_from, recorded, rng_from
-from sphereflow.transport.conditional import ConditionalSampler
-from sphereflow.transport.smooth_map import ImageLaw, SmoothMap
+from sphereflow.synchronisation.random_fields import AffineField
+from sphereflow.transport.conditional.sampler import ConditionalSampler
+from sphereflow.transport.maps.smooth_map import ImageLaw, SmoothMap
 
 KEY, OTHER = jax.random.split(jax.random.key(3))
 BAD = (-1, True, 2**70, jax.random.split(KEY), jnp.arange(2))
@@ -45,7 +45,9 @@ SHIFT = SmoothMap(lambda x: x + 1.0, lambda y: y - 1.0)
 SCHEDULE = transport.affine_schedule(np.array([[1.0, 0.3], [0.0, 1.0]]))
 FITTED = transport.fit_map(lambda x: x + 0.1 * x[:, ::-1] ** 2, cells=1, refine=1)
 NEURONS = transport.Neurons(np.ones((3, 2)), np.eye(3, 2) + 0.1, np.zeros(3))
-NETWORK, WIDER = (randomness.RandomNetwork(randomness.weights(d=d), beta=1.0, step=0.1) for d in (2, 4))
+NETWORK, WIDER = (
+    random_transformers.RandomNetwork(random_transformers.weights(d=d), beta=1.0, step=0.1) for d in (2, 4)
+)
 TRIPLE = np.broadcast_to(CIRCLE, (2, 3, 2))
 FEATURES = {name: 0.1 + np.abs(np.sin(k + np.arange(30.0))) for k, name in enumerate(HEAD_FEATURES)}
 VALUES = np.random.default_rng(1).normal(size=(2, 9, 3))
@@ -56,13 +58,15 @@ WEIGHTS = np.full((2, 9), 1 / 9)
 BY_JAX = {
     "sphere.draw": lambda f, s: f("uniform", 3, 2, s),
     "laboratory.simulate": lambda f, s: f(3, 2, 1.0, 0.1, seed=s, saves=2, tol=1e-4).xs,
-    "metastability.staircase.staircase": lambda f, s: f(2, 20.0, s).honest.curve,
-    "randomness.network.realisation_keys": lambda f, s: jax.random.key_data(f(s, 2)),
-    "randomness.network.run": lambda f, s: f(NETWORK, TRIPLE, 2, observe=lambda x: x, seed=s).values,
-    "randomness.gram_chain.run_gram": lambda f, s: f(WIDER, np.eye(2), 4, [2], 2, observe=lambda x: x, seed=s).values,
-    "randomness.synchronisation.run_network": lambda f, s: f(Affine(0.5, 0.8), TRIPLE, layers=2, step=0.1, seed=s),
-    "randomness.synchronisation.coupled_depths": lambda f, s: f(
-        Affine(0.5, 0.8), TRIPLE, layers=2, time=0.1, groups=(1,), seed=s
+    "metastability.staircases.staircase": lambda f, s: f(2, 20.0, s).honest.curve,
+    "random_transformers.network.realisation_keys": lambda f, s: jax.random.key_data(f(s, 2)),
+    "random_transformers.network.run": lambda f, s: f(NETWORK, TRIPLE, 2, observe=lambda x: x, seed=s).values,
+    "random_transformers.gram_chain.run_gram": lambda f, s: (
+        f(WIDER, np.eye(2), 4, [2], 2, observe=lambda x: x, seed=s).values
+    ),
+    "synchronisation.network.run_network": lambda f, s: f(AffineField(0.5, 0.8), TRIPLE, layers=2, step=0.1, seed=s),
+    "synchronisation.network.coupled_depths": lambda f, s: f(
+        AffineField(0.5, 0.8), TRIPLE, layers=2, time=0.1, groups=(1,), seed=s
     ),
     "memory.recall.DenseMemory.recall": lambda f, s: f(memory.DenseMemory(ROWS[:6]), ROWS[:2], 2, 0.5, seed=s).state,
     "memory.chains.bulk_escapes": lambda f, s: (
@@ -74,11 +78,13 @@ BY_NUMPY = {
     "drifting.domains.drawn": lambda f, s: f(2, 0.5, 4, s),
     "drifting.translation.median_width": lambda f, s: f(ROWS, seed=s),
     "landscape.problem.Problem.random": lambda f, s: f(landscape.Problem, 1.0, seed=s).inner,
-    "llm.bootstrap.document_mean": lambda f, s: f(ROWS, replicates=9, seed=s).low,
-    "llm.bootstrap.rank_correlation": lambda f, s: f(TABLE, TABLE**2, replicates=9, seed=s).low,
-    "llm.geometry.random_controls": lambda f, s: f(WEIGHTS, VALUES, (2,), repeats=3, seed=s)["euclidean"].precision,
-    "llm.geometry.random_control": lambda f, s: f(WEIGHTS, VALUES, (2,), repeats=3, seed=s).precision,
-    "llm.regimes.gaussian_mixture": lambda f, s: f(ROWS, 3, seed=s, restarts=1, rounds=1),
+    "llm.heads.bootstrap.document_mean": lambda f, s: f(ROWS, replicates=9, seed=s).low,
+    "llm.heads.bootstrap.rank_correlation": lambda f, s: f(TABLE, TABLE**2, replicates=9, seed=s).low,
+    "llm.heads.geometry.random_controls": lambda f, s: (
+        f(WEIGHTS, VALUES, (2,), repeats=3, seed=s)["euclidean"].precision
+    ),
+    "llm.heads.geometry.random_control": lambda f, s: f(WEIGHTS, VALUES, (2,), repeats=3, seed=s).precision,
+    "llm.heads.regimes.gaussian_mixture": lambda f, s: f(ROWS, 3, seed=s, restarts=1, rounds=1),
     "memory.chains.bulk_metropolis": lambda f, s: f(10, 1.0, np.ones(1), np.zeros(1), 2, 4, 1, s).overlap,
     "memory.landscapes.random_patterns": lambda f, s: f(3, 2, s),
     "memory.landscapes.draw_cone": lambda f, s: f(10, 0.2, 1.0, seed=s).patterns,
@@ -90,58 +96,73 @@ BY_NUMPY = {
     "observables.discrepancy.sampling_floor": lambda f, s: f(ROWS, MOVED, 2, s),
     "observables.discrepancy.gaussian_like": lambda f, s: f(ROWS, 2, s),
     "observables.discrepancy.sliced_wasserstein": lambda f, s: f(ROWS, MOVED, 4, s),
-    "randomness.cold_pairs.cold_pairs": lambda f, s: f(4, 1, 0.5, 0.1, 2, 3, seed=s).cosine,
-    "transport.compare.compare": lambda f, s: f({"": SCHEDULE}, NORMAL, NORMAL, samples=9, seed=s)[0].errors.tv.value,
-    "transport.conditional.ConditionalSampler.sample": lambda f, s: f(ConditionalSampler(SCHEDULE, 1), 0.5, 2, s),
-    "transport.conditional.ConditionalSampler.drift": lambda f, s: f(ConditionalSampler(SCHEDULE, 1), 0.5, 2, s),
-    "transport.diffeomorphism.MapFit.errors": lambda f, s: vars(f(FITTED, points=20, seed=s)),
-    "transport.entropy.divergences": lambda f, s: f(SCHEDULE, NORMAL, NORMAL, samples=9, seed=s).tv.value,
-    "transport.gaussianise.gaussianise": lambda f, s: f(TABLE.reshape(-1, 4), frames=1, knots=4, seed=s).schedule.a,
-    "transport.laws.Mixture.sample": lambda f, s: f(NORMAL, 2, s),
-    "transport.laws.StudentT.sample": lambda f, s: f(transport.StudentT(3.0), 2, s),
-    "transport.laws.Histogram.sample": lambda f, s: f(transport.Histogram([0.0, 1.0, 2.0], [0.5, 0.5]), 2, s),
-    "transport.laws.Pushed.sample": lambda f, s: f(transport.Pushed(SCHEDULE, NORMAL), 2, s),
-    "transport.smooth_map.ImageLaw.sample": lambda f, s: f(ImageLaw(NORMAL, SHIFT), 2, s),
-    "transport.maurey.playback": lambda f, s: f(NEURONS, 9, seed=s).a,
-    "transport.maurey.ensemble": lambda f, s: f(NEURONS, 5, ROWS[:2], 2, seed=s)[0],
-    "transport.maurey.fit_velocities": lambda f, s: f(ROWS, MOVED, neurons=3, times=1, seed=s).residual,
-    "transport.training.small_weights": lambda f, s: f(2, 2, s),
-    "transport.map_training.train_map": lambda f, s: f(SHIFT, ROWS, 2, steps=2, batch=4, seed=s).losses,
+    "random_transformers.low_temperature_pairs.cold_pairs": lambda f, s: f(4, 1, 0.5, 0.1, 2, 3, seed=s).cosine,
+    "transport.euclidean.comparison.compare": lambda f, s: (
+        f({"": SCHEDULE}, NORMAL, NORMAL, samples=9, seed=s)[0].errors.tv.value
+    ),
+    "transport.conditional.sampler.ConditionalSampler.sample": lambda f, s: f(
+        ConditionalSampler(SCHEDULE, 1), 0.5, 2, s
+    ),
+    "transport.conditional.sampler.ConditionalSampler.drift": lambda f, s: f(
+        ConditionalSampler(SCHEDULE, 1), 0.5, 2, s
+    ),
+    "transport.maps.diffeomorphism.MapFit.errors": lambda f, s: vars(f(FITTED, points=20, seed=s)),
+    "transport.euclidean.divergences.divergences": lambda f, s: f(SCHEDULE, NORMAL, NORMAL, samples=9, seed=s).tv.value,
+    "transport.euclidean.gaussianisation.gaussianise": lambda f, s: (
+        f(TABLE.reshape(-1, 4), frames=1, knots=4, seed=s).schedule.a
+    ),
+    "transport.euclidean.laws.Mixture.sample": lambda f, s: f(NORMAL, 2, s),
+    "transport.euclidean.laws.StudentT.sample": lambda f, s: f(transport.StudentT(3.0), 2, s),
+    "transport.euclidean.laws.Histogram.sample": lambda f, s: f(transport.Histogram([0.0, 1.0, 2.0], [0.5, 0.5]), 2, s),
+    "transport.euclidean.laws.Pushed.sample": lambda f, s: f(transport.Pushed(SCHEDULE, NORMAL), 2, s),
+    "transport.maps.smooth_map.ImageLaw.sample": lambda f, s: f(ImageLaw(NORMAL, SHIFT), 2, s),
+    "transport.conditional.maurey.playback": lambda f, s: f(NEURONS, 9, seed=s).a,
+    "transport.conditional.maurey.ensemble": lambda f, s: f(NEURONS, 5, ROWS[:2], 2, seed=s)[0],
+    "transport.conditional.maurey.fit_velocities": lambda f, s: f(ROWS, MOVED, neurons=3, times=1, seed=s).residual,
+    "transport.learned.schedules.small_weights": lambda f, s: f(2, 2, s),
+    "transport.learned.maps.train_map": lambda f, s: f(SHIFT, ROWS, 2, steps=2, batch=4, seed=s).losses,
 }
 # Those that take long, or need a model: a wrong seed is refused before any work.
 REFUSED_FIRST = {
-    "llm.tiny.tiny_model": lambda f, s: f("gpt-2", s),
+    "llm.model.tiny.tiny_model": lambda f, s: f("gpt-2", s),
     "modes.attention.modes_and_clusters": lambda f, s: f(3, 1.0, 2, np.array([0.1]), seed=s, dt=0.1).angles,
-    "randomness.overlap_equation.shared_means": lambda f, s: f(WIDER, np.eye(2), 4, 2, s),
+    "random_transformers.overlap_equation.shared_means": lambda f, s: f(WIDER, np.eye(2), 4, 2, s),
     "drifting.training.Recipe": lambda f, s: f(seed=s),
     "drifting.flow_matching.train_flow_matching": lambda f, s: f(from_rows(ROWS), from_rows(ROWS), 2, seed=s),
     "drifting.lightsb.train_light_bridge": lambda f, s: f(from_rows(ROWS), from_rows(ROWS), seed=s),
     "drifting.translation.quality_against_compute": lambda f, s: f(ROWS, ROWS, seeds=(0, s)),
-    "llm.keyvalue.key_value_profile": lambda f, s: f(None, None, seed=s),
-    "llm.measuring.measure_heads": lambda f, s: f(None, np.zeros((1, 9), int), seed=s),
-    "llm.record.summary": lambda f, s: f(HEADS, {}, seed=s),
-    "llm.regimes.mixture": lambda f, s: f(FEATURES, seed=s),
-    "llm.tiny.tiny_models": lambda f, s: f(seed=s),
-    "meanfield.compare.compare": lambda f, s: f(seed=s),
+    "llm.measurement.keyvalue.key_value_profile": lambda f, s: f(None, None, seed=s),
+    "llm.measurement.heads.measure_heads": lambda f, s: f(None, np.zeros((1, 9), int), seed=s),
+    "llm.measurement.record.summary": lambda f, s: f(HEADS, {}, seed=s),
+    "llm.heads.regimes.mixture": lambda f, s: f(FEATURES, seed=s),
+    "llm.model.tiny.tiny_models": lambda f, s: f(seed=s),
+    "meanfield.comparison.compare": lambda f, s: f(seed=s),
     "memory.noise.median_crossing": lambda f, s: f(10, 1.0, 3, s),
-    "memory.sweep.sweep": lambda f, s: f(seed=s),
-    "memory.sweep.planned": lambda f, s: f("lse", 1.0, patterns=20, trials=2, steps=10, seed=s, keep=None),
-    "randomness.collapse.measure": lambda f, s: f(randomness.Architecture(4, 3, 5, 1, 0.1, 1.0), seed=s),
+    "memory.monte_carlo.sweep": lambda f, s: f(seed=s),
+    "memory.monte_carlo.planned": lambda f, s: f("lse", 1.0, patterns=20, trials=2, steps=10, seed=s, keep=None),
+    "random_transformers.collapse.measure": lambda f, s: f(
+        random_transformers.Architecture(4, 3, 5, 1, 0.1, 1.0), seed=s
+    ),
     "retrieval.influence.source_average": lambda f, s: f(*[lambda *a: ROWS] * 4, source=0, environments=2, seed=s),
     "retrieval.influence.wave_influence": lambda f, s: f(9, 0, 1.0, beta=1.0, weights=1.0, seed=s),
     "retrieval.influence.sphere_influence": lambda f, s: f(9, 0, 1.0, beta=1.0, slope=1.0, d=3, seed=s),
     "retrieval.plots.circle_movie": lambda f, s: f("nowhere.gif", seed=s),
     "retrieval.task.measure_profile": lambda f, s: f(9, 1.0, beta=1.0, weights=1.0, vocab=4, sources=(2,), seed=s),
-    "sweeps.boundary.boundary": lambda f, s: f(sf.sweep(lambda x: x, {"x": [0.0, 1.0, 2.0]}), 0.5, "x", seed=s),
-    "transport.conditional.fit_conditional": lambda f, s: f(LONG, LONG, seed=s),
-    "transport.fit.fit": lambda f, s: f(NORMAL, NORMAL, 3, seed=s),
-    "transport.measure_interpolate.interpolate": lambda f, s: f([BALL], [BALL], seed=s),
-    "transport.measure_training.train_transformer": lambda f, s: f([BALL], [BALL], 2, seed=s),
-    "transport.scores.score_card": lambda f, s: f(SCHEDULE, SHIFT, NORMAL, seed=s),
-    "transport.training.train_schedule": lambda f, s: f(NORMAL, 2, seed=s),
+    "sweeps.level_line.boundary": lambda f, s: f(sf.sweep(lambda x: x, {"x": [0.0, 1.0, 2.0]}), 0.5, "x", seed=s),
+    "transport.conditional.sampler.fit_conditional": lambda f, s: f(LONG, LONG, seed=s),
+    "transport.euclidean.fitting.fit": lambda f, s: f(NORMAL, NORMAL, 3, seed=s),
+    "transport.sphere.interpolation.interpolate": lambda f, s: f([BALL], [BALL], seed=s),
+    "transport.learned.transformers.train_transformer": lambda f, s: f([BALL], [BALL], 2, seed=s),
+    "transport.maps.scores.score_card": lambda f, s: f(SCHEDULE, SHIFT, NORMAL, seed=s),
+    "transport.learned.schedules.train_schedule": lambda f, s: f(NORMAL, 2, seed=s),
 }
 # Whole numbers alone: papers count on from theirs, and of a trajectory the seed is a label.
-NUMBERS_ONLY = {"claims.Run", "report.run.reproduce", "evolution.run.evolve", "transport.laws.Law.sample"}
+NUMBERS_ONLY = {
+    "claims.Run",
+    "report.reproduction.reproduce",
+    "evolution.shell.evolve",
+    "transport.euclidean.laws.Law.sample",
+}
 
 
 # Results, which record what they were given.
@@ -149,18 +170,18 @@ RECORDS = {
     "drifting.translation.Point",
     "evolution.settings.Settings",
     "evolution.trajectory.Trajectory",
-    "llm.keyvalue.KeyValueProfile",
-    "meanfield.compare.Comparison",
-    "memory.sweep.Sweep",
+    "llm.measurement.keyvalue.KeyValueProfile",
+    "meanfield.comparison.Comparison",
+    "memory.monte_carlo.MonteCarloSweep",
     "metastability.history.MergeHistory",
     "modes.monte_carlo.ModeSample",
     "report.results.PaperResult",
     "report.results.Report",
     "retrieval.task.MeasuredProfile",
-    "transport.conditional.ConditionalFit",
-    "transport.measure_result.Interpolation",
-    "transport.measure_training.TrainedTransformer",
-    "transport.training.Trained",
+    "transport.conditional.sampler.ConditionalFit",
+    "transport.sphere.result.Interpolation",
+    "transport.learned.transformers.TrainedTransformer",
+    "transport.learned.schedules.Trained",
 }
 
 
@@ -246,7 +267,7 @@ def test_vmap_over_keys_is_the_loop(start):
 
 def test_a_random_network_is_mapped_over_keys():
     def end(key):
-        return BY_JAX["randomness.synchronisation.run_network"](FOUND["randomness.synchronisation.run_network"], key)
+        return BY_JAX["synchronisation.network.run_network"](FOUND["synchronisation.network.run_network"], key)
 
     keys = jax.random.split(KEY, 3)
     np.testing.assert_allclose(jax.vmap(end)(keys), np.stack([end(key) for key in keys]), rtol=0, atol=1e-13)

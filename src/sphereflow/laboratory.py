@@ -10,7 +10,7 @@ import numpy as np
 from sphereflow.dynamics import SA, USA
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.evolution import FRAMES, evolve
-from sphereflow.interaction.choose import METHODS
+from sphereflow.interaction.choice import METHODS
 from sphereflow.kernels import KERNEL_SCALES
 from sphereflow.seeds import Seed, recorded
 from sphereflow.sphere import draw

@@ -21,7 +21,7 @@ SINGLE = X.astype(np.float32)
 def way(request, monkeypatch):
     """Short runs are one compiled call, long ones go frame by frame; both must do the same."""
     if request.param == "frame by frame":
-        monkeypatch.setattr(sys.modules["sphereflow.evolution.run"], "_ONE_CALL_PAIRS", 0)
+        monkeypatch.setattr(sys.modules["sphereflow.evolution.shell"], "_ONE_CALL_PAIRS", 0)
     return request.param
 
 

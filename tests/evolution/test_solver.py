@@ -97,7 +97,7 @@ def test_replicas_are_independent_and_equal_single_runs():
 def test_frame_by_frame_and_one_call_agree(monkeypatch):
     x0 = draw("uniform", N, D, 0)
     whole = evolve(SA(5.0), x0, 4.0, saveat=4)
-    monkeypatch.setattr(sys.modules["sphereflow.evolution.run"], "_ONE_CALL_PAIRS", 0)
+    monkeypatch.setattr(sys.modules["sphereflow.evolution.shell"], "_ONE_CALL_PAIRS", 0)
     pieces = evolve(SA(5.0), x0, 4.0, saveat=4, progress=False)
     np.testing.assert_allclose(whole.xs, pieces.xs, atol=1e-9)
     assert pieces.status is Status.REACHED_END

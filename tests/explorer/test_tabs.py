@@ -227,6 +227,6 @@ def test_a_tiny_model_is_measured():
 
 
 def test_every_architecture_of_the_page_exists():
-    from sphereflow.llm.tiny import ARCHITECTURES
+    from sphereflow.llm.model.tiny import ARCHITECTURES
 
     assert set(heads.ARCHITECTURES) <= set(ARCHITECTURES)

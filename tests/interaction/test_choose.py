@@ -8,7 +8,7 @@ from attention_oracle import unit
 
 from sphereflow.errors import SphereflowError
 from sphereflow.interaction import DIRECT, Alibi, Causal, PositionWeights
-from sphereflow.interaction.choose import choose
+from sphereflow.interaction.choice import choose
 from sphereflow.interaction.linear import expand
 
 

@@ -14,7 +14,7 @@ from sphereflow.landscape import potential as potential_module
 from sphereflow.landscape.concentration import heaviest_window, window_bound
 from sphereflow.landscape.potential import SIZES, kink_jumps, respond, third_derivative_bound
 from sphereflow.landscape.rings import ring_points
-from sphereflow.landscape.space import Atoms, first_variation
+from sphereflow.landscape.space import PointMasses, first_variation
 from sphereflow.landscape.sphere_space import SphereSpace, Triangles, frames
 from sphereflow.landscape.zonal import ZonalSpace, scaled_bessel
 from sphereflow.papers.perceptrons_localization import gradient
@@ -91,7 +91,7 @@ def test_third_derivatives_are_within_their_bound():
         circle = np.stack([np.cos(theta), np.sin(theta)], axis=1)
         bend = space.half_potential(circle).hessian[:, 0, 0]
         assert np.abs(np.gradient(bend, theta)).max() <= third_derivative_bound(problem)
-        jet = first_variation(space, Atoms(circle[:1], np.ones(1)), circle)
+        jet = first_variation(space, PointMasses(circle[:1], np.ones(1)), circle)
         assert np.abs(np.gradient(jet.hessian[:, 0, 0], theta)).max() <= space.third_derivative_bound
     for name in ("linear", "relu"):  # (A cos t)^2 / 2 has the third derivative 2 A^2 sin 2t
         alone = third_derivative_bound(Problem(6.0, [-0.7], [[1.5, 0.0]], activation=name))
@@ -130,7 +130,9 @@ def test_jets_are_derivatives(kind, d):
     problem = Problem(3.0, [0.7, -1.1], np.array([[1.2], [0.5]]) * np.eye(1, d), [0.1, -0.3], "gelu")
     space = SphereSpace(problem) if kind == "sphere" else ZonalSpace(problem)
     points = unit(rng, 5, d) if kind == "sphere" else rng.uniform(0.3, 2.8, (5, 1))
-    atoms = Atoms(unit(rng, 3, d) if kind == "sphere" else np.array([[0.2], [1.0], [2.5]]), np.array([0.2, 0.5, 0.3]))
+    atoms = PointMasses(
+        unit(rng, 3, d) if kind == "sphere" else np.array([[0.2], [1.0], [2.5]]), np.array([0.2, 0.5, 0.3])
+    )
     jet = first_variation(space, atoms, points)
     slopes, bends = second_differences(lambda x: first_variation(space, atoms, x).value, space, points)
     np.testing.assert_allclose(jet.gradient, slopes, atol=1e-7)

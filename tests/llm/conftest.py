@@ -13,7 +13,7 @@ def model_folder(tmp_path_factory):
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    from sphereflow.llm.tiny import tiny_model
+    from sphereflow.llm.model.tiny import tiny_model
 
     folder = tmp_path_factory.mktemp("model")
     tiny_model("llama, grouped").save_pretrained(folder)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sphereflow.errors import SphereflowError
-from sphereflow.llm import capture as capturing
-from sphereflow.llm.anatomy import AttentionPlace, attention_places, expand
-from sphereflow.llm.capture import capture
-from sphereflow.llm.tiny import ARCHITECTURES, tiny_model
+from sphereflow.llm.model import capture as capturing
+from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, expand
+from sphereflow.llm.model.capture import capture
+from sphereflow.llm.model.tiny import ARCHITECTURES, tiny_model
 
 TOKENS = np.random.default_rng(0).integers(1, 90, (2, 20))
 

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from sphereflow.errors import SphereflowError
-from sphereflow.llm.geometry import descending, partial_sums, random_control, separation, separations, without_sink
+from sphereflow.llm.heads.geometry import (
+    descending,
+    partial_sums,
+    random_control,
+    separation,
+    separations,
+    without_sink,
+)
 
 
 def counted(weights, values, size, *, distance, by_contribution=False, raw=False):

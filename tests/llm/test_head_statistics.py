@@ -7,16 +7,16 @@ from scipy.stats import norm, spearmanr
 from sklearn.metrics import adjusted_rand_score
 
 from sphereflow.errors import SphereflowError
-from sphereflow.llm.assumptions import fit_norms, fit_profile, fit_similarity, mean_cosines
-from sphereflow.llm.bootstrap import document_mean, rank_correlation, spearman
-from sphereflow.llm.envelopes import (
+from sphereflow.llm.heads.assumptions import fit_norms, fit_profile, fit_similarity, mean_cosines
+from sphereflow.llm.heads.bootstrap import document_mean, rank_correlation, spearman
+from sphereflow.llm.heads.envelopes import (
     effective_dimension,
     equal_weights_recall,
     expected_inversions,
     expected_recall_precision,
     inversion_bound,
 )
-from sphereflow.llm.regimes import (
+from sphereflow.llm.heads.regimes import (
     FEATURES,
     Thresholds,
     adjusted_rand,
@@ -25,7 +25,7 @@ from sphereflow.llm.regimes import (
     mixture,
     regimes,
 )
-from sphereflow.llm.synthetic import random_directions, sink_heads, textbook_heads
+from sphereflow.llm.heads.synthetic import random_directions, sink_heads, textbook_heads
 
 
 def test_the_mixture_finds_three_clouds():

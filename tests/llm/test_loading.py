@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from sphereflow.errors import MissingExtra, SphereflowError
-from sphereflow.llm.gguf_file import GgufFile, half_split
-from sphereflow.llm.loading import default_file, load_model
-from sphereflow.llm.texts import corpus, read_text, windows
-from sphereflow.llm.tiny import tiny_model
+from sphereflow.llm.model.gguf_file import GgufFile, half_split
+from sphereflow.llm.model.loading import default_file, load_model
+from sphereflow.llm.model.texts import corpus, read_text, windows
+from sphereflow.llm.model.tiny import tiny_model
 
 
 def test_a_folder_is_loaded_with_its_tokenizer(model_folder, text_file):

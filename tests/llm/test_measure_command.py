@@ -9,7 +9,8 @@ import pytest
 from sphereflow.cli import app
 from sphereflow.cli.leaving import exit_code
 from sphereflow.errors import SphereflowError
-from sphereflow.llm import measuring, pictures
+from sphereflow.llm.measurement import heads as measuring
+from sphereflow.llm.measurement import pictures
 
 FILES = {
     "index.html", "heads.csv", "curves.csv", "measurement.nc", "summary.json", "curves.png", "maps.png", "sink.png",

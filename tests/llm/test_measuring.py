@@ -11,16 +11,16 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 
 from sphereflow.errors import SphereflowError
-from sphereflow.llm import record
-from sphereflow.llm.findings import findings
-from sphereflow.llm.geometry import separation, without_sink
-from sphereflow.llm.keyvalue import KeyValueProfile, fitted
-from sphereflow.llm.measuring import SINKS, measure_heads
-from sphereflow.llm.page import measurement_page
-from sphereflow.llm.pictures import draw_maps, draw_sink, draw_theory
-from sphereflow.llm.regimes import FEATURES, SINK_FEATURES
-from sphereflow.llm.theory import equiangular_path, layer_theory
-from sphereflow.llm.tiny import tiny_model
+from sphereflow.llm.heads.geometry import separation, without_sink
+from sphereflow.llm.heads.regimes import FEATURES, SINK_FEATURES
+from sphereflow.llm.measurement import record
+from sphereflow.llm.measurement.findings import findings
+from sphereflow.llm.measurement.heads import SINKS, measure_heads
+from sphereflow.llm.measurement.keyvalue import KeyValueProfile, fitted
+from sphereflow.llm.measurement.page import measurement_page
+from sphereflow.llm.measurement.pictures import draw_maps, draw_sink, draw_theory
+from sphereflow.llm.measurement.theory import equiangular_path, layer_theory
+from sphereflow.llm.model.tiny import tiny_model
 
 DOCUMENTS = np.random.default_rng(0).integers(1, 90, (3, 40))
 
@@ -237,7 +237,7 @@ def test_findings_name_disagreement(grouped):
 
 
 def test_the_effective_beta_of_a_kernel_is_its_beta():
-    from sphereflow.llm.capture import LayerCapture
+    from sphereflow.llm.model.capture import LayerCapture
 
     rng = np.random.default_rng(2)
     x = rng.standard_normal((60, 8)).astype(np.float32)
@@ -286,7 +286,7 @@ def test_questions_that_share_a_list_are_answered_like_whole_prompts():
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    from sphereflow.llm import keyvalue
+    from sphereflow.llm.measurement import keyvalue
 
     known = ["<s>", "<unk>", "Here", "is", "a", "list", "of", "codes", ".", "The", "code", *keyvalue._WORDS]
     backend = Tokenizer(models.WordLevel({word: k for k, word in enumerate(known)}, unk_token="<unk>"))

@@ -10,7 +10,7 @@ from scipy.special import logsumexp, softmax
 
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution import evolve
-from sphereflow.memory import LSE, LSR, Polynomial, Retrieval, landscapes
+from sphereflow.memory import LSE, LSR, PolynomialEnergy, Retrieval, landscapes
 from sphereflow.memory.noise import log_mean_noise
 from sphereflow.memory.overlaps import log_tail
 from sphereflow.memory.state import REFERENCE_B
@@ -27,11 +27,11 @@ def test_values():
         LSR(0.08, 1e-3).energy(X, PATTERNS), -np.log(1e-3 + np.maximum(1 - 0.08 * g, 0).sum(axis=1)) / 0.08, rtol=1e-12
     )
     np.testing.assert_allclose(
-        Polynomial(3).energy(X, PATTERNS), -((X @ PATTERNS.T) ** 3).sum(axis=1) / N**2, rtol=1e-12
+        PolynomialEnergy(3).energy(X, PATTERNS), -((X @ PATTERNS.T) ** 3).sum(axis=1) / N**2, rtol=1e-12
     )
 
 
-@pytest.mark.parametrize("energy", [LSE(0.3), LSR(0.1, 1e-3), Polynomial(2), Polynomial(5)], ids=str)
+@pytest.mark.parametrize("energy", [LSE(0.3), LSR(0.1, 1e-3), PolynomialEnergy(2), PolynomialEnergy(5)], ids=str)
 def test_gradient_is_the_derivative(energy):
     derivative = jax.vmap(jax.grad(lambda x: energy.energy(x, PATTERNS)))(jnp.asarray(X))
     np.testing.assert_allclose(energy.gradient(X, PATTERNS), derivative, rtol=1e-9, atol=1e-12)
@@ -68,7 +68,7 @@ def test_infinite_energy_and_a_state_that_nothing_pulls():
 
 
 @pytest.mark.fast_cases("LSE(beta=1.0)")
-@pytest.mark.parametrize("energy", [LSE(1.0), Polynomial(12)], ids=str)
+@pytest.mark.parametrize("energy", [LSE(1.0), PolynomialEnergy(12)], ids=str)
 def test_gradient_flow_descends_to_the_pattern(energy):
     start = landscapes.state_at(PATTERNS[0], np.full(6, 0.8), 5) / np.sqrt(N)
     run = evolve(Retrieval(energy, jnp.asarray(PATTERNS[:4])), start, 30.0, saveat=12)

@@ -12,7 +12,7 @@ from sphereflow import provenance
 from sphereflow.cli import memory as command
 from sphereflow.errors import SphereflowError
 from sphereflow.memory import sweep as sweep_function
-from sphereflow.memory.sweep import Sweep, planned
+from sphereflow.memory.monte_carlo import MonteCarloSweep, planned
 
 module = inspect.getmodule(sweep_function)
 PLAIN = {"kernel": "lse", "sharpness": 1.0, "loads": (0.3, 0.4), "temperatures": (0.2, 0.9), "patterns": 20,
@@ -32,7 +32,7 @@ CHANGES = {
 HARMLESS = {"keep", "progress"}
 
 
-def told(found: Sweep):
+def told(found: MonteCarloSweep):
     return {name: np.asarray(value).tolist() for name, value in vars(found).items()}
 
 

@@ -8,7 +8,7 @@ import pytest
 import sphereflow as sf
 from sphereflow.errors import SphereflowError
 from sphereflow.metastability import Outcome, coarsen_to_one, load_history, log_merging_time, staircase, well_prepared
-from sphereflow.metastability.staircase import limit
+from sphereflow.metastability.staircases import limit
 
 START = np.array([0.0, 0.55, 1.35, 2.45, 4.0])
 

@@ -4,7 +4,7 @@ import numpy as np
 from verdicts import Verdicts
 
 from sphereflow.claims import Run
-from sphereflow.llm import envelopes, geometry
+from sphereflow.llm.heads import envelopes, geometry
 from sphereflow.papers import load
 from sphereflow.papers.attention_geometry import extraction, independent, metrics, sink, structure
 

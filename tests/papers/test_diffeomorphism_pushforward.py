@@ -17,8 +17,12 @@ from sphereflow.papers.diffeomorphism_pushforward import (
     pipeline,
     random_play,
 )
-from sphereflow.transport import affine, diffeomorphism, maurey, router, scores, slides
-from sphereflow.transport.schedule import Schedule
+from sphereflow.transport.conditional import maurey
+from sphereflow.transport.euclidean import affine
+from sphereflow.transport.euclidean.schedule import Schedule
+from sphereflow.transport.maps import cell_permutations as router
+from sphereflow.transport.maps import cell_slides as slides
+from sphereflow.transport.maps import diffeomorphism, scores
 
 PAPER = load("diffeomorphism-pushforward")
 

@@ -7,9 +7,11 @@ from verdicts import Verdicts
 from sphereflow.claims import Run
 from sphereflow.papers import load
 from sphereflow.papers.measure_to_measure import disentangling, flows, gates, matching, perceptrons, scenes, whole
-from sphereflow.transport import measure_certificates, measure_match, sphere_pieces
-from sphereflow.transport.measure_route import Route
-from sphereflow.transport.sphere_pieces import Gate, RankOne
+from sphereflow.transport.sphere import certificates as measure_certificates
+from sphereflow.transport.sphere import matching as measure_match
+from sphereflow.transport.sphere import pieces as sphere_pieces
+from sphereflow.transport.sphere.construction import Route
+from sphereflow.transport.sphere.pieces import Gate, RankOne
 
 PAPER = load("measure-to-measure")
 
@@ -69,7 +71,7 @@ def test_pooled_means_are_caught(monkeypatch):
 
 
 def disentangling_direction(route):
-    from sphereflow.transport.measure_disentangle import choose_direction
+    from sphereflow.transport.sphere.disentangling import choose_direction
 
     return choose_direction(route, 0, np.random.default_rng(0))
 
@@ -140,7 +142,7 @@ def _with(arrays):
 def test_finite_grid_is_told_from_the_continuum():
     """An endpoint-inclusive grid of 200 particles has another factor than the arc."""
     from sphereflow.papers.measure_to_measure.clustering import ARC, ARC_FACTOR, ARC_TIME
-    from sphereflow.transport.sphere_pieces import Gathering
+    from sphereflow.transport.sphere.pieces import Gathering
 
     angle = np.linspace(-ARC, ARC, 200)
     x = np.stack([np.cos(angle), np.sin(angle)], axis=1)

@@ -5,8 +5,8 @@ import pytest
 from verdicts import Verdicts
 
 from sphereflow.claims import Run
-from sphereflow.llm.normalisation import Softmax
-from sphereflow.llm.normalisation import separability as separability_module
+from sphereflow.normalisation import Softmax
+from sphereflow.normalisation import separability as separability_module
 from sphereflow.papers import load
 from sphereflow.papers.normalization_limits import distances, sensitivity, separability, weights
 

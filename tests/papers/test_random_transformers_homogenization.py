@@ -8,7 +8,7 @@ from verdicts import Verdicts
 from sphereflow.claims import Run
 from sphereflow.papers import load
 from sphereflow.papers.random_transformers_homogenization import collapse, one_layer, orders, slow_motion
-from sphereflow.randomness.network import RandomNetwork
+from sphereflow.random_transformers.network import RandomNetwork
 
 PAPER = load("random-transformers-homogenization")
 

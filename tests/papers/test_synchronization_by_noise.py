@@ -7,7 +7,7 @@ from verdicts import Verdicts
 from sphereflow.claims import Run
 from sphereflow.papers import load
 from sphereflow.papers.synchronization_by_noise import attention, depth, energies, meeting, quadratic_form
-from sphereflow.randomness.synchronisation import run_network
+from sphereflow.synchronisation.network import run_network
 
 PAPER = load("synchronization-by-noise")
 

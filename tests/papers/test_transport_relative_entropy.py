@@ -10,10 +10,11 @@ from sphereflow.claims import Run
 from sphereflow.papers import load
 from sphereflow.papers.transport_relative_entropy import flow as flow_claims
 from sphereflow.papers.transport_relative_entropy import learning, line, tails
-from sphereflow.transport import flow, monotone, training
-from sphereflow.transport.laws import gaussian
-from sphereflow.transport.names import two_modes
-from sphereflow.transport.schedule import Schedule
+from sphereflow.transport.euclidean import flow, monotone
+from sphereflow.transport.euclidean.laws import gaussian
+from sphereflow.transport.euclidean.named_laws import two_modes
+from sphereflow.transport.euclidean.schedule import Schedule
+from sphereflow.transport.learned import schedules as training
 
 PAPER = load("transport-relative-entropy")
 
@@ -113,7 +114,7 @@ def test_end_slopes_of_one_are_caught(fresh, monkeypatch):
 
 
 def test_a_finite_number_for_heavy_tails_is_caught(monkeypatch):
-    from sphereflow.transport import entropy
+    from sphereflow.transport.euclidean import divergences as entropy
 
     monkeypatch.setattr(entropy, "obstructions", lambda base, target: ("", ""))
     assert tails.tail_flag(Run()).verdict == "fails"

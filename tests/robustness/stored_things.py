@@ -16,12 +16,12 @@ from sphereflow import transport
 from sphereflow.cli.landscape import _read as read_weights
 from sphereflow.cli.memory import _array as read_patterns
 from sphereflow.cli.retrieval import _read_heads as read_heads
-from sphereflow.memory.sweep import sweep as memory_sweep
+from sphereflow.memory.monte_carlo import sweep as memory_sweep
 from sphereflow.metastability import coarsen_to_one
 from sphereflow.metastability.history import load_history
 from sphereflow.sweeps import open_sweep, read_specification, run_specification
 from sphereflow.sweeps.result import values_of
-from sphereflow.transport.names import read_points
+from sphereflow.transport.euclidean.named_laws import read_points
 
 SPECIFICATION = 'quantity = "retrieval"\n[axes]\nslope = [0.5, 1.0]\nt = [0.5, 1.0]\n[fixed]\nbeta = 1.0\n'
 

@@ -20,7 +20,7 @@ from stored_things import THINGS, damage, files_of, twist
 import sphereflow as sf
 from sphereflow import transport
 from sphereflow.reading import file_bytes, packed_arrays
-from sphereflow.transport.names import read_points
+from sphereflow.transport.euclidean.named_laws import read_points
 
 SOURCE = Path(sf.__file__).parent
 

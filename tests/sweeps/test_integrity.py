@@ -9,7 +9,7 @@ import zarr
 
 from sphereflow.errors import SphereflowError
 from sphereflow.sweeps import open_sweep, sweep
-from sphereflow.sweeps import run as run_module
+from sphereflow.sweeps import sweeping as run_module
 from sphereflow.sweeps.journal import journal_of
 
 GRID = {"x": [0.0, 1.0, 2.0, 3.0], "seed": [0, 1]}

@@ -13,7 +13,7 @@ from sphereflow.cli.leaving import exit_code
 from sphereflow.errors import SphereflowError
 from sphereflow.provenance import versions
 from sphereflow.sweeps import open_sweep, sweep
-from sphereflow.sweeps import run as run_module
+from sphereflow.sweeps import sweeping as run_module
 from sphereflow.sweeps.grid import Grid
 from sphereflow.sweeps.workers import same_versions
 

@@ -6,8 +6,8 @@ from scipy.stats import norm
 
 from sphereflow.errors import SphereflowError
 from sphereflow.transport import ConditionalSampler, fit_conditional, load
-from sphereflow.transport.conditional import _conditional_normals
-from sphereflow.transport.schedule import Schedule
+from sphereflow.transport.conditional.sampler import _conditional_normals
+from sphereflow.transport.euclidean.schedule import Schedule
 
 
 def heteroscedastic(n, seed):

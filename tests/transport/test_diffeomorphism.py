@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from sphereflow.errors import SphereflowError
 from sphereflow.transport import affine_schedule, fit_map, fit_velocities, playback, score_card, train_map
-from sphereflow.transport.affine import rotation, shear
-from sphereflow.transport.diffeomorphism import _assignment
-from sphereflow.transport.laws import gaussian
-from sphereflow.transport.map_training import map_loss
-from sphereflow.transport.maurey import Neurons, ensemble
-from sphereflow.transport.router import route, route_schedule
-from sphereflow.transport.schedule import Schedule
-from sphereflow.transport.slides import Cycle, commutator, cubes, slide_schedule
-from sphereflow.transport.smooth_map import ImageLaw, SmoothMap
-from sphereflow.transport.training import small_weights
+from sphereflow.transport.conditional.maurey import Neurons, ensemble
+from sphereflow.transport.euclidean.affine import rotation, shear
+from sphereflow.transport.euclidean.laws import gaussian
+from sphereflow.transport.euclidean.schedule import Schedule
+from sphereflow.transport.learned.maps import map_loss
+from sphereflow.transport.learned.schedules import small_weights
+from sphereflow.transport.maps.cell_permutations import route, route_schedule
+from sphereflow.transport.maps.cell_slides import Cycle, commutator, cubes, slide_schedule
+from sphereflow.transport.maps.diffeomorphism import _assignment
+from sphereflow.transport.maps.smooth_map import ImageLaw, SmoothMap
 
 
 @given(st.integers(1, 6), st.integers(0, 10_000))

@@ -16,18 +16,19 @@ from sphereflow.cli import app
 from sphereflow.cli.leaving import exit_code
 from sphereflow.errors import SphereflowError
 from sphereflow.observables import energy_distance
-from sphereflow.transport import Schedule, grid, load
-from sphereflow.transport.clouds import checked_cloud
-from sphereflow.transport.compare import compare
-from sphereflow.transport.entropy import divergences, obstructions, reverse_pinsker
-from sphereflow.transport.fit import fit
-from sphereflow.transport.gaussianise import gaussianise
-from sphereflow.transport.grid import Grid, grid_schedule
-from sphereflow.transport.laws import Histogram, Mixture, StudentT, gaussian
-from sphereflow.transport.line import kinks, line_divergences
-from sphereflow.transport.monotone import Rearrangement, piecewise_linear
-from sphereflow.transport.names import eight_modes, three_modes, two_modes
-from sphereflow.transport.training import train_schedule
+from sphereflow.transport import Schedule, load
+from sphereflow.transport.euclidean import grid
+from sphereflow.transport.euclidean.clouds import checked_cloud
+from sphereflow.transport.euclidean.comparison import compare
+from sphereflow.transport.euclidean.divergences import divergences, obstructions, reverse_pinsker
+from sphereflow.transport.euclidean.fitting import fit
+from sphereflow.transport.euclidean.gaussianisation import gaussianise
+from sphereflow.transport.euclidean.grid import CellGrid, grid_schedule
+from sphereflow.transport.euclidean.laws import Histogram, Mixture, StudentT, gaussian
+from sphereflow.transport.euclidean.line import kinks, line_divergences
+from sphereflow.transport.euclidean.monotone import Rearrangement, piecewise_linear
+from sphereflow.transport.euclidean.named_laws import eight_modes, three_modes, two_modes
+from sphereflow.transport.learned.schedules import train_schedule
 
 
 def test_a_mixture_is_what_scipy_says():
@@ -136,10 +137,10 @@ def test_target_mass_outside_the_image_makes_an_infinite_entropy():
 
 
 def test_a_grid_without_isolation_gets_worse_than_no_flow(monkeypatch):
-    fine = divergences(grid_schedule(three_modes(), Grid(4, 8)), gaussian(2), three_modes(), samples=4000)
+    fine = divergences(grid_schedule(three_modes(), CellGrid(4, 8)), gaussian(2), three_modes(), samples=4000)
     assert fine.forward.value < 0.2
     monkeypatch.setattr(grid, "_isolate", lambda sides, axis, d, drop: Schedule.empty(d))
-    wrong = divergences(grid_schedule(three_modes(), Grid(4, 8)), gaussian(2), three_modes(), samples=4000)
+    wrong = divergences(grid_schedule(three_modes(), CellGrid(4, 8)), gaussian(2), three_modes(), samples=4000)
     assert wrong.forward.value > 0.69
 
 
@@ -150,24 +151,24 @@ def test_shears_that_are_not_undone_are_noticed(monkeypatch):
         return right(source, sides, axis, d, asked) + grid._isolate(sides, axis, d, 1.0)
 
     monkeypatch.setattr(grid, "_serve", wrong_serve)
-    wrong = divergences(grid_schedule(three_modes(), Grid(4, 8)), gaussian(2), three_modes(), samples=4000)
+    wrong = divergences(grid_schedule(three_modes(), CellGrid(4, 8)), gaussian(2), three_modes(), samples=4000)
     assert wrong.forward.value > 0.69
 
 
 def test_grid_in_three_dimensions_and_from_samples():
     solid = Mixture([[1.0, 0.0, 0.8], [-1.0, 0.5, -0.8]], 0.6)
     before = divergences(Schedule.empty(3), gaussian(3), solid, samples=4000).forward.value
-    after = divergences(grid_schedule(solid, Grid(4, 8)), gaussian(3), solid, samples=4000).forward.value
+    after = divergences(grid_schedule(solid, CellGrid(4, 8)), gaussian(3), solid, samples=4000).forward.value
     assert after < before / 2
     turned = Mixture([[1.0, 0.5], [-1.0, -0.5]], covariances=[[[0.4, 0.24], [0.24, 0.32]]] * 2)
     before = divergences(Schedule.empty(2), gaussian(2), turned, samples=4000).forward.value
-    after = divergences(grid_schedule(turned, Grid(6, 12)), gaussian(2), turned, samples=4000).forward.value
+    after = divergences(grid_schedule(turned, CellGrid(6, 12)), gaussian(2), turned, samples=4000).forward.value
     assert after < before / 4
 
 
 def test_a_box_that_is_too_small_is_refused():
     with pytest.raises(SphereflowError, match="outside reach"):
-        grid_schedule(three_modes(), Grid(4, 8, box=1.0))
+        grid_schedule(three_modes(), CellGrid(4, 8, box=1.0))
     with pytest.raises(SphereflowError, match="two dimensions"):
         grid_schedule(two_modes())
 

@@ -10,8 +10,9 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 from sphereflow.errors import SphereflowError
-from sphereflow.transport import Schedule, flow, load
-from sphereflow.transport.laws import gaussian
+from sphereflow.transport import Schedule, load
+from sphereflow.transport.euclidean import flow
+from sphereflow.transport.euclidean.laws import gaussian
 
 DIMENSIONS = st.integers(1, 8)
 SEEDS = st.integers(0, 10_000)

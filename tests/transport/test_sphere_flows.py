@@ -8,10 +8,10 @@ from scipy.integrate import quad, solve_ivp
 
 from sphereflow.errors import SphereflowError
 from sphereflow.transport.files import load
-from sphereflow.transport.measure_route import unit
-from sphereflow.transport.sphere_flows import attention_shift, cap_times, drift, gate, gate_times, polar
-from sphereflow.transport.sphere_pieces import Block, Drift, Gate, Gathering, RankOne
-from sphereflow.transport.sphere_schedule import SphereSchedule
+from sphereflow.transport.sphere.construction import unit
+from sphereflow.transport.sphere.flows import attention_shift, cap_times, drift, gate, gate_times, polar
+from sphereflow.transport.sphere.pieces import Drift, Gate, Gathering, RankOne, TransformerBlock
+from sphereflow.transport.sphere.schedule import SphereSchedule
 
 
 def solved(x, speed, omega, t):
@@ -145,7 +145,7 @@ def every_kind(d=4, seed=0):
             Gate(duration=3.0, a=v[1], beta=-0.1, omega=v[2]),
             RankOne(duration=2.0, alpha=v[3]),
             Gathering(duration=1.0, d=d, beta=2.0),
-            Block(duration=0.7, V=m[0], B=m[1]),
+            TransformerBlock(duration=0.7, V=m[0], B=m[1]),
         ],
         d,
     )
@@ -166,11 +166,11 @@ def test_block_with_perceptron_against_its_equation():
         return pull.ravel()
 
     there = solve_ivp(velocity, (0, 0.7), x.ravel(), method="RK45", rtol=1e-9, atol=1e-10).y[:, -1].reshape(x.shape)
-    piece = Block(duration=0.7, V=V, B=B, W=W, U=U, b=b)
+    piece = TransformerBlock(duration=0.7, V=V, B=B, W=W, U=U, b=b)
     np.testing.assert_allclose(piece.flow(x, masses), there, atol=1e-7)
     np.testing.assert_allclose(piece.inverse().flow(piece.flow(x, masses), masses), x, atol=1e-7)
     h = 1e-3
-    grown = Block(duration=h, V=V, B=B, W=W, U=U, b=b).flow_and_log_det(x, masses)[1]
+    grown = TransformerBlock(duration=h, V=V, B=B, W=W, U=U, b=b).flow_and_log_det(x, masses)[1]
     np.testing.assert_allclose(grown / h, piece.divergence(x, masses), atol=20 * h)
 
 
@@ -266,7 +266,7 @@ E1, E2 = np.eye(2)
         (lambda: RankOne(duration=1.0, alpha=E2 / 2), "unit vector"),
         (lambda: Drift(duration=1.0, omega=np.nan * E1), "finite"),
         (lambda: Drift(duration=-1.0, omega=E1), "duration"),
-        (lambda: Block(duration=1.0, V=np.eye(2), B=np.full((2, 2), np.inf)), "finite"),
+        (lambda: TransformerBlock(duration=1.0, V=np.eye(2), B=np.full((2, 2), np.inf)), "finite"),
     ],
 )
 def test_a_piece_that_cannot_be_is_refused_when_it_is_made(make, what):

@@ -6,13 +6,13 @@ import pytest
 
 from sphereflow.errors import SphereflowError
 from sphereflow.transport.files import load
-from sphereflow.transport.measure_bounds import perceptron_bound, shared_mass
-from sphereflow.transport.measure_certificates import separating_vector, w2
-from sphereflow.transport.measure_inputs import measure, quantised
-from sphereflow.transport.measure_interpolate import interpolate
-from sphereflow.transport.measure_route import angles, unit, within
-from sphereflow.transport.measure_training import train_transformer
-from sphereflow.transport.sphere_pieces import Gate, RankOne
+from sphereflow.transport.learned.transformers import train_transformer
+from sphereflow.transport.sphere.bounds import perceptron_bound, shared_mass
+from sphereflow.transport.sphere.certificates import separating_vector, w2
+from sphereflow.transport.sphere.construction import angles, unit, within
+from sphereflow.transport.sphere.inputs import measure, quantised
+from sphereflow.transport.sphere.interpolation import interpolate
+from sphereflow.transport.sphere.pieces import Gate, RankOne
 
 RNG = np.random.default_rng(5)
 A, B, C = np.eye(3)

@@ -9,7 +9,7 @@ import typer
 from sphereflow.cli.speaking import answer, say
 
 if TYPE_CHECKING:
-    from sphereflow.randomness.collapse import Architecture, Measured, Prediction
+    from sphereflow.random_transformers.collapse import Architecture, Measured, Prediction
 
 _REGIMES = {
     "ballistic": "ballistic",
@@ -37,7 +37,7 @@ def command(
     """
     from sphereflow.errors import whole_number
     from sphereflow.progress import progress_bar
-    from sphereflow.randomness.collapse import Architecture, measure, predict
+    from sphereflow.random_transformers.collapse import Architecture, measure, predict
 
     whole_number("--realisations", realisations, least=0)
     whole_number("--seed", seed, least=0)
@@ -58,7 +58,7 @@ def _record(a: Architecture, prediction: Prediction, measured: Measured | None, 
     import dataclasses
 
     from sphereflow.provenance import versions
-    from sphereflow.randomness.collapse import LEVELS, predicted_overlap
+    from sphereflow.random_transformers.collapse import LEVELS, predicted_overlap
 
     scales = a.clock
     record: dict[str, Any] = {
@@ -99,7 +99,7 @@ def _number(value: Any) -> float | None:
 
 
 def _print(a: Architecture, prediction: Prediction, measured: Measured | None) -> None:
-    from sphereflow.randomness.collapse import LEVELS, predicted_overlap
+    from sphereflow.random_transformers.collapse import LEVELS, predicted_overlap
 
     scales = a.clock
     say(f"width {a.d}, context {a.n}, {a.layers} layers, {a.heads} heads, step {a.step:g}, beta {a.beta:g}")

@@ -12,7 +12,7 @@ import typer
 from sphereflow.cli.speaking import answer, say, written
 
 if TYPE_CHECKING:
-    from sphereflow.llm.keyvalue import FittedCurve, KeyValueProfile
+    from sphereflow.llm.measurement.keyvalue import FittedCurve, KeyValueProfile
 
 _FILES = (
     "index.html", "heads.csv", "curves.csv", "measurement.nc", "summary.json", "curves.png", "maps.png", "sink.png",
@@ -53,7 +53,7 @@ def command(
     from sphereflow.errors import SphereflowError, whole_number
     from sphereflow.llm import corpus as known_corpus
     from sphereflow.llm import load_model, measure_heads, read_text, windows
-    from sphereflow.llm.loading import require_torch
+    from sphereflow.llm.model.loading import require_torch
     from sphereflow.progress import progress_bar
     from sphereflow.saving import writable_folder, write_into
 
@@ -92,7 +92,7 @@ def command(
 
 def _retrieval(loaded: Any, prompts: int, seed: int, notify: Any) -> tuple[KeyValueProfile, FittedCurve, str, str]:
     """The key-value profile, the closed form that comes closest, its name and its shape."""
-    from sphereflow.llm.keyvalue import fitted, key_value_profile
+    from sphereflow.llm.measurement.keyvalue import fitted, key_value_profile
     from sphereflow.retrieval import profile
 
     found = key_value_profile(loaded.model, loaded.tokenizer, prompts=max(prompts, 2), seed=seed, notify=notify)
@@ -108,9 +108,9 @@ def _files(
     heads: Any, about: dict[str, Any], retrieval: tuple[KeyValueProfile, FittedCurve, str, str] | None, seed: int
 ) -> tuple[dict[str, bytes], list[str]]:
     """Every file as bytes, so that nothing is written before all of it is there."""
-    from sphereflow.llm import pictures, record
-    from sphereflow.llm.findings import findings, retrieval_finding
-    from sphereflow.llm.page import Picture, measurement_page
+    from sphereflow.llm.measurement import pictures, record
+    from sphereflow.llm.measurement.findings import findings, retrieval_finding
+    from sphereflow.llm.measurement.page import Picture, measurement_page
     from sphereflow.pictures import rendered
 
     png = partial(rendered, kind="png")

@@ -41,10 +41,10 @@ def phases(
     Example: sphereflow memory phases --kernel lse --beta 1 --out phases
     """
     from sphereflow.errors import whole_number
+    from sphereflow.memory.monte_carlo import planned, sweep
     from sphereflow.memory.phases import CAUTION, phase_diagram
     from sphereflow.memory.pictures import draw
     from sphereflow.memory.state import REFERENCE_B
-    from sphereflow.memory.sweep import planned, sweep
     from sphereflow.pictures import rendered
     from sphereflow.saving import writable_folder, write_into
 

@@ -37,9 +37,9 @@ def fit(
     """
     from sphereflow.pictures import rendered
     from sphereflow.saving import writable_folder, write_into
+    from sphereflow.transport.euclidean.fitting import fit as fit_schedule
+    from sphereflow.transport.euclidean.named_laws import read
     from sphereflow.transport.files import check_suffix, content
-    from sphereflow.transport.fit import fit as fit_schedule
-    from sphereflow.transport.names import read
     from sphereflow.transport.pictures import draw
 
     check_suffix(out)
@@ -76,7 +76,7 @@ def apply(
     from sphereflow.pictures import rendered
     from sphereflow.saving import write_bytes
     from sphereflow.transport import Schedule, load
-    from sphereflow.transport.names import read_points
+    from sphereflow.transport.euclidean.named_laws import read_points
     from sphereflow.transport.pictures import draw
 
     kinds = ((".npy",), (".png",), (".mp4", ".gif"))
@@ -131,9 +131,9 @@ def conditional(
 
     from sphereflow.errors import SphereflowError, whole_number, writable_target
     from sphereflow.saving import write_bytes
-    from sphereflow.transport.conditional import fit_conditional
+    from sphereflow.transport.conditional.sampler import fit_conditional
+    from sphereflow.transport.euclidean.named_laws import read_points
     from sphereflow.transport.files import check_suffix
-    from sphereflow.transport.names import read_points
 
     check_suffix(out)
     whole_number("count", count)

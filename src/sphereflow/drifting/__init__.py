@@ -1,6 +1,6 @@
 """Drifting generators: one-step models trained by a kernel field, their theory, friction, and fair baselines."""
 
-from sphereflow.drifting.fields import Drift as Drift
+from sphereflow.drifting.fields import DriftField as DriftField
 from sphereflow.drifting.fields import Field as Field
 from sphereflow.drifting.fields import MultiRadiusField as MultiRadiusField
 from sphereflow.drifting.fields import PopulationField as PopulationField

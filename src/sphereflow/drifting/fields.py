@@ -32,7 +32,7 @@ _WIDEST = 1e15  # of a kernel: its square must be a number in float32
 _BLOCK_ENTRIES, _BLOCK_ENTRIES_GPU = 2**20, 2**24
 
 
-class Drift(NamedTuple):
+class DriftField(NamedTuple):
     """The drift of every sample, how many others it listens to on each side, and whether it sees anything at all.
 
     `raw` is the drift before any scaling of forces: its mean square is what falls during training; the loss is not.
@@ -49,7 +49,7 @@ class Field(eqx.Module):
     """A drift field; see the module."""
 
     @abc.abstractmethod
-    def __call__(self, data: Float[Array, "m D"], generated: Float[Array, "n D"]) -> Drift:
+    def __call__(self, data: Float[Array, "m D"], generated: Float[Array, "n D"]) -> DriftField:
         """The drift of the generated samples."""
 
 
@@ -80,7 +80,7 @@ class PopulationField(Field):
         generated: Float[Array, "n D"],
         data_weights: Float[Array, " m"] | None = None,
         generated_weights: Float[Array, " n"] | None = None,
-    ) -> Drift:
+    ) -> DriftField:
         own = self.itself == "mask"
         return self.at(generated, data, generated, data_weights, generated_weights, masked=own)
 
@@ -93,14 +93,14 @@ class PopulationField(Field):
         data_weights: Float[Array, " m"] | None = None,
         generated_weights: Float[Array, " n"] | None = None,
         masked: bool = False,
-    ) -> Drift:
+    ) -> DriftField:
         """The field at any places; `masked` only where the places are the generated samples, in their order."""
         _check(places, data)
         _check(places, generated)
         log_p = _log_weights(data_weights, len(data))
         log_q = _log_weights(generated_weights, len(generated))
 
-        def rows(x: Array, numbers: Array) -> Drift:
+        def rows(x: Array, numbers: Array) -> DriftField:
             a = log_kernel(self.kernel, squared_distances(x, data), self.width) + log_p
             b = log_kernel(self.kernel, squared_distances(x, generated), self.width) + log_q
             if masked:
@@ -109,7 +109,7 @@ class PopulationField(Field):
             push, heard_q, blind_q = _softmax(b)
             blind = blind_p | blind_q
             value = jnp.where(blind[:, None], 0.0, pull @ data - push @ generated)
-            return Drift(value, value, heard_p, heard_q, blind)
+            return DriftField(value, value, heard_p, heard_q, blind)
 
         return _in_blocks(rows, places, len(data) + len(generated))
 
@@ -129,13 +129,13 @@ class UnnormalisedField(Field):
         self.width = jnp.asarray(real_number("width", width, least=1 / _WIDEST, most=_WIDEST))
 
     @eqx.filter_jit
-    def __call__(self, data: Float[Array, "m D"], generated: Float[Array, "n D"]) -> Drift:
+    def __call__(self, data: Float[Array, "m D"], generated: Float[Array, "n D"]) -> DriftField:
         _check(generated, data)
         n, m = len(generated), len(data)
         if n < 2:
             raise SphereflowError("leaving a sample out of its own mean needs at least two generated samples.")
 
-        def rows(x: Array, numbers: Array) -> Drift:
+        def rows(x: Array, numbers: Array) -> DriftField:
             k = jnp.exp(log_kernel(self.kernel, squared_distances(x, data), self.width)) / m
             others = numbers[:, None] != jnp.arange(n)[None, :]
             near = jnp.exp(log_kernel(self.kernel, squared_distances(x, generated), self.width))
@@ -143,7 +143,7 @@ class UnnormalisedField(Field):
             pull = k @ data - x * k.sum(axis=1, keepdims=True)
             push = near @ generated - x * near.sum(axis=1, keepdims=True)
             blind = (k.sum(axis=1) == 0) & (near.sum(axis=1) == 0)
-            return Drift(pull - push, pull - push, _heard(k), _heard(near), blind)
+            return DriftField(pull - push, pull - push, _heard(k), _heard(near), blind)
 
         return _in_blocks(rows, generated, n + m)
 
@@ -166,7 +166,7 @@ class TwoSidedField(Field):
         self.width = jnp.asarray(real_number("width", width, least=1 / _WIDEST, most=_WIDEST))
 
     @eqx.filter_jit
-    def __call__(self, data: Float[Array, "m D"], generated: Float[Array, "n D"]) -> Drift:
+    def __call__(self, data: Float[Array, "m D"], generated: Float[Array, "n D"]) -> DriftField:
         _check(generated, data)
         n = len(generated)
         targets = jnp.concatenate([generated, data])
@@ -177,7 +177,7 @@ class TwoSidedField(Field):
 
         columns = _column_sums(logits, generated, len(targets))
 
-        def rows(x: Array, numbers: Array) -> Drift:
+        def rows(x: Array, numbers: Array) -> DriftField:
             half = 0.5 * (_log_sums(lambda: logits(x, numbers), axis=1)[:, None] + columns[None, :])
             scaled = jnp.exp(jnp.where(jnp.isfinite(half), logits(x, numbers) - half, -jnp.inf))
             return _balanced(scaled[:, :n], scaled[:, n:], generated, data)
@@ -202,7 +202,7 @@ class MultiRadiusField(Field):
         self.radii = tuple(real_number("each of radii", radius, above=0, most=_WIDEST) for radius in chosen)
 
     @eqx.filter_jit
-    def __call__(self, data: Float[Array, "m D"], generated: Float[Array, "n D"]) -> Drift:
+    def __call__(self, data: Float[Array, "m D"], generated: Float[Array, "n D"]) -> DriftField:
         _check(generated, data)
         n, dimension = generated.shape
         targets = jnp.concatenate([generated, data])
@@ -222,15 +222,15 @@ class MultiRadiusField(Field):
             parts.append(part)
         heard = [jnp.mean(jnp.stack(side), axis=0) for side in
                  ([p.heard_data for p in parts], [p.heard_generated for p in parts])]  # fmt: skip
-        return Drift(total * unit, raw * unit, heard[0], heard[1], jnp.zeros(n, dtype=bool))
+        return DriftField(total * unit, raw * unit, heard[0], heard[1], jnp.zeros(n, dtype=bool))
 
 
-def _balanced(minus: Array, plus: Array, generated: Array, data: Array) -> Drift:
+def _balanced(minus: Array, plus: Array, generated: Array, data: Array) -> DriftField:
     """Attraction times the mass of repulsion, and the other way round."""
     pull, push = plus.sum(axis=1, keepdims=True), minus.sum(axis=1, keepdims=True)
     value = push * (plus @ data) - pull * (minus @ generated)
     blind = ((pull == 0) | (push == 0))[:, 0]
-    return Drift(value, value, _heard(plus), _heard(minus), blind)
+    return DriftField(value, value, _heard(plus), _heard(minus), blind)
 
 
 def _log_sums(logits: Callable[[], Array], axis: int) -> Array:
@@ -283,7 +283,7 @@ def _column_sums(logits, generated: Array, count: int) -> Array:  # type: ignore
     return jax.scipy.special.logsumexp(jax.lax.map(one, (places, numbers)), axis=0)
 
 
-def _in_blocks(rows, places: Array, count: int) -> Drift:  # type: ignore[no-untyped-def]
+def _in_blocks(rows, places: Array, count: int) -> DriftField:  # type: ignore[no-untyped-def]
     """Apply a function of rows and their numbers to all rows, a block at a time."""
     blocks, numbers = _blocks(places, count)
     if len(blocks) == 1:

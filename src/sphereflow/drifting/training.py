@@ -21,7 +21,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from sphereflow.drifting.fields import Drift, Field
+from sphereflow.drifting.fields import DriftField, Field
 from sphereflow.drifting.friction import Friction, left_by_adam
 from sphereflow.drifting.generators import Generator
 from sphereflow.drifting.samplers import Sampler
@@ -47,7 +47,7 @@ def drift_loss(
     generated: Float[Array, "n D"],
     gain: float | Array = 1.0,
     pull: Float[Array, "n D"] | float | Array = 0.0,
-) -> tuple[Float[Array, ""], Drift]:
+) -> tuple[Float[Array, ""], DriftField]:
     """Mean over samples and coordinates of the squared distance to the drifted samples, and the drift itself.
 
     Friction enters as a `gain` on the drift, or as a `pull` taken from it.

@@ -5,8 +5,8 @@ from sphereflow.evolution.events import AllClose as AllClose
 from sphereflow.evolution.hardmax import HardmaxFlow as HardmaxFlow
 from sphereflow.evolution.hardmax import hardmax_flow as hardmax_flow
 from sphereflow.evolution.layers import run_layers as run_layers
-from sphereflow.evolution.run import FRAMES as FRAMES
-from sphereflow.evolution.run import evolve as evolve
+from sphereflow.evolution.shell import FRAMES as FRAMES
+from sphereflow.evolution.shell import evolve as evolve
 from sphereflow.evolution.status import Status as Status
 from sphereflow.evolution.trajectory import Trajectory as Trajectory
 from sphereflow.evolution.trajectory import load as load

@@ -146,7 +146,7 @@ class Trajectory:
     @cached_property
     def error_estimate(self) -> float:
         """Largest difference of a saved coordinate from a second solve, in float64, adaptive, 1,000 times tighter."""
-        from sphereflow.evolution.run import evolve
+        from sphereflow.evolution.shell import evolve
 
         start = np.asarray(self.start, dtype=np.float64)
         if self.model.traits.space == "sphere":
@@ -171,7 +171,7 @@ class Trajectory:
 
     def extend(self, t1: float, saveat: int | Sequence[float] | np.ndarray | None = None) -> Trajectory:
         """The same run, gone on to t1, with its frames; by default new frames are as far apart as the last two."""
-        from sphereflow.evolution.run import evolve
+        from sphereflow.evolution.shell import evolve
 
         if self.status is not Status.REACHED_END:
             raise SphereflowError(f"only a run that reached its end can be extended. {self.status.value}")

@@ -11,8 +11,8 @@ import numpy as np
 
 from sphereflow.dynamics import SA, USA, Dynamics, EuclideanAttention, Perceptron, RescaledAttention
 from sphereflow.explorer.settings import INTERVALS, Settings
-from sphereflow.randomness import random_fields
 from sphereflow.sphere import draw
+from sphereflow.synchronisation import random_fields
 
 TOL = 1e-5
 MOST_DOUBLE = 1000
@@ -67,9 +67,9 @@ class Layers:
         size = max(s.noise, 1e-6)
         law: random_fields.RandomField
         if s.model == "common":
-            law, variance = random_fields.Perceptron("relu", WIDTH, scale=size), size**2 / 2
+            law, variance = random_fields.RandomPerceptron("relu", WIDTH, scale=size), size**2 / 2
         else:
-            law, variance = random_fields.Independent(random_fields.Affine(size, 0.0)), size**2
+            law, variance = random_fields.Independent(random_fields.AffineField(size, 0.0)), size**2
         longest = min(0.1 / max(1.0, s.pull * (1 + s.beta)), 0.05 / ((s.d - 1) * variance))
         each = max(_LEAST_STEPS, math.ceil(s.t1 / INTERVALS / longest))
         return cls(law, each, s.t1 / (INTERVALS * each))
@@ -92,7 +92,7 @@ def python_lines(s: Settings) -> str:
 
 
 _IMPORT = "import numpy as np, sphereflow as sf"
-_NOISE_IMPORT = "import sphereflow as sf; from sphereflow.randomness import random_fields as rf, synchronisation"
+_NOISE_IMPORT = "import sphereflow as sf; from sphereflow.synchronisation import network, random_fields as rf"
 
 
 def _model_call(s: Settings) -> str:
@@ -109,13 +109,13 @@ def _network_call(s: Settings) -> str:
     layers = Layers.of(s)
     size = repr(max(s.noise, 1e-6))
     law = (
-        f'rf.Perceptron("relu", {WIDTH}, scale={size})'
+        f'rf.RandomPerceptron("relu", {WIDTH}, scale={size})'
         if s.model == "common"
-        else f"rf.Independent(rf.Affine({size}, 0.0))"
+        else f"rf.Independent(rf.AffineField({size}, 0.0))"
     )
     attention = f"attention=sf.SA({s.beta!r}), strength={s.pull!r}, " if s.pull > 0 else ""
     depth = f"layers={INTERVALS * layers.each}, step={layers.step!r}, seed={s.seed}"
-    return f"synchronisation.run_network({law}, x0[None], {depth}, {attention}saves={INTERVALS})"
+    return f"network.run_network({law}, x0[None], {depth}, {attention}saves={INTERVALS})"
 
 
 def strong(value: Any) -> Any:

@@ -15,12 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from sphereflow.compilation import compiled
 from sphereflow.dynamics import Dynamics
 from sphereflow.explorer.models import SOLVER, TOL, Layers, dynamics, energy_model, first_tokens, strong
 from sphereflow.explorer.settings import Settings
-from sphereflow.randomness.random_fields import RandomField, compiled
-from sphereflow.randomness.synchronisation import advance
 from sphereflow.solving import FORWARD, SOLVERS, solve
+from sphereflow.synchronisation.network import advance
+from sphereflow.synchronisation.random_fields import RandomField
 
 Frame = tuple[float, np.ndarray, float]  # time, tokens, energy
 

@@ -1,8 +1,8 @@
 """Sums over all tokens: who attends to whom, and how much."""
 
-from sphereflow.interaction.attend import attend as attend
-from sphereflow.interaction.choose import Choice as Choice
-from sphereflow.interaction.choose import choose as choose
+from sphereflow.interaction.attention import attend as attend
+from sphereflow.interaction.choice import Choice as Choice
+from sphereflow.interaction.choice import choose as choose
 from sphereflow.interaction.direct import Attended as Attended
 from sphereflow.interaction.engines import DIRECT as DIRECT
 from sphereflow.interaction.engines import Direct as Direct

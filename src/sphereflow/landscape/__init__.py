@@ -1,7 +1,7 @@
 """The landscape of attention plus perceptron: certified global minimisers, maximisers, flows and basins."""
 
-from sphereflow.landscape.basins import Basins as Basins
-from sphereflow.landscape.basins import basins as basins
+from sphereflow.landscape.basin_search import Basins as Basins
+from sphereflow.landscape.basin_search import basins as basins
 from sphereflow.landscape.flows import WeightedFlow as WeightedFlow
 from sphereflow.landscape.flows import dynamics as dynamics
 from sphereflow.landscape.flows import flow as flow

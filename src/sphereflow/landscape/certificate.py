@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.landscape.potential import kink_jumps
-from sphereflow.landscape.space import Atoms, Cells, Jet, Space, first_variation
+from sphereflow.landscape.space import BallCover, Jet, PointMasses, Space, first_variation
 
 # Where to stop: cells this small, or this many of them, are bounded as they are.
 _SMALLEST_RADIUS = 1e-7
@@ -48,7 +48,7 @@ def lower_bound(
 
 
 def _cell_bounds(
-    space: Space, function: Callable[[np.ndarray], Jet], third: float, cells: Cells
+    space: Space, function: Callable[[np.ndarray], Jet], third: float, cells: BallCover
 ) -> Float[np.ndarray, " n"]:
     centres, radii = cells.centres, cells.radii
     value, gradient, bend = function(centres)
@@ -60,7 +60,7 @@ def _cell_bounds(
     return np.where(inside, value - steep**2 / (2 * np.where(inside, kappa, 1.0)), at_edge)
 
 
-def duality_gap(space: Space, atoms: Atoms, tolerance: float) -> float:
+def duality_gap(space: Space, atoms: PointMasses, tolerance: float) -> float:
     r"""A bound of $\mathsf E[\mu]-\min\mathsf E$ in the peak convention, refined until it is about the tolerance."""
     multiplier = float(atoms.masses @ first_variation(space, atoms, atoms.points).value)
     proved = lower_bound(

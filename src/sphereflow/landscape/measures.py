@@ -49,5 +49,5 @@ def hessian(problem: Problem, positions: ArrayLike, masses: ArrayLike | None = N
     return problem.factor * spaces.hessian(space, atoms)
 
 
-def _seen(problem: Problem, positions: Any, masses: Any) -> tuple[SphereSpace, spaces.Atoms]:
+def _seen(problem: Problem, positions: Any, masses: Any) -> tuple[SphereSpace, spaces.PointMasses]:
     return SphereSpace(problem.converted("peak")), given_atoms(problem.d, positions, masses)

@@ -18,7 +18,7 @@ from scipy import optimize
 from scipy.sparse.csgraph import connected_components
 
 from sphereflow.landscape.active_set import solve_on_points
-from sphereflow.landscape.space import Atoms, Jet, Space, centred_energy, first_variation
+from sphereflow.landscape.space import Jet, PointMasses, Space, centred_energy, first_variation
 
 _MOST_ROUNDS = 4
 _MOST_SLIDES = 800
@@ -39,30 +39,30 @@ _MOST_DIPS = 400
 
 def merged(
     space: Space, points: Float[np.ndarray, "k q"], masses: Float[np.ndarray, " k"], reach: float
-) -> tuple[Atoms, Int[np.ndarray, " k"]]:
+) -> tuple[PointMasses, Int[np.ndarray, " k"]]:
     """Chains of points nearer than `reach` as one atom each, at their mean; and the atom of every point."""
     labels = connected_components(space.distance(points, points) <= reach, directed=False)[1]
     count = labels.max() + 1
     weights = np.bincount(labels, masses, count)
     centres = np.stack([np.bincount(labels, masses * column, count) for column in points.T], axis=1)
-    return Atoms(space.place(centres / weights[:, None]), weights), labels
+    return PointMasses(space.place(centres / weights[:, None]), weights), labels
 
 
-def optimal_masses(space: Space, points: Float[np.ndarray, "k q"]) -> Atoms:
+def optimal_masses(space: Space, points: Float[np.ndarray, "k q"]) -> PointMasses:
     """The best masses on these points; points that get none are left out."""
     solved = solve_on_points(
         lambda i: space.kernel(points, points[i : i + 1])[:, 0], space.half_potential(points).value
     )
-    return Atoms(points[solved.active], solved.masses)
+    return PointMasses(points[solved.active], solved.masses)
 
 
-def newton(space: Space, atoms: Atoms) -> tuple[Atoms, bool]:
+def newton(space: Space, atoms: PointMasses) -> tuple[PointMasses, bool]:
     """Atoms made stationary in positions and masses, those that lose their mass left out; and whether it converged."""
     points, masses = atoms
     trust = 0.25 / np.sqrt(1 + space.beta)
     last = np.inf
     for turn in range(_MOST_NEWTON_STEPS):
-        shift, change = _newton_step(space, Atoms(points, masses))
+        shift, change = _newton_step(space, PointMasses(points, masses))
         longest = float(np.linalg.norm(shift, axis=1).max())
         fraction = min(1.0, trust / max(longest, 1e-300))
         falling = change < 0
@@ -77,12 +77,12 @@ def newton(space: Space, atoms: Atoms) -> tuple[Atoms, bool]:
             kept = masses >= _NO_MASS
             points, masses, last = points[kept], masses[kept], np.inf
         elif size <= _STEP_DONE or (size < 1e-9 and size >= last / 2):
-            return Atoms(points, masses / masses.sum()), True
+            return PointMasses(points, masses / masses.sum()), True
         last = size
-    return Atoms(points, masses / masses.sum()), last < 1e-9
+    return PointMasses(points, masses / masses.sum()), last < 1e-9
 
 
-def _newton_step(space: Space, atoms: Atoms) -> tuple[np.ndarray, np.ndarray]:
+def _newton_step(space: Space, atoms: PointMasses) -> tuple[np.ndarray, np.ndarray]:
     """The joint step in positions and masses that makes the energy stationary to first order."""
     points, masses = atoms
     k, p = len(atoms), space.p
@@ -132,7 +132,9 @@ def _downhill(jet: Jet, reach: float) -> Float[np.ndarray, "n p"]:
     return step * np.minimum(1.0, 0.5 * reach / np.maximum(length, 1e-300))
 
 
-def violations(space: Space, atoms: Atoms, nodes: Float[np.ndarray, "n q"], spacing: float) -> Float[np.ndarray, "s q"]:
+def violations(
+    space: Space, atoms: PointMasses, nodes: Float[np.ndarray, "n q"], spacing: float
+) -> Float[np.ndarray, "s q"]:
     """Where atoms are missing: minima of the first variation below lambda by more than rounding, one for each dip."""
     held = first_variation(space, atoms, atoms.points).value
     slack = _VIOLATION * max(1e-3, float(np.abs(held).max()))
@@ -146,7 +148,9 @@ def violations(space: Space, atoms: Atoms, nodes: Float[np.ndarray, "n q"], spac
     return descend(space, lambda points: first_variation(space, atoms, points), nodes[seeds], spacing)
 
 
-def settle(space: Space, atoms: Atoms, nodes: Float[np.ndarray, "n q"], spacing: float) -> tuple[Atoms, bool]:
+def settle(
+    space: Space, atoms: PointMasses, nodes: Float[np.ndarray, "n q"], spacing: float
+) -> tuple[PointMasses, bool]:
     """Atoms refined off the grid until no node violates optimality, and whether that succeeded.
 
     How near two active nodes of one atom lie depends on how flat the first variation is there, not on the grid alone,
@@ -170,14 +174,14 @@ def settle(space: Space, atoms: Atoms, nodes: Float[np.ndarray, "n q"], spacing:
                 return moved, True
             gap = -float(first_variation(space, moved, fresh).value.min()) + centred_energy(space, moved)
             if gap < best_gap:
-                best, best_gap = Atoms(np.concatenate([moved.points, fresh]), moved.masses), gap
+                best, best_gap = PointMasses(np.concatenate([moved.points, fresh]), moved.masses), gap
         if best_gap == np.inf:
             break
         atoms = min(atoms, optimal_masses(space, best.points), key=lambda found: centred_energy(space, found))
     return atoms, False
 
 
-def _joinings(space: Space, atoms: Atoms, finest: float, widest: float) -> Iterator[Atoms]:
+def _joinings(space: Space, atoms: PointMasses, finest: float, widest: float) -> Iterator[PointMasses]:
     """Atoms joined at growing distances, each different outcome once."""
     reach, count = finest, 0
     while reach <= widest * 1.0001:
@@ -187,16 +191,16 @@ def _joinings(space: Space, atoms: Atoms, finest: float, widest: float) -> Itera
         reach, count = 2.5 * reach, len(joined)
 
 
-def slide(space: Space, atoms: Atoms) -> Atoms:
+def slide(space: Space, atoms: PointMasses) -> PointMasses:
     """Positions and masses of all atoms moved downhill together, masses as squares, by a quasi-Newton method.
 
     Where atoms start out near the minimiser but are too many, those that belong together meet.
     """
     k, q = atoms.points.shape
 
-    def read(state: np.ndarray) -> tuple[Atoms, np.ndarray, np.ndarray]:
+    def read(state: np.ndarray) -> tuple[PointMasses, np.ndarray, np.ndarray]:
         coordinates, roots = state[: k * q].reshape(k, q), state[k * q :]
-        return Atoms(space.place(coordinates), roots**2 / np.sum(roots**2)), coordinates, roots
+        return PointMasses(space.place(coordinates), roots**2 / np.sum(roots**2)), coordinates, roots
 
     def objective(state: np.ndarray) -> tuple[float, np.ndarray]:
         here, coordinates, roots = read(state)

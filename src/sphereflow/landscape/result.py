@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.landscape.problem import Problem
-from sphereflow.landscape.space import Atoms, Space, centred_energy, first_variation, hessian, strict_margin
+from sphereflow.landscape.space import PointMasses, Space, centred_energy, first_variation, hessian, strict_margin
 from sphereflow.provenance import versions
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class CriticalPoint:
         space: Space,
         sign: str,
         kind: str,
-        atoms: Atoms,
+        atoms: PointMasses,
         gap: float,
         nodes: int,
         seconds: float,
@@ -66,7 +66,7 @@ class CriticalPoint:
     ) -> CriticalPoint:
         """Measure everything at the given atoms; `gap` is that of the peak form."""
         order = np.lexsort((atoms.points[:, -1], _sort_key(atoms.points)))
-        atoms = Atoms(atoms.points[order], atoms.masses[order])
+        atoms = PointMasses(atoms.points[order], atoms.masses[order])
         factor, objective = problem.factor, 1.0 if sign == "minimise" else -1.0
         jet = first_variation(space, atoms, atoms.points)
         multiplier = float(atoms.masses @ jet.value)
@@ -90,8 +90,8 @@ class CriticalPoint:
         return len(self.masses)
 
     @property
-    def atoms(self) -> Atoms:
-        return Atoms(self.points, self.masses)
+    def atoms(self) -> PointMasses:
+        return PointMasses(self.points, self.masses)
 
     @property
     def rings(self) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from sphereflow.landscape.active_set import solve_on_points
 from sphereflow.landscape.certificate import duality_gap
 from sphereflow.landscape.refine import settle
-from sphereflow.landscape.space import Atoms, Space, centred_energy
+from sphereflow.landscape.space import PointMasses, Space, centred_energy
 from sphereflow.landscape.sphere_space import SphereSpace, frames
 from sphereflow.landscape.zonal import ZonalSpace
 
@@ -37,7 +37,7 @@ def ring_size(beta: float, polar: float) -> int:
     return int(np.ceil(18 + 9 * np.sqrt(strength)))
 
 
-def rings_of_one_neuron(space: Space, found: Atoms, tolerance: float) -> tuple[Atoms, float] | None:
+def rings_of_one_neuron(space: Space, found: PointMasses, tolerance: float) -> tuple[PointMasses, float] | None:
     """The rings about one neuron that minimise the energy, with their gap, if such rings do."""
     problem = space.problem
     if not isinstance(space, SphereSpace) or problem.d != 3 or len(found) < 4:
@@ -49,13 +49,13 @@ def rings_of_one_neuron(space: Space, found: Atoms, tolerance: float) -> tuple[A
             lambda i, here=alone, at=grid: here.kernel(at, at[i : i + 1])[:, 0],  # type: ignore[misc]
             alone.half_potential(grid).value,
         )
-        rings, refined = settle(alone, Atoms(grid[solved.active], solved.masses), grid, alone.spacing(_NODES))
+        rings, refined = settle(alone, PointMasses(grid[solved.active], solved.masses), grid, alone.spacing(_NODES))
         if not refined:
             continue
         axis = problem.inner[j] / np.linalg.norm(problem.inner[j])
         parts = [ring_points(axis, polar, ring_size(space.beta, polar)) for polar in rings.points[:, 0]]
         masses = [np.full(len(part), mass / len(part)) for part, mass in zip(parts, rings.masses, strict=True)]
-        measure = Atoms(np.concatenate(parts), np.concatenate(masses))
+        measure = PointMasses(np.concatenate(parts), np.concatenate(masses))
         if max(map(len, parts)) == 1 or centred_energy(space, measure) > centred_energy(space, found):
             continue
         gap = duality_gap(space, measure, tolerance)

@@ -22,7 +22,7 @@ from sphereflow.landscape.problem import Problem
 from sphereflow.landscape.refine import merged, settle
 from sphereflow.landscape.result import CriticalPoint
 from sphereflow.landscape.rings import rings_of_one_neuron
-from sphereflow.landscape.space import Atoms, Jet, Space
+from sphereflow.landscape.space import Jet, PointMasses, Space
 from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.validate import given_atoms
 from sphereflow.landscape.zonal import ZonalSpace
@@ -78,7 +78,7 @@ def minimise(problem: Problem, nodes: int | None = None) -> CriticalPoint:
     # In two dimensions a density needs hundreds of nodes: the search ends earlier, and flatness is judged by it.
     enough, flat = (0.0, _FLAT) if space.p == 1 else (_COARSE * scale, 100 * _COARSE)
     solved = solve_on_points(lambda i: space.kernel(grid, grid[i : i + 1])[:, 0], linear, enough)
-    atoms = Atoms(grid[solved.active], solved.masses)
+    atoms = PointMasses(grid[solved.active], solved.masses)
     if solved.variation.max() - solved.multiplier <= flat * scale:
         kind, gap = "density", duality_gap(space, atoms, flat_wanted)
     elif (round_measure := rings_of_one_neuron(space, atoms, flat_wanted)) is not None:
@@ -117,7 +117,7 @@ def maximise(problem: Problem, nodes: int | None = None) -> CriticalPoint:
             note = "v is largest on a whole ring: the Dirac at each of its points is a maximiser."
         point = _on_ring(problem, float(point[0, 0]))
         space = SphereSpace(space.problem)
-    atoms = Atoms(point, np.ones(1))
+    atoms = PointMasses(point, np.ones(1))
     gap = max(upper - float(heights[best]), 0.0)
     seconds = time.perf_counter() - began
     return CriticalPoint.of(problem, space, "maximise", "atoms", atoms, gap, count, seconds, note)
@@ -138,7 +138,7 @@ def inspect(problem: Problem, positions: ArrayLike, masses: ArrayLike | None = N
     return CriticalPoint.of(problem, space, "minimise", "given", atoms, gap, 0, time.perf_counter() - began)
 
 
-def grid_atoms(problem: Problem, nodes: int) -> tuple[Atoms, Float[np.ndarray, " k"]]:
+def grid_atoms(problem: Problem, nodes: int) -> tuple[PointMasses, Float[np.ndarray, " k"]]:
     """The minimiser on a grid alone, neighbouring nodes joined; and how many nodes each atom occupies."""
     space = space_of(problem)
     grid = space.grid(nodes)
@@ -151,7 +151,7 @@ def _name(space: Space) -> str:
     return "rings" if isinstance(space, ZonalSpace) else "circle" if space.problem.d == 2 else "sphere"
 
 
-def _has_rings(space: Space, atoms: Atoms) -> bool:
+def _has_rings(space: Space, atoms: PointMasses) -> bool:
     """Whether some polar angle is that of a whole ring and not of a pole."""
     return isinstance(space, ZonalSpace) and bool(np.any(np.sin(atoms.points) > 1e-9))
 

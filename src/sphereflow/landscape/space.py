@@ -26,7 +26,7 @@ class Jet(NamedTuple):
     hessian: Float[np.ndarray, "n p p"]
 
 
-class Atoms(NamedTuple):
+class PointMasses(NamedTuple):
     """Points of a space, one per row, with their masses."""
 
     points: Float[np.ndarray, "k q"]
@@ -76,7 +76,7 @@ class Space(abc.ABC):
         r"""$\nabla_xk(x_i,y_j)/\beta$."""
 
     @abc.abstractmethod
-    def kernel_bend(self, x: Float[np.ndarray, "n q"], atoms: Atoms) -> Float[np.ndarray, "n p p"]:
+    def kernel_bend(self, x: Float[np.ndarray, "n q"], atoms: PointMasses) -> Float[np.ndarray, "n p p"]:
         r"""$\sum_jm_j\nabla^2_xk(x_i,y_j)/\beta$."""
 
     @abc.abstractmethod
@@ -102,10 +102,10 @@ class Space(abc.ABC):
         """Geodesic distances."""
 
     @abc.abstractmethod
-    def cells(self, nodes: int) -> Cells:
+    def cells(self, nodes: int) -> BallCover:
         """A cover of the whole space by balls, about as many as nodes."""
 
-    def interaction(self, points: Float[np.ndarray, "n q"], atoms: Atoms) -> Jet:
+    def interaction(self, points: Float[np.ndarray, "n q"], atoms: PointMasses) -> Jet:
         r"""$\frac1\beta\int(k-1)\,d\mu$ with its derivatives."""
         return Jet(
             self.kernel(points, atoms.points) @ atoms.masses,
@@ -123,30 +123,30 @@ class Space(abc.ABC):
         return float(np.sqrt(3 * self.beta + 1)) + third_derivative_bound(self.problem)
 
 
-class Cells(abc.ABC):
+class BallCover(abc.ABC):
     """Balls that cover the space, each of which can be split into smaller ones."""
 
     centres: Float[np.ndarray, "n q"]
     radii: Float[np.ndarray, " n"]
 
     @abc.abstractmethod
-    def split(self, chosen: np.ndarray) -> Cells:
+    def split(self, chosen: np.ndarray) -> BallCover:
         """The parts of the chosen cells."""
 
 
-def first_variation(space: Space, atoms: Atoms, points: Float[np.ndarray, "n q"]) -> Jet:
+def first_variation(space: Space, atoms: PointMasses, points: Float[np.ndarray, "n q"]) -> Jet:
     r"""$g=\frac1\beta\int(k-1)\,d\mu+\tfrac12v$ with its derivatives; the true one is larger by $1/\beta$."""
     inner, outer = space.interaction(points, atoms), space.half_potential(points)
     return Jet(inner.value + outer.value, inner.gradient + outer.gradient, inner.hessian + outer.hessian)
 
 
-def centred_energy(space: Space, atoms: Atoms) -> float:
+def centred_energy(space: Space, atoms: PointMasses) -> float:
     r"""$\mathsf E-\frac1{2\beta}$ of the peak form."""
     pairs = atoms.masses @ space.kernel(atoms.points, atoms.points) @ atoms.masses
     return float(pairs / 2 + atoms.masses @ space.half_potential(atoms.points).value)
 
 
-def hessian(space: Space, atoms: Atoms) -> Float[np.ndarray, "kp kp"]:
+def hessian(space: Space, atoms: PointMasses) -> Float[np.ndarray, "kp kp"]:
     r"""$\frac{d^2}{dt^2}\mathsf E$ along geodesics: $m_im_j\nabla_x\nabla_yk/\beta+\delta_{ij}m_i\nabla^2g(x_i)$.
 
     A symmetric matrix in the tangent coordinates of all atoms; the masses stay fixed.
@@ -161,7 +161,7 @@ def hessian(space: Space, atoms: Atoms) -> Float[np.ndarray, "kp kp"]:
     return (matrix + matrix.T) / 2
 
 
-def strict_margin(space: Space, atoms: Atoms) -> float:
+def strict_margin(space: Space, atoms: PointMasses) -> float:
     r"""The largest kappa with $\mathrm{Hess}(\xi,\xi)\ge\kappa\int|\xi|^2d\mu$."""
     root = np.repeat(np.sqrt(atoms.masses), space.p)
     return float(np.linalg.eigvalsh(hessian(space, atoms) / np.outer(root, root))[0])

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from sphereflow import sphere
 from sphereflow.errors import SphereflowError
 from sphereflow.landscape.potential import respond
-from sphereflow.landscape.space import Atoms, Cells, Jet, Space
+from sphereflow.landscape.space import BallCover, Jet, PointMasses, Space
 
 
 def frames(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d p"]:
@@ -79,7 +79,7 @@ class SphereSpace(Space):
     def kernel_slope(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "n p k"]:
         return self._peak(x, y)[1][:, None, :] * np.einsum("ndp,kd->npk", frames(x), y)
 
-    def kernel_bend(self, x: Float[np.ndarray, "n d"], atoms: Atoms) -> Float[np.ndarray, "n p p"]:
+    def kernel_bend(self, x: Float[np.ndarray, "n d"], atoms: PointMasses) -> Float[np.ndarray, "n p p"]:
         inner, peak = self._peak(x, atoms.points)
         along = np.einsum("ndp,kd->npk", frames(x), atoms.points)
         weights = peak * atoms.masses
@@ -114,12 +114,12 @@ class SphereSpace(Space):
         chords = np.linalg.norm(x[:, None, :] - y[None, :, :], axis=2)
         return 2 * np.arcsin(np.minimum(chords / 2, 1.0))
 
-    def cells(self, nodes: int) -> Cells:
+    def cells(self, nodes: int) -> BallCover:
         return Arcs.cover(nodes) if self.problem.d == 2 else Triangles.cover(nodes)
 
 
 @dataclass(frozen=True, eq=False)
-class Arcs(Cells):
+class Arcs(BallCover):
     """Arcs of the circle, by angle and half length."""
 
     angles: Float[np.ndarray, " n"]
@@ -140,7 +140,7 @@ class Arcs(Cells):
 
 
 @dataclass(frozen=True, eq=False)
-class Triangles(Cells):
+class Triangles(BallCover):
     """Triangles of the sphere S^2 by their corners, each inside the ball about its centre through its far corner."""
 
     corners: Float[np.ndarray, "n 3 3"]

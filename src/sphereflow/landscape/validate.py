@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from sphereflow.errors import SphereflowError
-from sphereflow.landscape.space import Atoms
+from sphereflow.landscape.space import PointMasses
 from sphereflow.reading import real_array
 
 
-def given_atoms(d: int, positions: Any, masses: Any = None) -> Atoms:
+def given_atoms(d: int, positions: Any, masses: Any = None) -> PointMasses:
     """Positions and masses as a user gives them, checked."""
     points = real_array("positions", positions)
     if points.ndim == 1 and d == 2:
@@ -23,4 +23,4 @@ def given_atoms(d: int, positions: Any, masses: Any = None) -> Atoms:
     weights = np.full(len(points), 1 / len(points)) if masses is None else real_array("masses", masses)
     if weights.shape != points.shape[:1] or not (weights > 0).all() or abs(weights.sum() - 1) > 1e-8:
         raise SphereflowError(f"masses must be {len(points)} positive numbers that sum to one.")
-    return Atoms(points / np.linalg.norm(points, axis=1, keepdims=True), weights / weights.sum())
+    return PointMasses(points / np.linalg.norm(points, axis=1, keepdims=True), weights / weights.sum())

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from scipy import special
 
 from sphereflow.landscape.potential import respond
-from sphereflow.landscape.space import Atoms, Cells, Jet, Space
+from sphereflow.landscape.space import BallCover, Jet, PointMasses, Space
 
 # Up to this order the Bessel function itself is used beyond small arguments; above it, it would underflow there.
 _LOW_ORDER = 30.0
@@ -99,7 +99,7 @@ class ZonalSpace(Space):
         twice = first / width + argument**2 * second / (width * (width + 2))
         return _Parts(height, zeroth, once, twice, cx * cy, sx * sy, sx * cy, cx * sy)
 
-    def interaction(self, points: Float[np.ndarray, "n 1"], atoms: Atoms) -> Jet:
+    def interaction(self, points: Float[np.ndarray, "n 1"], atoms: PointMasses) -> Jet:
         q = self._parts(points, atoms.points)  # Bessel functions once for all three
         value = (self._value(q) @ atoms.masses, self._slope(q) @ atoms.masses, self._bend(q) @ atoms.masses)
         return Jet(value[0], value[1][:, None], value[2][:, None, None])
@@ -110,7 +110,7 @@ class ZonalSpace(Space):
     def kernel_slope(self, x: Float[np.ndarray, "n 1"], y: Float[np.ndarray, "k 1"]) -> Float[np.ndarray, "n 1 k"]:
         return self._slope(self._parts(x, y))[:, None, :]
 
-    def kernel_bend(self, x: Float[np.ndarray, "n 1"], atoms: Atoms) -> Float[np.ndarray, "n 1 1"]:
+    def kernel_bend(self, x: Float[np.ndarray, "n 1"], atoms: PointMasses) -> Float[np.ndarray, "n 1 1"]:
         return (self._bend(self._parts(x, atoms.points)) @ atoms.masses)[:, None, None]
 
     def _value(self, q: _Parts) -> np.ndarray:
@@ -151,13 +151,13 @@ class ZonalSpace(Space):
     def distance(self, x: Float[np.ndarray, "n 1"], y: Float[np.ndarray, "k 1"]) -> Float[np.ndarray, "n k"]:
         return np.abs(x - y.T)
 
-    def cells(self, nodes: int) -> Cells:
+    def cells(self, nodes: int) -> BallCover:
         edges = np.linspace(0, np.pi, nodes + 1)
         return Intervals((edges[1:] + edges[:-1]) / 2, np.full(nodes, np.pi / (2 * nodes)))
 
 
 @dataclass(frozen=True, eq=False)
-class Intervals(Cells):
+class Intervals(BallCover):
     """Intervals of the polar angle, by middle and half length."""
 
     middles: Float[np.ndarray, " n"]

@@ -3,18 +3,18 @@
 Torch and transformers come with the extra `llm` and are imported only when a model is loaded.
 """
 
-from sphereflow.llm.bootstrap import document_mean as document_mean
-from sphereflow.llm.bootstrap import rank_correlation as rank_correlation
-from sphereflow.llm.geometry import Separation as Separation
-from sphereflow.llm.geometry import random_control as random_control
-from sphereflow.llm.geometry import separation as separation
-from sphereflow.llm.loading import LanguageModel as LanguageModel
-from sphereflow.llm.loading import load_model as load_model
-from sphereflow.llm.measuring import Heads as Heads
-from sphereflow.llm.measuring import measure_heads as measure_heads
-from sphereflow.llm.regimes import REGIMES as REGIMES
-from sphereflow.llm.regimes import head_features as head_features
-from sphereflow.llm.regimes import regimes as regimes
-from sphereflow.llm.texts import corpus as corpus
-from sphereflow.llm.texts import read_text as read_text
-from sphereflow.llm.texts import windows as windows
+from sphereflow.llm.heads.bootstrap import document_mean as document_mean
+from sphereflow.llm.heads.bootstrap import rank_correlation as rank_correlation
+from sphereflow.llm.heads.geometry import Separation as Separation
+from sphereflow.llm.heads.geometry import random_control as random_control
+from sphereflow.llm.heads.geometry import separation as separation
+from sphereflow.llm.heads.regimes import REGIMES as REGIMES
+from sphereflow.llm.heads.regimes import head_features as head_features
+from sphereflow.llm.heads.regimes import regimes as regimes
+from sphereflow.llm.measurement.heads import Heads as Heads
+from sphereflow.llm.measurement.heads import measure_heads as measure_heads
+from sphereflow.llm.model.loading import LanguageModel as LanguageModel
+from sphereflow.llm.model.loading import load_model as load_model
+from sphereflow.llm.model.texts import corpus as corpus
+from sphereflow.llm.model.texts import read_text as read_text
+from sphereflow.llm.model.texts import windows as windows

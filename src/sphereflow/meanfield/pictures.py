@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sphereflow.meanfield.compare import Comparison
+from sphereflow.meanfield.comparison import Comparison
 from sphereflow.meanfield.density_flow import DensityFlow
 from sphereflow.meanfield.eulerian import EulerianFlow
 from sphereflow.meanfield.zonal import ZonalFlow

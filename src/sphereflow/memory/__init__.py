@@ -7,7 +7,7 @@ approximation) and `spherical` with `compact` (the exact law of overlaps on the 
 from sphereflow.memory.energies import LSE as LSE
 from sphereflow.memory.energies import LSR as LSR
 from sphereflow.memory.energies import Energy as Energy
-from sphereflow.memory.energies import Polynomial as Polynomial
+from sphereflow.memory.energies import PolynomialEnergy as PolynomialEnergy
 from sphereflow.memory.energies import to_sphere as to_sphere
 from sphereflow.memory.escape import escape_time as escape_time
 from sphereflow.memory.escape import log_escape_time as log_escape_time
@@ -18,6 +18,8 @@ from sphereflow.memory.landscapes import Full as Full
 from sphereflow.memory.landscapes import Landscape as Landscape
 from sphereflow.memory.landscapes import draw_cone as draw_cone
 from sphereflow.memory.landscapes import random_patterns as random_patterns
+from sphereflow.memory.monte_carlo import MonteCarloSweep as MonteCarloSweep
+from sphereflow.memory.monte_carlo import sweep as sweep
 from sphereflow.memory.noise import sample_log_noise as sample_log_noise
 from sphereflow.memory.phases import PhaseDiagram as PhaseDiagram
 from sphereflow.memory.phases import phase_diagram as phase_diagram
@@ -26,5 +28,3 @@ from sphereflow.memory.recall import Recall as Recall
 from sphereflow.memory.sampling import langevin as langevin
 from sphereflow.memory.sampling import metropolis as metropolis
 from sphereflow.memory.state import REFERENCE_B as REFERENCE_B
-from sphereflow.memory.sweep import Sweep as Sweep
-from sphereflow.memory.sweep import sweep as sweep

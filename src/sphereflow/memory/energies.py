@@ -118,7 +118,7 @@ class LSR(Energy):
         return self.floor + jnp.sum(self._terms(inner, half), axis=-1)
 
 
-class Polynomial(Energy):
+class PolynomialEnergy(Energy):
     """Inner products to a power: degree 2 is Hopfield's energy. Bounded below on the sphere only."""
 
     degree: int = eqx.field(static=True, default=2)

@@ -9,8 +9,8 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from sphereflow.memory.monte_carlo import MonteCarloSweep
 from sphereflow.memory.phases import REGIONS, PhaseDiagram
-from sphereflow.memory.sweep import Sweep
 from sphereflow.pictures import PALETTE, blank, look
 
 _SHADES = {"lse": ("#ffffff", "#dfe9f3", "#b5d0e8", "#86b3d9"), "lsr": ("#ffffff", "#dcefe2", "#a8d5b8")}
@@ -18,7 +18,7 @@ _SYMBOL = {"lse": r"\beta", "lsr": "b"}
 _KERNEL = {"lse": "Gaussian kernel (LSE)", "lsr": "compact kernel (LSR)"}
 
 
-def draw(diagram: PhaseDiagram, sweep: Sweep | None = None) -> Figure:
+def draw(diagram: PhaseDiagram, sweep: MonteCarloSweep | None = None) -> Figure:
     """Left: regions, lines and crossovers. Right: escape times of the largest size, or the Monte Carlo sweep."""
     with look():
         figure = blank(11.5, 6.4)
@@ -77,7 +77,7 @@ def escape_map(axes: Axes, diagram: PhaseDiagram, n: int) -> None:
     axes.set_title(f"escape time at $N={n}$")
 
 
-def monte_carlo(axes: Axes, diagram: PhaseDiagram, sweep: Sweep) -> None:
+def monte_carlo(axes: Axes, diagram: PhaseDiagram, sweep: MonteCarloSweep) -> None:
     """Sampled overlaps as dots over the plane."""
     mesh = axes.scatter(
         np.repeat(sweep.loads[None], len(sweep.temperatures), axis=0),

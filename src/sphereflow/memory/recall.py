@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.memory.energies import LSE, LSR, Energy, Polynomial, products, to_sphere
+from sphereflow.memory.energies import LSE, LSR, Energy, PolynomialEnergy, products, to_sphere
 from sphereflow.memory.landscapes import Full
 from sphereflow.memory.sampling import metropolis, published_step
 from sphereflow.memory.sharp import softmax_average
@@ -85,7 +85,7 @@ class DenseMemory:
     def energy(self) -> Energy:
         """The energy as a function of the state, for use with the other tools of this package."""
         if self.kernel == "polynomial":
-            return Polynomial(int(self.beta))
+            return PolynomialEnergy(int(self.beta))
         if self.kernel == "lsr":
             return LSR.on_sphere(self.beta, self.dimension) if self.on_sphere else LSR(self.beta)
         return LSE(self.beta)

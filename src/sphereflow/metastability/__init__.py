@@ -10,12 +10,12 @@ from sphereflow.metastability.history import MergeHistory as MergeHistory
 from sphereflow.metastability.history import Outcome as Outcome
 from sphereflow.metastability.history import Plateau as Plateau
 from sphereflow.metastability.history import load_history as load_history
-from sphereflow.metastability.modes import Modes as Modes
+from sphereflow.metastability.modes import UnstableModes as UnstableModes
 from sphereflow.metastability.modes import slow_modes as slow_modes
 from sphereflow.metastability.pair import PairMerger as PairMerger
 from sphereflow.metastability.pair import laplace_log_time as laplace_log_time
 from sphereflow.metastability.pair import log_merging_time as log_merging_time
 from sphereflow.metastability.pair import merge_pair as merge_pair
-from sphereflow.metastability.staircase import Staircase as Staircase
-from sphereflow.metastability.staircase import staircase as staircase
-from sphereflow.metastability.staircase import well_prepared as well_prepared
+from sphereflow.metastability.staircases import Staircase as Staircase
+from sphereflow.metastability.staircases import staircase as staircase
+from sphereflow.metastability.staircases import well_prepared as well_prepared

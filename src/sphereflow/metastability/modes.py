@@ -25,7 +25,7 @@ _DIGITS = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class Modes:
+class UnstableModes:
     """Eigenvalues of the motion of clusters as sign and logarithm of the absolute value, largest first."""
 
     signs: Float[np.ndarray, " m"]
@@ -45,7 +45,7 @@ class Modes:
 
 def slow_modes(
     x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k"], beta: float, kind: str = "sa"
-) -> Modes:  # fmt: skip
+) -> UnstableModes:  # fmt: skip
     """The resolved slow eigenvalues of clusters at x with the given masses."""
     x, masses = real_tokens("x", x), real_array("masses", masses)
     one_of("kind", kind, KINDS)
@@ -53,13 +53,13 @@ def slow_modes(
     if masses.shape != x.shape[:1] or not (masses > 0).all() or masses.sum() > 1e100:
         raise SphereflowError(f"slow modes need clusters (k, d) and k positive masses, got {x.shape}, {masses.shape}.")
     if len(x) < 2:
-        return Modes(np.empty(0), np.empty(0))
+        return UnstableModes(np.empty(0), np.empty(0))
     scale, matrix = linearisation(x, masses, beta, kind)
     values = np.linalg.eigvals(matrix)
     sizes = np.abs(values)
     kept = values[sizes > _DIGITS * sizes.max()]
     kept = kept[np.argsort(-np.abs(kept))]
-    return Modes(np.sign(kept.real), scale + np.log(np.abs(kept)))
+    return UnstableModes(np.sign(kept.real), scale + np.log(np.abs(kept)))
 
 
 def linearisation(

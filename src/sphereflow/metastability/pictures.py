@@ -12,7 +12,7 @@ from sphereflow.metastability.history import MergeHistory
 from sphereflow.pictures import PALETTE, look
 
 if TYPE_CHECKING:
-    from sphereflow.metastability.staircase import Staircase
+    from sphereflow.metastability.staircases import Staircase
 
 
 def plot_history(history: MergeHistory) -> Figure:

@@ -16,8 +16,8 @@ from sphereflow.modes.kac_rice import gaussian_modes as gaussian_modes
 from sphereflow.modes.kac_rice import limit_constant as limit_constant
 from sphereflow.modes.kac_rice import mode_density as mode_density
 from sphereflow.modes.kac_rice import saturated_rate as saturated_rate
-from sphereflow.modes.mean_shift import mean_shift as mean_shift
-from sphereflow.modes.mean_shift import merged as merged
+from sphereflow.modes.mean_shift_iteration import mean_shift as mean_shift
+from sphereflow.modes.mean_shift_iteration import merged as merged
 from sphereflow.modes.monte_carlo import ModeSample as ModeSample
 from sphereflow.modes.monte_carlo import sample_modes as sample_modes
 from sphereflow.modes.sparse import simulated_rate as simulated_rate

@@ -19,7 +19,7 @@ import numpy as np
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.estimates import Estimate, mean
 from sphereflow.retrieval.circle import CausalCircle, flow
-from sphereflow.retrieval.decoder import decoder
+from sphereflow.retrieval.decoding import decoder
 from sphereflow.retrieval.positions import CausalWeights
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.solving import FORWARD, SOLVERS, solve

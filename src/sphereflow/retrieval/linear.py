@@ -19,8 +19,8 @@ from scipy import integrate, linalg, special
 
 from sphereflow.errors import real_number, whole_number
 from sphereflow.retrieval.bessel import log_mass, position
+from sphereflow.retrieval.closed_form import two_time_influence
 from sphereflow.retrieval.positions import CausalWeights, alibi
-from sphereflow.retrieval.profile import two_time_influence
 
 
 def weight_matrix(n: int, weights: CausalWeights | float) -> Float[np.ndarray, "n n"]:

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from sphereflow.evolution import evolve
 from sphereflow.pictures import PALETTE, blank, look
-from sphereflow.retrieval.decoder import decoder, on_circle
-from sphereflow.retrieval.profile import Profile, critical_time, theorem_time
+from sphereflow.retrieval.closed_form import Profile, critical_time, theorem_time
+from sphereflow.retrieval.decoding import decoder, on_circle
 from sphereflow.retrieval.task import MeasuredProfile
 from sphereflow.seeds import Seed, rng_from
 

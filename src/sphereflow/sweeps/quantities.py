@@ -179,7 +179,7 @@ _register(Quantity(
 
 
 def _retrieval(cells: Sequence[Cell]) -> Values:
-    from sphereflow.retrieval.profile import profile
+    from sphereflow.retrieval.closed_form import profile
 
     rows = []
     for cell in cells:
@@ -233,7 +233,7 @@ _register(Quantity(
 
 
 def _collapse(cells: Sequence[Cell]) -> Values:
-    from sphereflow.randomness.collapse import Architecture, predict
+    from sphereflow.random_transformers.collapse import Architecture, predict
 
     found = [predict(Architecture(**cell)) for cell in cells]
     return {

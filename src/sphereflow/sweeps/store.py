@@ -33,7 +33,7 @@ COMPUTED, FAILED = 1, 2  # and 0 for cells that nobody computed
 _AT_ONCE = 2**22  # numbers read at a time
 
 
-class Block(NamedTuple):
+class CellBlock(NamedTuple):
     """What a block of cells returned: arrays whose first axis counts them, and which of them failed."""
 
     values: dict[str, np.ndarray]
@@ -120,7 +120,7 @@ class Store:
                 "variables": list(self.variables),
             })  # fmt: skip
 
-    def recall(self, number: int, regions: Sequence[Region]) -> Block | None:
+    def recall(self, number: int, regions: Sequence[Region]) -> CellBlock | None:
         """The values of a block, if it was written and is still what was written."""
         entry = self._lines.get(number)
         if entry is None or not self.variables or entry.regions != journal.written(regions):
@@ -133,9 +133,9 @@ class Store:
         if journal.Entry.of(number, regions, failed, found) != entry:
             return None
         self._note(regions, failed)
-        return Block(found, failed)
+        return CellBlock(found, failed)
 
-    def write(self, number: int, regions: Sequence[Region], block: Block) -> None:
+    def write(self, number: int, regions: Sequence[Region], block: CellBlock) -> None:
         """Write the cells of a block, in the order of its regions, and enter it in the journal."""
         # One kind of NaN: a chunk of nothing else is not stored at all, and must be read back as it was written.
         values = {name: np.where(np.isnan(value), np.nan, value) for name, value in block.values.items()}

@@ -13,7 +13,7 @@ from sphereflow.errors import SphereflowError, whole_number, writable_target
 from sphereflow.provenance import versions
 from sphereflow.reading import file_bytes, packed_arrays, plain_data
 from sphereflow.saving import write_bytes
-from sphereflow.transport.schedule import KINDS, AbstractSchedule
+from sphereflow.transport.abstract import KINDS, AbstractSchedule
 
 FORMAT = "sphereflow schedule, version 1"
 SUFFIXES = (".json", ".npz")

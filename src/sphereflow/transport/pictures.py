@@ -14,8 +14,9 @@ from sphereflow.errors import SphereflowError, whole_number, writable_target
 from sphereflow.pictures import PALETTE, blank, look, movie_writer
 from sphereflow.progress import progress_bar
 from sphereflow.saving import whole_file
-from sphereflow.transport.laws import Law
-from sphereflow.transport.schedule import AbstractSchedule, Schedule
+from sphereflow.transport.abstract import AbstractSchedule
+from sphereflow.transport.euclidean.laws import Law
+from sphereflow.transport.euclidean.schedule import Schedule
 
 _LINES = 25  # of the grid, each way
 _ALONG = 400  # points on each line

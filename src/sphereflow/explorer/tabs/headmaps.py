@@ -91,11 +91,11 @@ def example() -> HeadMap:
 def tiny(architecture: str, seed: int) -> HeadMap:
     """A model of this architecture with random weights, measured on random tokens."""
     from sphereflow.llm import measure_heads
-    from sphereflow.llm.loading import require_torch
-    from sphereflow.llm.record import head_regimes
+    from sphereflow.llm.measurement.record import head_regimes
+    from sphereflow.llm.model.loading import require_torch
 
     require_torch("measuring a tiny model")
-    from sphereflow.llm.tiny import tiny_model
+    from sphereflow.llm.model.tiny import tiny_model
 
     tokens = np.random.default_rng(seed).integers(1, 97, (_TINY_DOCUMENTS, _TINY_WINDOW))
     heads = measure_heads(tiny_model(architecture, seed), tokens, sizes=_TINY_SIZES, repeats=8, seed=seed, theory=False)
@@ -111,8 +111,8 @@ def tiny(architecture: str, seed: int) -> HeadMap:
 def synthetic(decay: float, seed: int) -> HeadMap:
     """Heads made by hand: a sink of every length and direction, averaged over a few copies of each."""
     from sphereflow.llm import head_features, regimes
-    from sphereflow.llm.geometry import random_controls
-    from sphereflow.llm.synthetic import sink_heads
+    from sphereflow.llm.heads.geometry import random_controls
+    from sphereflow.llm.heads.synthetic import sink_heads
 
     shape = (len(COMPRESSIONS), len(COSINES))
     values = {name: np.zeros(shape) for name in QUANTITIES}

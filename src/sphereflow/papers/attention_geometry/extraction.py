@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_least, at_most
-from sphereflow.llm.anatomy import AttentionPlace, expand
+from sphereflow.llm.model.anatomy import AttentionPlace, expand
 from sphereflow.papers.attention_geometry import PAPER
 
 _QUICK = "The quick preset checks the library's own reading on attention written out in NumPy; the paper preset adds "
@@ -122,8 +122,8 @@ _cache: dict[str, dict[str, Any]] = {}
 
 def _tiny_models() -> dict[str, dict[str, Any]]:
     """Every architecture once: identity error, difference when tiled, row sums and hidden weight."""
-    from sphereflow.llm.capture import LayerCapture, capture
-    from sphereflow.llm.tiny import tiny_models
+    from sphereflow.llm.model.capture import LayerCapture, capture
+    from sphereflow.llm.model.tiny import tiny_models
 
     if not _cache:
         for name, model in tiny_models().items():

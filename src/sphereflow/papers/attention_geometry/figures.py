@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sphereflow.claims import Run
-from sphereflow.llm import pictures
-from sphereflow.llm.envelopes import expected_recall_precision, inversion_bound, precision_floor, recall_floor
-from sphereflow.llm.geometry import separation
-from sphereflow.llm.synthetic import random_directions
+from sphereflow.llm.heads.envelopes import expected_recall_precision, inversion_bound, precision_floor, recall_floor
+from sphereflow.llm.heads.geometry import separation
+from sphereflow.llm.heads.synthetic import random_directions
+from sphereflow.llm.measurement import pictures
 from sphereflow.papers.attention_geometry import PAPER
 from sphereflow.papers.attention_geometry.independent import LENGTH, PROFILES
 from sphereflow.papers.attention_geometry.model import language_model, real_heads
@@ -136,7 +136,7 @@ def model_theory(run: Run) -> Figure:
     "closed-form profile of a causal decoder.",
 )  # fmt: skip
 def model_retrieval(run: Run) -> Figure:
-    from sphereflow.llm.keyvalue import fitted, key_value_profile
+    from sphereflow.llm.measurement.keyvalue import fitted, key_value_profile
     from sphereflow.retrieval import profile
 
     loaded = language_model()

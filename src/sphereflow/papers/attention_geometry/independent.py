@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement
-from sphereflow.llm.envelopes import (
+from sphereflow.llm.heads.envelopes import (
     equal_weights_recall,
     expected_inversions,
     expected_recall_precision,
@@ -15,8 +15,8 @@ from sphereflow.llm.envelopes import (
     precision_floor,
     recall_floor,
 )
-from sphereflow.llm.geometry import Separation, separation
-from sphereflow.llm.synthetic import geometric, power_law, random_directions
+from sphereflow.llm.heads.geometry import Separation, separation
+from sphereflow.llm.heads.synthetic import geometric, power_law, random_directions
 from sphereflow.papers.attention_geometry import PAPER
 
 LENGTH = 300

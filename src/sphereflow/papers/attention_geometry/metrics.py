@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
-from sphereflow.llm.geometry import random_control, separation
+from sphereflow.llm.heads.geometry import random_control, separation
 from sphereflow.papers.attention_geometry import PAPER
 
 

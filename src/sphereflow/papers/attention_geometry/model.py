@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_least
-from sphereflow.llm.bootstrap import rank_correlation
-from sphereflow.llm.geometry import random_control, separation
-from sphereflow.llm.regimes import head_features
-from sphereflow.llm.synthetic import sink_heads
+from sphereflow.llm.heads.bootstrap import rank_correlation
+from sphereflow.llm.heads.geometry import random_control, separation
+from sphereflow.llm.heads.regimes import head_features
+from sphereflow.llm.heads.synthetic import sink_heads
 from sphereflow.papers.attention_geometry import PAPER
 
 if TYPE_CHECKING:
-    from sphereflow.llm.loading import LanguageModel
-    from sphereflow.llm.measuring import Heads
+    from sphereflow.llm.measurement.heads import Heads
+    from sphereflow.llm.model.loading import LanguageModel
 
 WINDOW, DOCUMENTS = 1024, 16
 _SYNTHETIC = "Quick preset: synthetic heads, no language model was run; the paper preset measures SmolLM2-135M."
@@ -25,7 +25,7 @@ _REAL = "SmolLM2-135M, help texts of Python."
 
 @lru_cache(maxsize=1)
 def language_model() -> LanguageModel:
-    from sphereflow.llm.loading import load_model
+    from sphereflow.llm.model.loading import load_model
 
     return load_model()
 
@@ -33,8 +33,8 @@ def language_model() -> LanguageModel:
 @lru_cache(maxsize=1)
 def real_heads(seed: int) -> Heads:
     """All heads of the default model over the documents; measured once for all claims."""
-    from sphereflow.llm.measuring import measure_heads
-    from sphereflow.llm.texts import corpus, windows
+    from sphereflow.llm.measurement.heads import measure_heads
+    from sphereflow.llm.model.texts import corpus, windows
 
     loaded = language_model()
     return measure_heads(

@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement
-from sphereflow.llm.geometry import Separation, random_control, separation
-from sphereflow.llm.synthetic import sink_heads
+from sphereflow.llm.heads.geometry import Separation, random_control, separation
+from sphereflow.llm.heads.synthetic import sink_heads
 from sphereflow.papers.attention_geometry import PAPER
 
 SIZES = (2, 4, 8, 16, 32, 64)

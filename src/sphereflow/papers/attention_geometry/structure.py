@@ -7,9 +7,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from sphereflow.claims import Measurement, Run, agreement, at_least, at_most
-from sphereflow.llm.geometry import descending, separation
-from sphereflow.llm.regimes import REGIMES, head_features, regimes
-from sphereflow.llm.synthetic import textbook_heads
+from sphereflow.llm.heads.geometry import descending, separation
+from sphereflow.llm.heads.regimes import REGIMES, head_features, regimes
+from sphereflow.llm.heads.synthetic import textbook_heads
 from sphereflow.papers.attention_geometry import PAPER
 
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.papers.diffeomorphism_pushforward import PAPER
-from sphereflow.transport.affine import rotation
-from sphereflow.transport.laws import gaussian
-from sphereflow.transport.schedule import Schedule
-from sphereflow.transport.scores import ScoreCard, score_card
-from sphereflow.transport.smooth_map import SmoothMap
+from sphereflow.transport.euclidean.affine import rotation
+from sphereflow.transport.euclidean.laws import gaussian
+from sphereflow.transport.euclidean.schedule import Schedule
+from sphereflow.transport.maps.scores import ScoreCard, score_card
+from sphereflow.transport.maps.smooth_map import SmoothMap
 
 REACH = 4.0
 PLAYS = 64

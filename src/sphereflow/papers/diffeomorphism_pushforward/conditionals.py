@@ -16,11 +16,11 @@ from scipy.stats import chi2, norm
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.observables import wasserstein
 from sphereflow.papers.diffeomorphism_pushforward import PAPER, banana
-from sphereflow.transport.affine import rotation
-from sphereflow.transport.conditional import ConditionalFit, ConditionalSampler, fit_conditional
-from sphereflow.transport.gaussianise import gaussianise
-from sphereflow.transport.laws import gaussian
-from sphereflow.transport.schedule import Schedule
+from sphereflow.transport.conditional.sampler import ConditionalFit, ConditionalSampler, fit_conditional
+from sphereflow.transport.euclidean.affine import rotation
+from sphereflow.transport.euclidean.gaussianisation import gaussianise
+from sphereflow.transport.euclidean.laws import gaussian
+from sphereflow.transport.euclidean.schedule import Schedule
 
 PLACES = (-1.0, 0.0, 1.5)
 QUANTILES = ndtri((np.arange(2000) + 0.5) / 2000)

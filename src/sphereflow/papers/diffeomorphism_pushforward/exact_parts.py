@@ -11,8 +11,8 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, at_most
 from sphereflow.papers.diffeomorphism_pushforward import PAPER
-from sphereflow.transport.affine import affine_schedule, rotation
-from sphereflow.transport.monotone import piecewise_linear
+from sphereflow.transport.euclidean.affine import affine_schedule, rotation
+from sphereflow.transport.euclidean.monotone import piecewise_linear
 
 DIMENSIONS = (2, 3, 5)
 ANGLES = (0.3, -1.2, 2.5, math.pi - 5e-4)

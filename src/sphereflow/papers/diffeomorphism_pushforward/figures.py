@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from sphereflow.claims import Run
 from sphereflow.papers.diffeomorphism_pushforward import PAPER, banana, conditionals, learning, pipeline, random_play
 from sphereflow.pictures import PALETTE, blank, look
-from sphereflow.transport.affine import rotation
-from sphereflow.transport.conditional import ConditionalSampler
-from sphereflow.transport.laws import gaussian
+from sphereflow.transport.conditional.sampler import ConditionalSampler
+from sphereflow.transport.euclidean.affine import rotation
+from sphereflow.transport.euclidean.laws import gaussian
+from sphereflow.transport.euclidean.schedule import Schedule
 from sphereflow.transport.pictures import carried_grid
-from sphereflow.transport.schedule import Schedule
 
 
 def _colours(x: np.ndarray) -> np.ndarray:

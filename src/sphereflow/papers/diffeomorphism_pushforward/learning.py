@@ -13,10 +13,10 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.papers.diffeomorphism_pushforward import PAPER, pipeline
-from sphereflow.transport.affine import affine_schedule
-from sphereflow.transport.map_training import train_map
-from sphereflow.transport.maurey import fit_velocities, playback
-from sphereflow.transport.schedule import Schedule
+from sphereflow.transport.conditional.maurey import fit_velocities, playback
+from sphereflow.transport.euclidean.affine import affine_schedule
+from sphereflow.transport.euclidean.schedule import Schedule
+from sphereflow.transport.learned.maps import train_map
 
 TURN = affine_schedule([[0.0, -1.0], [1.0, 0.0]], [1.0, 0.0])
 

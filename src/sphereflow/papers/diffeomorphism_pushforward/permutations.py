@@ -10,9 +10,9 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, at_most
 from sphereflow.papers.diffeomorphism_pushforward import PAPER
-from sphereflow.transport.router import route, route_schedule
-from sphereflow.transport.schedule import Schedule
-from sphereflow.transport.slides import Cycle, cubes, slide_schedule
+from sphereflow.transport.euclidean.schedule import Schedule
+from sphereflow.transport.maps.cell_permutations import route, route_schedule
+from sphereflow.transport.maps.cell_slides import Cycle, cubes, slide_schedule
 
 SIDE, RAMP = 1 / 8, 0.05  # the ramp as a fraction of a cell
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.papers.diffeomorphism_pushforward import PAPER
-from sphereflow.transport.diffeomorphism import MapErrors, MapFit, fit_map
+from sphereflow.transport.maps.diffeomorphism import MapErrors, MapFit, fit_map
 
 # (N, kappa): L2 error and total variation of an independent implementation.
 TABLE = {

@@ -11,7 +11,7 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.papers.diffeomorphism_pushforward import PAPER
-from sphereflow.transport.maurey import Neurons, VelocityFit, ensemble, fit_velocities
+from sphereflow.transport.conditional.maurey import Neurons, VelocityFit, ensemble, fit_velocities
 
 DIMENSIONS = (2, 8, 32)
 PLAYS = (64, 256, 1024, 4096)

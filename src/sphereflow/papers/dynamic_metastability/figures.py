@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from sphereflow.claims import Run
 from sphereflow.metastability import coarsen_to_one, staircase
 from sphereflow.metastability.pictures import draw_energy
-from sphereflow.metastability.staircase import limit
+from sphereflow.metastability.staircases import limit
 from sphereflow.papers.dynamic_metastability.caps import on_circle, random_brackets
 from sphereflow.papers.dynamic_metastability.mergers import START, merge, sequences
 from sphereflow.papers.dynamic_metastability.paper import PAPER

@@ -12,7 +12,7 @@ from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.papers.lost_in_the_middle import PAPER
 from sphereflow.papers.lost_in_the_middle.monte_carlo import room
 from sphereflow.papers.lost_in_the_middle.volterra import MODES
-from sphereflow.retrieval.profile import Readout, profile, readout_weights
+from sphereflow.retrieval.closed_form import Readout, profile, readout_weights
 from sphereflow.retrieval.task import measure_profile
 
 # M: minimum of the hard and of the soft profile, and N (accuracy - baseline) there; beta = slope = t = 1.

@@ -12,8 +12,8 @@ from sphereflow.papers.lost_in_the_middle.monte_carlo import QUICK, WAVES, measu
 from sphereflow.papers.lost_in_the_middle.tables import DOUBLE_WELL, DOUBLE_WELL_TIME
 from sphereflow.pictures import PALETTE, blank, look
 from sphereflow.retrieval.bessel import growth_rates
+from sphereflow.retrieval.closed_form import critical_time, profile, several_heads, two_time_influence
 from sphereflow.retrieval.plots import draw_phase_diagram, draw_profile
-from sphereflow.retrieval.profile import critical_time, profile, several_heads, two_time_influence
 
 
 @PAPER.figure(

@@ -18,6 +18,7 @@ from sphereflow.papers.lost_in_the_middle import PAPER
 from sphereflow.papers.lost_in_the_middle.volterra import MODES
 from sphereflow.retrieval.bessel import growth_rates, sphere_growth_rates
 from sphereflow.retrieval.circle import CausalCircle, flow
+from sphereflow.retrieval.closed_form import two_time_influence
 from sphereflow.retrieval.influence import (
     circle_advance,
     equidistant,
@@ -26,7 +27,6 @@ from sphereflow.retrieval.influence import (
     uniform_angles,
     wave_influence,
 )
-from sphereflow.retrieval.profile import two_time_influence
 
 WAVES = (1, 2)
 QUICK = [(64, 19, 500), (64, 58, 250), (64, 3, 250)]  # tokens, source, environments

@@ -11,8 +11,8 @@ import numpy as np
 from sphereflow.claims import Measurement, Run, agreement, at_least
 from sphereflow.papers.lost_in_the_middle import PAPER
 from sphereflow.retrieval.bessel import growth_rates, log_psi, separation
+from sphereflow.retrieval.closed_form import critical_time, profile, readout_weights, theorem_time
 from sphereflow.retrieval.linear import two_time_row, weight_matrix
-from sphereflow.retrieval.profile import critical_time, profile, readout_weights, theorem_time
 
 
 @PAPER.claim(

@@ -12,7 +12,7 @@ from scipy import integrate
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.papers.lost_in_the_middle import PAPER
 from sphereflow.retrieval.bessel import growth_rates
-from sphereflow.retrieval.profile import critical_time, profile, several_heads, theorem_time
+from sphereflow.retrieval.closed_form import critical_time, profile, several_heads, theorem_time
 
 # beta: largest growth rate, the wave that has it, critical time, time covered by the theorem (slope 1, 8 codewords).
 THRESHOLDS = {

@@ -14,6 +14,7 @@ from scipy import integrate
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.papers.lost_in_the_middle import PAPER
 from sphereflow.retrieval.bessel import growth_rates, position
+from sphereflow.retrieval.closed_form import two_time_influence
 from sphereflow.retrieval.layered import LayeredFlow, density_prompt, layered_flow
 from sphereflow.retrieval.linear import (
     equal_time_correlation,
@@ -22,7 +23,6 @@ from sphereflow.retrieval.linear import (
     two_time_row,
     weight_matrix,
 )
-from sphereflow.retrieval.profile import two_time_influence
 
 SOURCE = 0.3
 MODES = 16  # enough for beta up to 1.5, and the same for all runs, which then share compiled programs

@@ -9,7 +9,7 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.dynamics import SA
-from sphereflow.meanfield.stability import growth_rates
+from sphereflow.meanfield.linear_stability import growth_rates
 from sphereflow.meanfield.zero_temperature import concentration, uniform_square_distance
 from sphereflow.papers.low_temperature_concentration import PAPER
 from sphereflow.solving import CONSTANT, FORWARD, SOLVERS, solve

@@ -8,8 +8,8 @@ from scipy.integrate import solve_ivp
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.scenes import cap
-from sphereflow.transport.measure_route import angles, unit
-from sphereflow.transport.sphere_pieces import Gathering
+from sphereflow.transport.sphere.construction import angles, unit
+from sphereflow.transport.sphere.pieces import Gathering
 
 RADII = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 ARC, ARC_TIME = 1.2, 2.0

@@ -8,12 +8,12 @@ from scipy.optimize import linprog
 from sphereflow.claims import Measurement, Run, agreement, at_least, at_most
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.scenes import chords, dirac, overlapping_caps, points
-from sphereflow.transport.measure_cap import into_cap
-from sphereflow.transport.measure_disentangle import shrink, smallest_sine
-from sphereflow.transport.measure_interpolate import interpolate
-from sphereflow.transport.measure_route import Route, angles, unit
-from sphereflow.transport.sphere_flows import gate_times
-from sphereflow.transport.sphere_pieces import Gate, RankOne
+from sphereflow.transport.sphere.cap import into_cap
+from sphereflow.transport.sphere.construction import Route, angles, unit
+from sphereflow.transport.sphere.disentangling import shrink, smallest_sine
+from sphereflow.transport.sphere.flows import gate_times
+from sphereflow.transport.sphere.interpolation import interpolate
+from sphereflow.transport.sphere.pieces import Gate, RankOne
 
 SIZES = ((3, 3), (5, 4), (3, 6), (4, 6), (8, 8))
 BASIS_TIME = 6.0

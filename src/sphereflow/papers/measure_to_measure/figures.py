@@ -12,8 +12,8 @@ from sphereflow.papers.measure_to_measure.disentangling import in_cap
 from sphereflow.papers.measure_to_measure.perceptrons import REFERENCE, trained
 from sphereflow.papers.measure_to_measure.scenes import atomic, dirac, shared_atom
 from sphereflow.pictures import PALETTE, blank, look
-from sphereflow.transport.measure_disentangle import shrink, smallest_sine
-from sphereflow.transport.sphere_pictures import draw_clouds, draw_gate, draw_sphere, draw_stages, view_along
+from sphereflow.transport.sphere.disentangling import shrink, smallest_sine
+from sphereflow.transport.sphere.pictures import draw_clouds, draw_gate, draw_sphere, draw_stages, view_along
 
 
 @PAPER.figure(

@@ -10,8 +10,8 @@ from scipy.integrate import solve_ivp
 from sphereflow.claims import Measurement, Run, at_most
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.scenes import dirac, shared_atom
-from sphereflow.transport.measure_route import unit, within
-from sphereflow.transport.sphere_pieces import Drift, Gate, Piece, RankOne
+from sphereflow.transport.sphere.construction import unit, within
+from sphereflow.transport.sphere.pieces import Drift, Gate, Piece, RankOne
 
 
 def transformer_flow(weights: dict[str, Any], t: float, x: np.ndarray, tight: float = 1e-12) -> np.ndarray:

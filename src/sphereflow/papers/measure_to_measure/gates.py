@@ -9,9 +9,9 @@ import numpy as np
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.scenes import cap
-from sphereflow.transport.measure_route import angles, unit
-from sphereflow.transport.sphere_flows import gate
-from sphereflow.transport.sphere_pieces import Gate
+from sphereflow.transport.sphere.construction import angles, unit
+from sphereflow.transport.sphere.flows import gate
+from sphereflow.transport.sphere.pieces import Gate
 
 BALL, STEP, CAPS = 0.3, 0.5, 5
 CHAIN_EVERYWHERE = {20: 0.22, 80: 0.565, 160: 0.9995, 320: 1.0}
@@ -125,7 +125,7 @@ def chain_of_balls(run: Run) -> Measurement:
     falsifier="an exponent of one",
 )
 def dropped_mass_rate(run: Run) -> Measurement:
-    from sphereflow.transport.measure_certificates import w2
+    from sphereflow.transport.sphere.certificates import w2
 
     shares = np.array([1e-2, 1e-3, 1e-4])
     x = unit(np.ones(3))

@@ -8,10 +8,10 @@ from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.errors import SphereflowError
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.scenes import A, B, C, points
-from sphereflow.transport.measure_interpolate import interpolate
-from sphereflow.transport.measure_match import Collision, Group, hop, move
-from sphereflow.transport.measure_route import Route, angles, unit, within
-from sphereflow.transport.sphere_flows import gate
+from sphereflow.transport.sphere.construction import Route, angles, unit, within
+from sphereflow.transport.sphere.flows import gate
+from sphereflow.transport.sphere.interpolation import interpolate
+from sphereflow.transport.sphere.matching import Collision, Group, hop, move
 
 
 def single_points(count: int, d: int, seed: int) -> Route:

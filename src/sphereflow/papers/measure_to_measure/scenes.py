@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float
 
-from sphereflow.transport.measure_interpolate import interpolate
-from sphereflow.transport.measure_result import Interpolation
-from sphereflow.transport.measure_route import unit, within
+from sphereflow.transport.sphere.construction import unit, within
+from sphereflow.transport.sphere.interpolation import interpolate
+from sphereflow.transport.sphere.result import Interpolation
 
 A, B, C = unit(np.array([[3.0, 4.0, 1.0], [4.0, 3.0, 2.0], [1.0, 3.0, 4.0]]))
 SHARED = (np.stack([A, B]), np.stack([A, C]))

@@ -8,7 +8,7 @@ from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.disentangling import SIZES
 from sphereflow.papers.measure_to_measure.scenes import atomic, dirac, shared_atom, shared_targets
-from sphereflow.transport.sphere_schedule import SphereSchedule
+from sphereflow.transport.sphere.schedule import SphereSchedule
 
 _BECAUSE = "the tolerance asked of the construction; the count is 2 for the cap, 3 and 5 per measure, 1 to cluster"
 

@@ -7,13 +7,13 @@ from itertools import combinations
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
-from sphereflow.llm.normalisation import (
+from sphereflow.normalisation import (
     critical_counts,
     distance_profile,
     equicorrelated_profile,
     random_selection_profile,
 )
-from sphereflow.llm.normalisation.distance import top_mass
+from sphereflow.normalisation.distance import top_mass
 from sphereflow.papers.normalization_limits import PAPER
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sphereflow.claims import Run
-from sphereflow.llm.normalisation import (
+from sphereflow.normalisation import (
     distance_profile,
     equicorrelated_profile,
     expected_separable_fraction,
@@ -15,7 +15,7 @@ from sphereflow.llm.normalisation import (
     separable_fraction,
     weight_bounds,
 )
-from sphereflow.llm.normalisation.bounds import printed_weight_bounds
+from sphereflow.normalisation.bounds import printed_weight_bounds
 from sphereflow.papers.normalization_limits import PAPER
 from sphereflow.papers.normalization_limits.distances import equicorrelated
 from sphereflow.papers.normalization_limits.sensitivity import TEMPERATURES, sensitivities

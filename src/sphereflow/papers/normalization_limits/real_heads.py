@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sphereflow.claims import Run
-from sphereflow.llm.normalisation import (
+from sphereflow.normalisation import (
     distance_profile,
     equicorrelated_profile,
     random_selection_profile,
@@ -21,7 +21,7 @@ _WINDOW, _DOCUMENTS = 512, 2
 def heads_of_default_model() -> list[tuple[np.ndarray, np.ndarray]]:
     """Per layer and document: weights (h, L) of the last query and values (h, L, d) of every head, sink included."""
     from sphereflow.llm import corpus, load_model, windows
-    from sphereflow.llm.capture import LayerCapture, capture
+    from sphereflow.llm.model.capture import LayerCapture, capture
 
     model = load_model()
     tokens = windows(corpus(), model.tokenizer, window=_WINDOW, documents=_DOCUMENTS)

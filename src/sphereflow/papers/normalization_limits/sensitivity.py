@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
-from sphereflow.llm.normalisation import Softmax, sensitivity, spectral_norm
-from sphereflow.llm.normalisation.jacobian import infinity_norm, norm_sandwich
+from sphereflow.normalisation import Softmax, sensitivity, spectral_norm
+from sphereflow.normalisation.jacobian import infinity_norm, norm_sandwich
 from sphereflow.papers.normalization_limits import PAPER
 
 TEMPERATURES = (1.0, 0.3, 0.1, 0.03, 0.01)

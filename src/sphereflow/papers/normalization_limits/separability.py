@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
-from sphereflow.llm.normalisation import expected_separable_fraction, separable_fraction
+from sphereflow.normalisation import expected_separable_fraction, separable_fraction
 from sphereflow.papers.normalization_limits import PAPER
 
 

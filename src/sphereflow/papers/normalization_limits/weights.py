@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import softmax
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
-from sphereflow.llm.normalisation import (
+from sphereflow.normalisation import (
     Entmax,
     ScalableSoftmax,
     Softmax,
@@ -15,7 +15,7 @@ from sphereflow.llm.normalisation import (
     range_needed,
     weight_bounds,
 )
-from sphereflow.llm.normalisation.bounds import printed_weight_bounds
+from sphereflow.normalisation.bounds import printed_weight_bounds
 from sphereflow.papers.normalization_limits import PAPER
 
 

@@ -12,8 +12,8 @@ from scipy.special import softmax
 
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.papers.random_transformers_homogenization import PAPER
-from sphereflow.randomness.simplex import drift, time_between
-from sphereflow.randomness.softmax_moments import moments, same_argmax, sampled_moments
+from sphereflow.random_transformers.equiangular import drift, time_between
+from sphereflow.random_transformers.softmax_moments import moments, same_argmax, sampled_moments
 
 # g at s = infinity for overlaps 0.25, 0.5, 0.75, 0.9, exact to the digits shown (bivariate-normal quadrature).
 HARD = {

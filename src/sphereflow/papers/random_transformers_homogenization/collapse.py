@@ -16,11 +16,11 @@ import numpy as np
 from sphereflow.claims import Measurement, Run, agreement, at_least
 from sphereflow.estimates import Estimate, extrapolate, mean
 from sphereflow.papers.random_transformers_homogenization import PAPER
-from sphereflow.randomness.depth_observables import pair_overlap
-from sphereflow.randomness.gram_chain import run_gram
-from sphereflow.randomness.laws import weights
-from sphereflow.randomness.network import RandomNetwork
-from sphereflow.randomness.simplex import logistic, mean_overlap, overlap_path
+from sphereflow.random_transformers.depth_observables import pair_overlap
+from sphereflow.random_transformers.equiangular import logistic, mean_overlap, overlap_path
+from sphereflow.random_transformers.gram_chain import run_gram
+from sphereflow.random_transformers.network import RandomNetwork
+from sphereflow.random_transformers.weight_laws import weights
 
 N, START = 8, 0.1
 TIMES = (2.0, 4.0)

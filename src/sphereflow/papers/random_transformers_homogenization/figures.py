@@ -11,9 +11,9 @@ from sphereflow.claims import Run
 from sphereflow.papers.random_transformers_homogenization import PAPER, orders
 from sphereflow.papers.random_transformers_homogenization.collapse import GRID, START, N, network_path
 from sphereflow.pictures import PALETTE, blank, look
-from sphereflow.randomness.clock import clock
-from sphereflow.randomness.cold_pairs import cold_pairs
-from sphereflow.randomness.simplex import overlap_path
+from sphereflow.random_transformers.equiangular import overlap_path
+from sphereflow.random_transformers.low_temperature_pairs import cold_pairs
+from sphereflow.random_transformers.time_scales import clock
 
 
 @PAPER.figure(

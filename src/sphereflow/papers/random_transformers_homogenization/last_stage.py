@@ -13,12 +13,12 @@ import numpy as np
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.estimates import Estimate, growth_rate
 from sphereflow.papers.random_transformers_homogenization import PAPER
-from sphereflow.randomness.clock import layer_time
-from sphereflow.randomness.depth_observables import mean_log_gap
-from sphereflow.randomness.gram_chain import run_gram
-from sphereflow.randomness.laws import weights
-from sphereflow.randomness.network import RandomNetwork
-from sphereflow.randomness.pair_equation import pair_bracket, pair_drift, pair_expectation
+from sphereflow.random_transformers.depth_observables import mean_log_gap
+from sphereflow.random_transformers.gram_chain import run_gram
+from sphereflow.random_transformers.network import RandomNetwork
+from sphereflow.random_transformers.pair_equation import pair_bracket, pair_drift, pair_expectation
+from sphereflow.random_transformers.time_scales import layer_time
+from sphereflow.random_transformers.weight_laws import weights
 
 DISTANCE = 1e-3
 _log_gap = jax.jit(mean_log_gap)

@@ -15,11 +15,11 @@ import numpy as np
 from scipy.special import softmax
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
+from sphereflow.compilation import compiled
 from sphereflow.papers.random_transformers_homogenization import PAPER
-from sphereflow.randomness.laws import Product, ValueLaw, Weights
-from sphereflow.randomness.network import RandomNetwork
-from sphereflow.randomness.overlap_equation import overlap_bracket, overlap_drift
-from sphereflow.randomness.random_fields import compiled
+from sphereflow.random_transformers.network import RandomNetwork
+from sphereflow.random_transformers.overlap_equation import overlap_bracket, overlap_drift
+from sphereflow.random_transformers.weight_laws import ProductMatrix, ValueLaw, Weights
 
 D, BETA, STEP = 8, 2.0, 0.05
 OVERLAPS = (0.3, -0.2, 0.5)
@@ -34,7 +34,7 @@ def start() -> np.ndarray:
 
 def network(sign: float = 1.0, beta: float = BETA, step: float = STEP) -> RandomNetwork:
     """The paper's Gaussian weights; the sign of V makes antithetic pairs."""
-    return RandomNetwork(Weights(Product(jnp.asarray(D**-0.25)), ValueLaw(jnp.asarray(sign))), beta, step)
+    return RandomNetwork(Weights(ProductMatrix(jnp.asarray(D**-0.25)), ValueLaw(jnp.asarray(sign))), beta, step)
 
 
 @compiled

@@ -15,10 +15,10 @@ import numpy as np
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.estimates import Estimate, mean, order
 from sphereflow.papers.random_transformers_homogenization import PAPER
-from sphereflow.randomness.clock import one_step_factor
-from sphereflow.randomness.common_noise import CommonNoise, coupled_ends
-from sphereflow.randomness.mean_field import MeanField, Modified
-from sphereflow.randomness.pair_equation import network_expectation, pair_expectation
+from sphereflow.random_transformers.common_noise import CommonNoise, coupled_ends
+from sphereflow.random_transformers.mean_field import MeanField, Modified
+from sphereflow.random_transformers.pair_equation import network_expectation, pair_expectation
+from sphereflow.random_transformers.time_scales import one_step_factor
 from sphereflow.sphere import normalise
 
 D, N, HEADS, SUBSTEPS = 3, 4, 4, 4

@@ -16,9 +16,9 @@ import numpy as np
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.estimates import fraction, mean, order
 from sphereflow.papers.random_transformers_homogenization import PAPER
-from sphereflow.randomness.circle_density import advance_density
-from sphereflow.randomness.laws import matrices, weights
-from sphereflow.randomness.network import RandomNetwork, advance, prompts, realisation_keys, run
+from sphereflow.random_transformers.circle_density import advance_density
+from sphereflow.random_transformers.network import RandomNetwork, advance, prompts, realisation_keys, run
+from sphereflow.random_transformers.weight_laws import matrices, weights
 
 D, LENGTH = 6, 3
 

@@ -13,8 +13,7 @@ import numpy as np
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.estimates import Estimate, extrapolate, fraction, growth_rate, mean
 from sphereflow.papers.random_transformers_homogenization import PAPER
-from sphereflow.randomness.clock import layer_time
-from sphereflow.randomness.cold import (
+from sphereflow.random_transformers.low_temperature import (
     aligned_probability,
     coefficient,
     finite_moment,
@@ -22,7 +21,8 @@ from sphereflow.randomness.cold import (
     limit_moment,
     lyapunov_exponent,
 )
-from sphereflow.randomness.cold_pairs import cold_pairs
+from sphereflow.random_transformers.low_temperature_pairs import cold_pairs
+from sphereflow.random_transformers.time_scales import layer_time
 
 LAWS = ("orthogonal", "one Gaussian", "product")
 

@@ -14,8 +14,8 @@ from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.dynamics import SA
 from sphereflow.estimates import Estimate, mean
 from sphereflow.papers.synchronization_by_noise import PAPER
-from sphereflow.randomness.random_fields import Affine
-from sphereflow.randomness.synchronisation import first_gap, run_network, zero_crossing
+from sphereflow.synchronisation.network import first_gap, run_network, zero_crossing
+from sphereflow.synchronisation.random_fields import AffineField
 
 D, N, BETA = 4, 8, 1.0
 REPULSIONS = np.array([0.0, 1.0, 2.0])
@@ -36,7 +36,7 @@ def pair_rates(constant: float, linear: float, quick: bool, seed: int) -> Estima
     x = x / np.linalg.norm(x, axis=-1, keepdims=True) + 1e-6 * rng.standard_normal((len(x), N, D))
     x /= np.linalg.norm(x, axis=-1, keepdims=True)
     strength = -np.repeat(REPULSIONS, clouds)
-    gaps = run_network(Affine(constant, linear), x, layers=round(duration / step), step=step, seed=seed,
+    gaps = run_network(AffineField(constant, linear), x, layers=round(duration / step), step=step, seed=seed,
                        attention=SA(BETA), strength=strength, observe=first_gap)  # fmt: skip
     gaps = np.asarray(gaps)
     rates = np.log(gaps[-1] / gaps[0]) / duration

@@ -10,11 +10,11 @@ import numpy as np
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.estimates import mean
 from sphereflow.papers.synchronization_by_noise import PAPER
-from sphereflow.randomness.flow_backward import Backward
-from sphereflow.randomness.flow_covariance import of_powers
-from sphereflow.randomness.random_fields import GaussianField
-from sphereflow.randomness.synchronisation import run_network
-from sphereflow.randomness.two_point import TwoPoint
+from sphereflow.synchronisation.backward_equation import Backward
+from sphereflow.synchronisation.covariance import of_powers
+from sphereflow.synchronisation.network import run_network
+from sphereflow.synchronisation.random_fields import GaussianField
+from sphereflow.synchronisation.two_point import TwoPoint
 
 PAIR = TwoPoint(8, of_powers([0.0, 0.0, 1.0]))
 

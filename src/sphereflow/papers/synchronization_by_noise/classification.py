@@ -15,9 +15,9 @@ from jaxtyping import Array
 
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.papers.synchronization_by_noise import PAPER
-from sphereflow.randomness.flow_activations import Function, kappa, slope_at_one
-from sphereflow.randomness.flow_covariance import Covariance, of_activation, of_powers, of_quadratic_form
-from sphereflow.randomness.two_point import TwoPoint, coercive_above, synchronises_below
+from sphereflow.synchronisation.activations import Function, kappa, slope_at_one
+from sphereflow.synchronisation.covariance import Covariance, of_activation, of_powers, of_quadratic_form
+from sphereflow.synchronisation.two_point import TwoPoint, coercive_above, synchronises_below
 
 
 def leaky(s: Array) -> Array:

@@ -14,12 +14,12 @@ from numpy.polynomial import chebyshev
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.estimates import Estimate, mean, order
 from sphereflow.papers.synchronization_by_noise import PAPER
-from sphereflow.randomness.flow_activations import evaluate
-from sphereflow.randomness.flow_backward import Backward
-from sphereflow.randomness.flow_covariance import of_activation, of_powers
-from sphereflow.randomness.random_fields import Affine
-from sphereflow.randomness.synchronisation import coupled_depths
-from sphereflow.randomness.two_point import TwoPoint
+from sphereflow.synchronisation.activations import evaluate
+from sphereflow.synchronisation.backward_equation import Backward
+from sphereflow.synchronisation.covariance import of_activation, of_powers
+from sphereflow.synchronisation.network import coupled_depths
+from sphereflow.synchronisation.random_fields import AffineField
+from sphereflow.synchronisation.two_point import TwoPoint
 
 D, START = 4, 0.3
 
@@ -31,7 +31,7 @@ def coupled(constant: float, linear: float, quick: bool, seed: int) -> tuple[np.
     groups = (1, *(fine // depth for depth in (128, 64, 32, 16)))
     x = np.zeros((paths, 2, D))
     x[:, 0, 0], x[:, 1, 0], x[:, 1, 1] = 1, START, np.sqrt(1 - START**2)
-    final = coupled_depths(Affine(constant, linear), x, layers=fine, time=1.0, groups=groups, seed=seed)
+    final = coupled_depths(AffineField(constant, linear), x, layers=fine, time=1.0, groups=groups, seed=seed)
     return fine // np.array(groups), np.asarray(final)
 
 

@@ -14,11 +14,11 @@ from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.dynamics import SA
 from sphereflow.estimates import Estimate, mean
 from sphereflow.papers.synchronization_by_noise import PAPER
-from sphereflow.randomness.flow_backward import Backward, energy_decay
-from sphereflow.randomness.flow_covariance import of_activation, of_powers
-from sphereflow.randomness.random_fields import Affine
-from sphereflow.randomness.synchronisation import energy, run_network
-from sphereflow.randomness.two_point import TwoPoint
+from sphereflow.synchronisation.backward_equation import Backward, energy_decay
+from sphereflow.synchronisation.covariance import of_activation, of_powers
+from sphereflow.synchronisation.network import energy, run_network
+from sphereflow.synchronisation.random_fields import AffineField
+from sphereflow.synchronisation.two_point import TwoPoint
 
 D, N, BETA = 6, 16, 1.0
 TIMES = (0.2, 0.4, 0.6, 0.8, 1.0)
@@ -47,7 +47,7 @@ def cloud_energies(
         x = rng.standard_normal((3 * clouds, 1, D)) / np.sqrt(D) + spread * x
     x /= np.linalg.norm(x, axis=-1, keepdims=True)
     strength = np.repeat(STRENGTHS, clouds) if attracted else np.zeros(3 * clouds)
-    phi = run_network(Affine(*noise), x, layers=round(1 / step), step=step, seed=seed, attention=SA(BETA),
+    phi = run_network(AffineField(*noise), x, layers=round(1 / step), step=step, seed=seed, attention=SA(BETA),
                       strength=strength, saves=5, observe=energy)  # fmt: skip
     table = np.asarray(phi).reshape(6, 3, clouds).transpose(2, 1, 0)
     table = table / table[:, :, :1].mean(axis=0)

@@ -11,10 +11,10 @@ import numpy as np
 from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.estimates import Estimate, extrapolate, mean
 from sphereflow.papers.synchronization_by_noise import PAPER
-from sphereflow.randomness.flow_covariance import of_activation
-from sphereflow.randomness.flow_lyapunov import separation_rates
-from sphereflow.randomness.random_fields import GaussianField, Perceptron, RandomField
-from sphereflow.randomness.two_point import TwoPoint
+from sphereflow.synchronisation.covariance import of_activation
+from sphereflow.synchronisation.lyapunov import separation_rates
+from sphereflow.synchronisation.random_fields import GaussianField, RandomField, RandomPerceptron
+from sphereflow.synchronisation.two_point import TwoPoint
 
 
 def measured(field: RandomField, d: int, step: float, duration: float, pairs: int, seed: int) -> Estimate:
@@ -40,7 +40,7 @@ def contraction_of_networks(run: Run) -> Measurement:
     found = []
     for k, (name, width, step, duration, pairs) in enumerate(cases):
         run.notify(k / len(cases), f"{name}, width {width}")
-        found.append(measured(Perceptron(name, width), 8, step, duration, pairs, run.seed + k))
+        found.append(measured(RandomPerceptron(name, width), 8, step, duration, pairs, run.seed + k))
     return agreement(
         theory, [float(e.value) for e in found],
         absolute=[3 * float(e.error) + 0.02 * abs(t) for e, t in zip(found, theory, strict=True)],
@@ -74,7 +74,7 @@ def chaotic_networks(run: Run) -> Measurement:
         values = []
         for j, step in enumerate(steps):
             run.notify((3 * k + j + 1) / 10, f"width {width}, step {step:g}")
-            values.append(measured(Perceptron("tanh", width), d, float(step), 4.0, 600, run.seed + 10 * k + j))
+            values.append(measured(RandomPerceptron("tanh", width), d, float(step), 4.0, 600, run.seed + 10 * k + j))
         found.append(extrapolate(steps, Estimate(*(np.array([float(v[i]) for v in values]) for i in (0, 1)))))
         labels.append(f"width {width}, extrapolated to h=0")
     return agreement(

@@ -11,11 +11,11 @@ from sphereflow.papers.synchronization_by_noise import PAPER, attention, energie
 from sphereflow.papers.synchronization_by_noise.chaos import PAIR
 from sphereflow.papers.synchronization_by_noise.classification import covariances
 from sphereflow.pictures import PALETTE, blank, look
-from sphereflow.randomness.flow_backward import Backward, energy_decay
-from sphereflow.randomness.flow_covariance import of_activation, of_powers
-from sphereflow.randomness.random_fields import Perceptron
-from sphereflow.randomness.synchronisation import run_network, zero_crossing
-from sphereflow.randomness.two_point import TwoPoint
+from sphereflow.synchronisation.backward_equation import Backward, energy_decay
+from sphereflow.synchronisation.covariance import of_activation, of_powers
+from sphereflow.synchronisation.network import run_network, zero_crossing
+from sphereflow.synchronisation.random_fields import RandomPerceptron
+from sphereflow.synchronisation.two_point import TwoPoint
 
 
 @PAPER.figure(
@@ -222,7 +222,7 @@ def circle(run: Run) -> Figure:
     theta = np.random.default_rng(run.seed).uniform(-np.pi, np.pi, 4000)
     x = np.stack([np.cos(theta), np.sin(theta)], axis=-1)[None]
     frames = np.asarray(
-        run_network(Perceptron("relu", 16, bias=1.0), x, layers=800, step=0.005, seed=run.seed, saves=100)
+        run_network(RandomPerceptron("relu", 16, bias=1.0), x, layers=800, step=0.005, seed=run.seed, saves=100)
     )
     angles = np.arctan2(frames[:, 0, :, 1], frames[:, 0, :, 0])
     edges = np.linspace(-np.pi, np.pi, 181)

@@ -17,13 +17,13 @@ from sphereflow.claims import Measurement, Run, agreement
 from sphereflow.dynamics import SA
 from sphereflow.estimates import mean
 from sphereflow.papers.synchronization_by_noise import PAPER
-from sphereflow.randomness.flow_backward import Backward
-from sphereflow.randomness.flow_covariance import of_activation
-from sphereflow.randomness.random_fields import GaussianField, Independent, Perceptron
-from sphereflow.randomness.synchronisation import meeting_times, run_network
-from sphereflow.randomness.two_point import TwoPoint
+from sphereflow.synchronisation.backward_equation import Backward
+from sphereflow.synchronisation.covariance import of_activation
+from sphereflow.synchronisation.network import meeting_times, run_network
+from sphereflow.synchronisation.random_fields import GaussianField, Independent, RandomPerceptron
+from sphereflow.synchronisation.two_point import TwoPoint
 
-FIELD = Perceptron("relu", 1, bias=1.0)
+FIELD = RandomPerceptron("relu", 1, bias=1.0)
 ATTRACTION, REPULSION = 1.0, -0.5
 # Mean times from orthogonal starts: coefficients with 40 digits and an implicit solver for the scale equation.
 MEAN_TIMES = {3: (16.2027, 25.4144), 8: (13.0781, 22.2807), 64: (8.8406, 17.9815)}
@@ -93,7 +93,9 @@ def independent_noise(run: Run) -> Measurement:
     x = np.zeros((pairs, 2, d))
     x[:, 0, 0] = 1
     x[:, 1, :2] = 0.8, 0.6
-    final = np.asarray(run_network(Independent(Perceptron("constant")), x, layers=layers, step=step, seed=run.seed)[-1])
+    final = np.asarray(
+        run_network(Independent(RandomPerceptron("constant")), x, layers=layers, step=step, seed=run.seed)[-1]
+    )
     ratio = mean(np.sum(final[:, 0] * final[:, 1], axis=-1) / 0.8)
     factor = one_step_factor(d, np.sqrt(step)) ** (2 * layers)
     return agreement(

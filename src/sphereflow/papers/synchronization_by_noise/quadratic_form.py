@@ -12,11 +12,11 @@ from scipy.special import beta as beta_function
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.estimates import fraction
 from sphereflow.papers.synchronization_by_noise import PAPER
-from sphereflow.randomness.flow_backward import Backward
-from sphereflow.randomness.flow_covariance import of_quadratic_form
-from sphereflow.randomness.random_fields import QuadraticForm
-from sphereflow.randomness.synchronisation import run_network
-from sphereflow.randomness.two_point import TwoPoint
+from sphereflow.synchronisation.backward_equation import Backward
+from sphereflow.synchronisation.covariance import of_quadratic_form
+from sphereflow.synchronisation.network import run_network
+from sphereflow.synchronisation.random_fields import QuadraticForm
+from sphereflow.synchronisation.two_point import TwoPoint
 
 D = 4
 TIMES = (1.0, 2.0, 4.0, 8.0)

@@ -8,13 +8,13 @@ from matplotlib.figure import Figure
 from sphereflow.claims import Run
 from sphereflow.papers.transport_relative_entropy import PAPER, gaussianisation, learning, line, plane, tails
 from sphereflow.pictures import PALETTE, blank, look
-from sphereflow.transport.compare import Row, draw_frontier
-from sphereflow.transport.entropy import Divergence, Divergences
-from sphereflow.transport.laws import gaussian
-from sphereflow.transport.line import LineDivergences
-from sphereflow.transport.names import three_modes, two_modes
+from sphereflow.transport.euclidean.comparison import Row, draw_frontier
+from sphereflow.transport.euclidean.divergences import Divergence, Divergences
+from sphereflow.transport.euclidean.laws import gaussian
+from sphereflow.transport.euclidean.line import LineDivergences
+from sphereflow.transport.euclidean.named_laws import three_modes, two_modes
+from sphereflow.transport.euclidean.schedule import Schedule
 from sphereflow.transport.pictures import carried_grid
-from sphereflow.transport.schedule import Schedule
 
 
 @PAPER.figure(

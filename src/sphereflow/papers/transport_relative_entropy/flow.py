@@ -13,10 +13,10 @@ from scipy.integrate import solve_ivp
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.papers.transport_relative_entropy import PAPER
-from sphereflow.transport.entropy import divergences
-from sphereflow.transport.laws import gaussian
-from sphereflow.transport.names import three_modes
-from sphereflow.transport.schedule import Schedule
+from sphereflow.transport.euclidean.divergences import divergences
+from sphereflow.transport.euclidean.laws import gaussian
+from sphereflow.transport.euclidean.named_laws import three_modes
+from sphereflow.transport.euclidean.schedule import Schedule
 
 DIMENSIONS = (1, 2, 5)
 

@@ -12,13 +12,13 @@ from scipy.integrate import quad
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.papers.transport_relative_entropy import PAPER
-from sphereflow.transport.entropy import Divergences, divergences
-from sphereflow.transport.gaussianise import gaussianise
-from sphereflow.transport.laws import gaussian
-from sphereflow.transport.line import gauss_legendre, kinks, line_divergences
-from sphereflow.transport.monotone import Rearrangement
-from sphereflow.transport.names import three_modes
-from sphereflow.transport.schedule import Schedule
+from sphereflow.transport.euclidean.divergences import Divergences, divergences
+from sphereflow.transport.euclidean.gaussianisation import gaussianise
+from sphereflow.transport.euclidean.laws import gaussian
+from sphereflow.transport.euclidean.line import gauss_legendre, kinks, line_divergences
+from sphereflow.transport.euclidean.monotone import Rearrangement
+from sphereflow.transport.euclidean.named_laws import three_modes
+from sphereflow.transport.euclidean.schedule import Schedule
 
 DIRECTIONS = {"e1": (1.0, 0.0), "e2": (0.0, 1.0), "45 degrees": (0.5**0.5, 0.5**0.5)}
 # (frames, knots): KL(target||image), its standard error

@@ -17,11 +17,11 @@ from scipy.stats import norm
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.papers.transport_relative_entropy import PAPER, line, plane
-from sphereflow.transport.entropy import Divergences, divergences
-from sphereflow.transport.laws import gaussian
-from sphereflow.transport.names import three_modes, two_modes
-from sphereflow.transport.schedule import Schedule
-from sphereflow.transport.training import objective, train_schedule
+from sphereflow.transport.euclidean.divergences import Divergences, divergences
+from sphereflow.transport.euclidean.laws import gaussian
+from sphereflow.transport.euclidean.named_laws import three_modes, two_modes
+from sphereflow.transport.euclidean.schedule import Schedule
+from sphereflow.transport.learned.schedules import objective, train_schedule
 
 W, A, B = 0.7, 1.0, 0.3
 STALL = 0.723553  # KL(target||N(0, 4.25)), the Gaussian with the moments of the two modes

@@ -11,12 +11,12 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.papers.transport_relative_entropy import PAPER
-from sphereflow.transport.entropy import reverse_pinsker
-from sphereflow.transport.laws import Histogram, gaussian
-from sphereflow.transport.line import LineDivergences, cells, gauss_legendre, kinks, line_divergences
-from sphereflow.transport.monotone import Rearrangement, piecewise_linear
-from sphereflow.transport.names import two_modes
-from sphereflow.transport.schedule import Schedule
+from sphereflow.transport.euclidean.divergences import reverse_pinsker
+from sphereflow.transport.euclidean.laws import Histogram, gaussian
+from sphereflow.transport.euclidean.line import LineDivergences, cells, gauss_legendre, kinks, line_divergences
+from sphereflow.transport.euclidean.monotone import Rearrangement, piecewise_linear
+from sphereflow.transport.euclidean.named_laws import two_modes
+from sphereflow.transport.euclidean.schedule import Schedule
 
 # K: KL(image||target), KL(target||image), TV; the first row is dominated by the tails.
 TABLE = {

@@ -8,11 +8,11 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_least, at_most
 from sphereflow.papers.transport_relative_entropy import PAPER
-from sphereflow.transport.entropy import Divergences, divergences
-from sphereflow.transport.grid import Grid, grid_schedule
-from sphereflow.transport.laws import Mixture, gaussian
-from sphereflow.transport.names import three_modes
-from sphereflow.transport.schedule import Schedule
+from sphereflow.transport.euclidean.divergences import Divergences, divergences
+from sphereflow.transport.euclidean.grid import CellGrid, grid_schedule
+from sphereflow.transport.euclidean.laws import Mixture, gaussian
+from sphereflow.transport.euclidean.named_laws import three_modes
+from sphereflow.transport.euclidean.schedule import Schedule
 
 # slabs: switches; (value, standard error) of KL(target||image), KL(image||target), TV
 TABLE = {
@@ -31,7 +31,7 @@ def samples(run: Run, slabs: int) -> int:
 
 @cache
 def built(slabs: int, layer: float = 0.02) -> Schedule:
-    return grid_schedule(three_modes(), Grid(slabs, 2 * slabs, layer=layer))
+    return grid_schedule(three_modes(), CellGrid(slabs, 2 * slabs, layer=layer))
 
 
 @cache
@@ -89,12 +89,12 @@ def plane_halving(run: Run) -> Measurement:
     falsifier="a count above the bound",
 )
 def switches(run: Run) -> Measurement:
-    solid = grid_schedule(Mixture([[1.0, 0.0, 0.5], [-1.0, 0.5, -0.4]], 0.6), Grid(3, 4))
+    solid = grid_schedule(Mixture([[1.0, 0.0, 0.5], [-1.0, 0.5, -0.4]], 0.6), CellGrid(3, 4))
     # 3 cells per axis: two finite sides for the inner one, one for each outer one.
     sides = 4
     by_hand = (2 * 3 + 4) + (3 * 6 + 2 * sides) + (9 * 6 + 2 * 2 * 3 * sides) - 1
-    beyond = [built(n).n_pieces - Grid(n, 2 * n).most_pieces(2) for n in TABLE]
-    beyond.append(solid.n_pieces - Grid(3, 4).most_pieces(3))
+    beyond = [built(n).n_pieces - CellGrid(n, 2 * n).most_pieces(2) for n in TABLE]
+    beyond.append(solid.n_pieces - CellGrid(3, 4).most_pieces(3))
     return agreement(
         [*[entry[0] for entry in TABLE.values()], by_hand, 0],
         [*[built(n).n_switches for n in TABLE], solid.n_switches, max(0, *beyond)],

@@ -12,11 +12,11 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.papers.transport_relative_entropy import PAPER
-from sphereflow.transport.entropy import divergences
-from sphereflow.transport.laws import StudentT, gaussian
-from sphereflow.transport.line import gauss_legendre
-from sphereflow.transport.monotone import Rearrangement, piecewise_linear
-from sphereflow.transport.schedule import Schedule
+from sphereflow.transport.euclidean.divergences import divergences
+from sphereflow.transport.euclidean.laws import StudentT, gaussian
+from sphereflow.transport.euclidean.line import gauss_legendre
+from sphereflow.transport.euclidean.monotone import Rearrangement, piecewise_linear
+from sphereflow.transport.euclidean.schedule import Schedule
 
 SLOPES = (1.0, 2.0, 4.0)
 

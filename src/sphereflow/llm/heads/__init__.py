@@ -1,0 +1,1 @@
+"""The geometry of heads: separation, envelopes of the theory, regimes, assumptions, error bars."""

@@ -1,0 +1,216 @@
+"""The geometry of every head of a language model over documents, one layer and one document at a time.
+
+The protocol: windows of 1024 tokens with one beginning-of-sequence token, the last query, all layers and query heads,
+N in 1, 2, 4, ..., 256, sixteen random rankings as control, with and without the sink, Euclidean and cosine distance.
+Statistics are taken in double precision whatever the precision of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from sphereflow.errors import SphereflowError
+from sphereflow.llm.heads.assumptions import fit_norms, fit_similarity
+from sphereflow.llm.heads.envelopes import effective_dimension
+from sphereflow.llm.heads.geometry import DISTANCES, SIZES, Separation, random_controls, separations, without_sink
+from sphereflow.llm.heads.regimes import FEATURES, head_features
+from sphereflow.llm.measurement.theory import LayerTheory, layer_theory, theory_queries
+from sphereflow.llm.model.capture import LayerCapture, capture
+from sphereflow.seeds import Seed, number_from, recorded, rng_from
+
+SELECTIONS = ("attention", "random")
+SINKS = ("with sink", "without sink")
+METRICS = ("precision", "recall", "f", "inversions", "margin")
+VALUE_FEATURES = ("effective_dimension", "norm_variation", "similarity_scale", "similarity_decay", "similarity_error")
+HEAD_FEATURES = (*FEATURES, *VALUE_FEATURES, "identity_error")
+REPEATS = 16
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Metrics and features of all heads, document by document.
+
+    `metrics[name]` has axes (document, layer, head, selection, sink, distance, N); `features[name]` has (document,
+    layer, head); `theory[document]` holds one record per layer and one for the state after the last.
+    `first_rows` are the weights of the last query in the first document, `mean_rows` their mean over documents.
+    """
+
+    sizes: tuple[int, ...]
+    metrics: dict[str, np.ndarray]
+    features: dict[str, np.ndarray]
+    theory: list[list[LayerTheory]]
+    first_rows: Float[np.ndarray, "layer head L"]
+    mean_rows: Float[np.ndarray, "layer head L"]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def documents(self) -> int:
+        return self.features["sink_mass"].shape[0]
+
+    @property
+    def layers(self) -> int:
+        return self.features["sink_mass"].shape[1]
+
+    @property
+    def heads(self) -> int:
+        return self.features["sink_mass"].shape[2]
+
+    def curve(
+        self, metric: str, selection: str = "attention", sink: str = SINKS[0], distance: str = "euclidean"
+    ) -> Float[np.ndarray, "document layer head N"]:
+        """One metric against N."""
+        at = (SELECTIONS.index(selection), SINKS.index(sink), DISTANCES.index(distance))
+        return self.metrics[metric][:, :, :, at[0], at[1], at[2]]
+
+    def by_document(
+        self, metric: str, selection: str = "attention", sink: str = SINKS[0], distance: str = "euclidean"
+    ) -> Float[np.ndarray, "document N"]:
+        """One metric against N, averaged over the heads in which N tokens are visible; NaN where there are none."""
+        curve = self.curve(metric, selection, sink, distance)
+        known = np.isfinite(curve)
+        count = known.sum(axis=(1, 2))
+        total = np.where(known, curve, 0).sum(axis=(1, 2))
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+    @property
+    def has_theory(self) -> bool:
+        return bool(self.theory and self.theory[0])
+
+    def by_depth(self, name: str) -> Float[np.ndarray, "document depth *rest"]:
+        """A number (or the histogram) of `LayerTheory` before every layer and after the last one."""
+        return np.array([[getattr(layer, name) for layer in document] for document in self.theory], dtype=float)
+
+    def by_head(self, name: str) -> Float[np.ndarray, "document layer head"]:
+        """The effective beta, alignment or entropy of every head."""
+        return np.array([[getattr(layer, name) for layer in document[:-1]] for document in self.theory], dtype=float)
+
+    @property
+    def sees_sink(self) -> np.ndarray:
+        """Which heads see the first token from the last one, (layer, head): a sliding window may end before it."""
+        return np.isfinite(self.features["sink_mass"]).all(axis=0)
+
+    def mean_feature(self, name: str) -> Float[np.ndarray, "layer head"]:
+        return self.features[name].mean(axis=0)
+
+
+def measure_heads(
+    model: Any,
+    documents: Int[np.ndarray, "documents window"],
+    *,
+    sizes: Sequence[int] = SIZES,
+    repeats: int = REPEATS,
+    seed: Seed = 0,
+    theory: bool = True,
+    notify: Callable[[float, str], None] = lambda fraction, text: None,
+) -> Heads:
+    """Run the model on every document and measure all heads at its last token.
+
+    Sizes N that do not fit the visible tokens of some layer (a sliding window) are NaN there. Where the first token is
+    out of sight all numbers about the sink are NaN, and there is nothing to leave out "without sink".
+    """
+    base = number_from(seed)
+    from sphereflow.llm.model.anatomy import attention_places
+
+    documents = np.asarray(documents)
+    chosen = tuple(int(n) for n in sizes)
+    layers = len(attention_places(model))
+    heads = model.config.get_text_config().num_attention_heads
+    axes = (len(documents), layers, heads)
+    kept = tuple(n for n in chosen if n < documents.shape[1] - 1)
+    if not kept:
+        raise SphereflowError(f"no N of {chosen} fits a window of {documents.shape[1]} tokens.")
+    metrics = {name: np.full((*axes, 2, 2, 2, len(kept)), np.nan) for name in METRICS}
+    features = {name: np.full(axes, np.nan) for name in HEAD_FEATURES}
+    told: list[list[LayerTheory]] = []
+    first, mean = (np.zeros((layers, heads, documents.shape[1]), dtype=np.float32) for _ in range(2))
+    queries = theory_queries(documents.shape[1]) if theory else np.array([documents.shape[1] - 1])
+    one_thread = _threads()
+    for number, tokens in enumerate(documents):
+        told.append([])
+
+        def observe(layer: LayerCapture, number: int = number) -> None:
+            done = (number + layer.index / layers) / len(documents)
+            notify(done, f"document {number + 1}, layer {layer.index}")
+            last = layer.rows[0, :, -1]
+            mean[layer.index, : len(last)] += last / len(documents)
+            if number == 0:
+                first[layer.index, : len(last)] = last
+            with one_thread():
+                _measure_layer(layer, number, kept, repeats, base, metrics, features)
+                if theory:
+                    told[-1].append(layer_theory(layer))
+
+        def ended(state: np.ndarray) -> None:
+            told[-1].append(layer_theory(None, state=state[0]))
+
+        capture(model, tokens[None], observe, queries=queries[None], final_state=ended if theory else None)
+    notify(1.0, "")
+    settings = {
+        "window": int(documents.shape[1]), "documents": len(documents), "repeats": repeats, "seed": recorded(seed),
+        "query": "last",
+    }  # fmt: skip
+    return Heads(kept, metrics, features, told, first, mean, settings)
+
+
+def _threads() -> Callable[[], AbstractContextManager[Any]]:
+    """A context in which matrix products run on one thread: many small ones would wait for each other on several."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return nullcontext
+    controller = ThreadpoolController()
+    return lambda: controller.limit(limits=1, user_api="blas")
+
+
+def _measure_layer(
+    layer: LayerCapture, document: int, sizes: tuple[int, ...], repeats: int, seed: int,
+    metrics: dict[str, np.ndarray], features: dict[str, np.ndarray],
+) -> None:  # fmt: skip
+    weights, values = layer.head_rows(0)
+    weights, values = weights.astype(float), values.astype(float)
+    sees_sink = bool(layer.visible[0, -1, 0])
+
+    def with_or_without(sink: int) -> tuple[dict[str, Separation], dict[str, Separation]]:
+        alpha, v = without_sink(weights, values) if sink == 1 and sees_sink else (weights, values)
+        fitting = [n for n in sizes if n < alpha.shape[-1]]
+        # The control of a layer is the same whatever was measured before it.
+        rng = rng_from(seed, document, layer.index, sink)
+        return separations(alpha, v, fitting), random_controls(alpha, v, fitting, repeats=repeats, seed=rng)
+
+    at = (document, layer.index, slice(len(weights)))
+    found = [with_or_without(sink) for sink in range(2)]
+    for sink, pair in enumerate(found):
+        for chosen, by_distance in enumerate(pair):
+            for k, distance in enumerate(DISTANCES):
+                count = len(by_distance[distance].sizes)
+                for name in METRICS:
+                    metrics[name][(*at, chosen, sink, k, slice(count))] = getattr(by_distance[distance], name)
+    own = found[0][0]["euclidean"]
+    scores = own.at(4) if 4 in own.sizes else None
+    known = head_features(weights, values, scores, sees_sink=sees_sink)
+    known |= {
+        name: np.repeat(row, layer.heads // layer.values.shape[1]) for name, row in _value_features(layer).items()
+    }
+    known["identity_error"] = np.full(len(weights), layer.identity_at(-1))
+    for name in HEAD_FEATURES:
+        features[name][at] = known[name]
+
+
+def _value_features(layer: LayerCapture) -> dict[str, np.ndarray]:
+    """Norms, similarity decay and effective dimension of the values of each key/value head, without the first one."""
+    values = layer.values[0][:, layer.visible[0, -1]].astype(float)
+    norms = [fit_norms(v) for v in values]
+    fits = [fit_similarity(v) for v in values]
+    return {
+        "effective_dimension": effective_dimension(values[:, 1:]),
+        "norm_variation": np.array([n.variation for n in norms]),
+        "similarity_scale": np.array([f.scale for f in fits]),
+        "similarity_decay": np.array([f.decay for f in fits]),
+        "similarity_error": np.array([f.error for f in fits]),
+    }

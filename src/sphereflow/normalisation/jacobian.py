@@ -1,0 +1,71 @@
+r"""How strongly the weights answer to the logits.
+
+$$ J=\tfrac1T(\mathrm{diag}\,\alpha-\alpha\alpha^\top),\qquad
+   \max_i\alpha_i(1-\alpha_i)\le T\|J\|_2\le\min\big(\max_i\alpha_i,\tfrac12,2\max_i\alpha_i(1-\alpha_i)\big). $$
+
+The norm reaches $1/(2T)$ at two tied logits; $1/(4T)$ bounds single entries only.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from sphereflow.errors import real_number
+from sphereflow.normalisation.normalisers import Normaliser, Softmax
+from sphereflow.shapes import AnyArray
+
+
+def spectral_norm(weights: Float[AnyArray, "... L"], temperature: float = 1.0) -> np.ndarray:
+    r"""$\|J\|_2$ of softmax, without forming $J$: the largest root of $\sum_i\frac{\alpha_i^2}{\alpha_i-\lambda}=1$.
+
+    The root lies between the two largest weights, where the left side rises from $-\infty$ to $\infty$; if these are
+    equal it is that weight.
+
+    ```python
+    import numpy as np
+    from sphereflow.normalisation import spectral_norm
+    spectral_norm(np.array([0.5, 0.5]), temperature=0.1)      # 5.0 = 1 / (2 T)
+    ```
+    """
+    temperature = real_number("temperature", temperature, above=0.0)
+    alpha = -np.sort(-np.asarray(weights, float), axis=-1)
+    if alpha.shape[-1] == 1:
+        return np.zeros(alpha.shape[:-1])
+    low, high = alpha[..., 1].copy(), alpha[..., 0].copy()
+    for _ in range(200):
+        middle = (low + high) / 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sides = np.where(alpha > 0, alpha**2 / (alpha - middle[..., None]), 0.0).sum(axis=-1)
+        beyond = sides > 1
+        high = np.where(beyond, middle, high)
+        low = np.where(beyond, low, middle)
+        if np.all((low + high) / 2 == middle):
+            break
+    return np.asarray((low + high) / 2 / temperature)
+
+
+def infinity_norm(weights: Float[AnyArray, "... L"], temperature: float = 1.0) -> np.ndarray:
+    r"""$2\max_i\alpha_i(1-\alpha_i)/T$: the largest absolute row sum, exactly."""
+    alpha = np.asarray(weights, float)
+    return np.asarray(2 * np.max(alpha * (1 - alpha), axis=-1) / temperature)
+
+
+def norm_sandwich(weights: Float[AnyArray, "... L"]) -> tuple[np.ndarray, np.ndarray]:
+    r"""Lower and upper bound of $T\|J\|_2$ from the weights alone."""
+    alpha = np.asarray(weights, float)
+    spread = np.max(alpha * (1 - alpha), axis=-1)
+    return np.asarray(spread), np.asarray(np.minimum(np.minimum(np.max(alpha, axis=-1), 0.5), 2 * spread))
+
+
+def sensitivity(
+    logits: Float[AnyArray, "... L"],
+    perturbation: Float[AnyArray, "... L"],
+    normaliser: Normaliser | None = None,
+) -> np.ndarray:
+    r"""$\|\nu(l+\varepsilon)-\nu(l)\|/\|\varepsilon\|$, a finite difference, no derivative where $T<|\varepsilon|$."""
+    normaliser = Softmax() if normaliser is None else normaliser
+    moved = normaliser.weights(jnp.asarray(logits) + jnp.asarray(perturbation))
+    change = np.asarray(moved - normaliser.weights(jnp.asarray(logits)))
+    return np.asarray(np.linalg.norm(change, axis=-1) / np.linalg.norm(np.asarray(perturbation), axis=-1))

@@ -1,0 +1,81 @@
+r"""How many of the selected keys can be told apart geometrically.
+
+$$ N_s=\Big|\Big\{i\in I_N:\ \|\alpha_ix_i-s\|<r\Big\}\Big|,\qquad s=\sum_{i\in I_N}\alpha_ix_i,\qquad
+   r=\min_{j\notin I_N}\|\alpha_jx_j-s\| . $$
+
+The nearest unselected key sets the radius, unless a number is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtr
+
+from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.normalisation.distance import _checked
+from sphereflow.shapes import AnyArray
+
+
+def separable_fraction(
+    weights: Float[AnyArray, "... L"],
+    vectors: Float[AnyArray, "... L d"],
+    counts: Sequence[int],
+    radius: str | float = "nearest",
+) -> np.ndarray:
+    """N_s/N for each N in `counts`, along a new last axis.
+
+    Distances to s are compared through |y|^2 - 2 <s, y>, so the cost is O(L d) per count.
+    """
+    alpha, x = _checked(weights, vectors)
+    _check_counts(counts, alpha.shape[-1])
+    if radius != "nearest" and (isinstance(radius, str) or not radius > 0):
+        raise SphereflowError(f"radius must be 'nearest' or a positive number; got {radius!r}.")
+    order = np.argsort(-alpha, axis=-1, kind="stable")
+    y = np.take_along_axis(alpha[..., None] * x, order[..., None], axis=-2)
+    squares = np.sum(y**2, axis=-1)
+    found = []
+    for count in counts:
+        s = y[..., :count, :].sum(axis=-2)
+        offset = squares - 2 * np.einsum("...ld,...d->...l", y, s)
+        if radius == "nearest":
+            reach = offset[..., count:].min(axis=-1, keepdims=True)
+        else:
+            reach = float(radius) ** 2 - np.sum(s**2, axis=-1)[..., None]
+        found.append(np.mean(offset[..., :count] < reach, axis=-1))
+    return np.stack(found, axis=-1)
+
+
+def expected_separable_fraction(weights: Float[AnyArray, " L"], d: int, counts: Sequence[int]) -> np.ndarray:
+    r"""$E[N_s/N]$ for independent vectors, uniform on the sphere of $\mathbb R^d$, with the given weights:
+
+    $$ \frac1N\sum_{i\in I_N}E_g\prod_{j\notin I_N}\Phi\Big(\frac{\alpha_j^2+\alpha_i^2+2g\,\alpha_i
+       \sqrt{(A-\alpha_i^2)/d}}{2\alpha_j\sqrt{A/d}}\Big),\qquad A=\sum_{i\in I_N}\alpha_i^2,\ g\sim N(0,1). $$
+
+    Inner products with the rest of s are treated as Gaussian, which is exact as d grows.
+    """
+    d = whole_number("d", d, least=2)
+    alpha = -np.sort(-np.asarray(weights, float))
+    _check_counts(counts, alpha.size)
+    # The integrand has a boundary layer in g, which the trapezoid rule resolves and Gauss-Hermite does not.
+    g = np.linspace(-10.0, 10.0, 2001)
+    normal = np.exp(-0.5 * g**2) / np.sqrt(2 * np.pi) * (g[1] - g[0])
+    found = []
+    for count in counts:
+        chosen, rest = alpha[:count], alpha[count:]
+        rest = rest[rest > 0]
+        total = np.sum(chosen**2)
+        probability = []
+        for a in chosen:
+            own = a**2 + 2 * g * a * np.sqrt(max(total - a**2, 0.0) / d)
+            argument = (rest[None, :] ** 2 + own[:, None]) / (2 * rest[None, :] * np.sqrt(total / d))
+            probability.append(normal @ np.prod(ndtr(argument), axis=1))
+        found.append(np.mean(probability))
+    return np.array(found)
+
+
+def _check_counts(counts: Sequence[int], length: int) -> None:
+    for count in counts:
+        whole_number("counts", count, least=1, most=length - 1)

@@ -1,0 +1,20 @@
+"""Transformers with random weights: one noise that all tokens share.
+
+The discrete network (`network`, `weight_laws`), its Gram matrix (`gram_chain`), its limits (`mean_field`,
+`common_noise`, `circle_density`), closed equations for overlaps (`equiangular`, `pair_equation`, `low_temperature`),
+and the collapse calculator.
+"""
+
+from sphereflow.random_transformers.collapse import Architecture as Architecture
+from sphereflow.random_transformers.collapse import measure as measure
+from sphereflow.random_transformers.collapse import predict as predict
+from sphereflow.random_transformers.gram_chain import run_gram as run_gram
+from sphereflow.random_transformers.network import RandomNetwork as RandomNetwork
+from sphereflow.random_transformers.network import prompts as prompts
+from sphereflow.random_transformers.network import run as run
+from sphereflow.random_transformers.time_scales import Clock as Clock
+from sphereflow.random_transformers.time_scales import clock as clock
+from sphereflow.random_transformers.weight_laws import AnyLaw as AnyLaw
+from sphereflow.random_transformers.weight_laws import Weights as Weights
+from sphereflow.random_transformers.weight_laws import matrices as matrices
+from sphereflow.random_transformers.weight_laws import weights as weights

@@ -1,0 +1,12 @@
+"""Layers shared by all tokens: random perceptrons of many layers, the stochastic flow they become, synchronisation."""
+
+from sphereflow.synchronisation.activations import resolve as resolve
+from sphereflow.synchronisation.backward_equation import Backward as Backward
+from sphereflow.synchronisation.covariance import Covariance as Covariance
+from sphereflow.synchronisation.covariance import of_activation as of_activation
+from sphereflow.synchronisation.covariance import of_powers as of_powers
+from sphereflow.synchronisation.covariance import of_quadratic_form as of_quadratic_form
+from sphereflow.synchronisation.network import coupled_depths as coupled_depths
+from sphereflow.synchronisation.network import run_network as run_network
+from sphereflow.synchronisation.random_fields import RandomField as RandomField
+from sphereflow.synchronisation.two_point import TwoPoint as TwoPoint

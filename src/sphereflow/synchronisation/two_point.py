@@ -1,0 +1,123 @@
+r"""Two tokens under one random field: their overlap is a diffusion on its own.
+
+$$dr=D\,dt+\sqrt Q\,dB,\qquad \frac{D}{1-r}=\kappa(1)(d-2-r)-(d-2+r^2)\,s-b\,r(1+r),\qquad
+  \frac{Q}{1-r^2}=2(1-r)\big(\kappa(1)+r\,s\big)+2b(1-r^2),$$
+
+with $s=(\kappa(1)-\kappa(r))/(1-r)$: the equations $D=(d-2+r^2)\kappa(r)-(d-1)r\kappa(1)$ and
+$Q=2(1-r^2)(\kappa(1)-r\kappa(r))$ written so that nothing cancels where tokens meet (b = 0 for layers with independent
+output weights). Near r = 1 the logarithm of the distance is a Brownian motion with drift $\lambda$, the top Lyapunov
+exponent; attention with value matrix vI adds $-v$.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from sphereflow.errors import real_number, whole_number
+from sphereflow.synchronisation.covariance import Covariance
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class TwoPoint:
+    """The overlap of two tokens on S^{d-1} driven by one field of the given covariance, without attention."""
+
+    d: int
+    covariance: Covariance
+
+    def __post_init__(self) -> None:
+        whole_number("d", self.d, least=2)
+
+    # --- drift and diffusion, in r and in z = artanh r ------------------------------------------------------------
+
+    def drift(self, r: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""$D(r)$."""
+        r = np.asarray(r, dtype=float)
+        return np.asarray((1 - r) * self.pull(r))
+
+    def diffusion(self, r: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""$Q(r)$."""
+        r = np.asarray(r, dtype=float)
+        s, one, b = self._parts(_angle(r))
+        return np.asarray((1 - r**2) * (2 * (1 - r) * (one + r * s) + 2 * b * (1 - r**2)))
+
+    def pull(self, r: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""$D(r)/(1-r)$: the rate at which the mean gap closes; its infimum is the coercivity constant."""
+        r = np.asarray(r, dtype=float)
+        s, one, b = self._parts(_angle(r))
+        return np.asarray(one * (self.d - 2 - r) - (self.d - 2 + r**2) * s - b * r * (1 + r))
+
+    def coefficients(self, z: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        r"""Drift and squared noise of $z=\mathrm{artanh}\,r$: $D/(1-r^2)+rQ/(1-r^2)^2$ and $Q/(1-r^2)^2$.
+
+        Both tend to constants as z grows, $-\lambda$ and $\kappa(1)+\kappa'(1)+2b$.
+        """
+        z = np.asarray(z, dtype=float)
+        s, one, b = self._parts(np.asarray(2 * np.arctan(np.exp(-z))))
+        r, share = np.tanh(z), 1 + np.exp(-2 * z)  # 1 + r = 2/share
+        pull = one * (self.d - 2 - r) - (self.d - 2 + r**2) * s - b * r * (1 + r)
+        squared = share * (one + r * s) + 2 * b
+        return np.asarray(pull * share / 2 + r * squared), np.asarray(squared)
+
+    def _parts(self, angle: Array) -> tuple[Array, float, float]:
+        slope = np.asarray(self.covariance.slope(np.asarray(angle, dtype=float)))
+        return slope, float(self.covariance.at_one), float(self.covariance.b)
+
+    # --- exponents ------------------------------------------------------------------------------------------------
+
+    def lyapunov(self, attraction: float = 0.0) -> float:
+        r"""$\lambda=\tfrac12[(d-3)\kappa'(1)-(d-1)\kappa(1)]-b-v$: growth rate of the distance of two close tokens."""
+        one, slope, b = self._ends()
+        return ((self.d - 3) * slope - (self.d - 1) * one) / 2 - b - real_number("attraction", attraction)
+
+    def spectrum(self) -> Float[Array, " d_minus_1"]:
+        r"""$\lambda_i=\lambda-(i-1)\kappa'(1)$: all exponents, largest first, for covariances $\kappa I$."""
+        return self.lyapunov() - np.arange(self.d - 1) * float(self.covariance.slope_at_one)
+
+    @property
+    def log_distance_variance(self) -> float:
+        r"""$\kappa(1)+\kappa'(1)+2b$: variance per unit time of the logarithm of a small distance."""
+        one, slope, b = self._ends()
+        return one + slope + 2 * b
+
+    def moment_exponent(self, p: float, attraction: float = 0.0) -> float:
+        r"""$\Lambda(p)=\lim\frac1t\log E\varepsilon^p=2\lambda p+2(\kappa(1)+\kappa'(1)+2b)p^2$ for small gaps."""
+        return 2 * self.lyapunov(attraction) * p + 2 * self.log_distance_variance * p**2
+
+    def _ends(self) -> tuple[float, float, float]:
+        return float(self.covariance.at_one), float(self.covariance.slope_at_one), float(self.covariance.b)
+
+    # --- coercivity -----------------------------------------------------------------------------------------------
+
+    def coercivity(self) -> float:
+        r"""$c_\kappa=\inf_{r<1}\frac{D(r)}{1-r}=(d-3)\kappa(1)-(d-1)\kappa'(1)-2b$.
+
+        If positive, $E\Phi(t)\le e^{-c_\kappa t}\Phi(0)$ from every start. The infimum is always at r = 1: a covariance
+        has $\kappa=\sum c_k^2r^k$, so that $s=\sum c_k^2(1+\dots+r^{k-1})$ is largest there, as is $d-2+r^2$, while
+        $d-2-r$ is smallest: every term of `pull` is at its worst.
+        """
+        one, slope, b = self._ends()
+        return (self.d - 3) * one - (self.d - 1) * slope - 2 * b
+
+    def decay_rate(self, value_norm: float = 0.0, beta: float = 0.0, key_norm: float = 1.0) -> float:
+        r"""$c_\kappa-2|V|(1+\beta|B|)$: if positive, the mean energy decays at least at this rate despite attention."""
+        lipschitz = real_number("value_norm", value_norm, least=0) * (1 + real_number("beta", beta, least=0) * key_norm)
+        return self.coercivity() - 2 * lipschitz
+
+
+def synchronises_below(ratio: float) -> float:
+    r"""$d<(3q-1)/(q-1)$ for $q=\kappa'(1)/\kappa(1)>1$, else every dimension: where $\lambda<0$, end excluded."""
+    return (3 * ratio - 1) / (ratio - 1) if ratio > 1 + 1e-12 else float("inf")
+
+
+def coercive_above(ratio: float) -> float:
+    r"""$d>(3-q)/(1-q)$ for q < 1, else no dimension: where the gap of close tokens shrinks in mean."""
+    return (3 - ratio) / (1 - ratio) if ratio < 1 - 1e-12 else float("inf")
+
+
+def _angle(r: Array) -> Array:
+    return np.asarray(2 * np.arctan2(np.sqrt(1 - r), np.sqrt(1 + r)))

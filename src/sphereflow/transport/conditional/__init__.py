@@ -1,0 +1,1 @@
+"""Samples of y given any x: Maurey's construction, and the sampler it makes."""

@@ -1,0 +1,56 @@
+"""Constructed or trained? Schedules side by side: switches, size of the weights, and all three errors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+
+from sphereflow.pictures import PALETTE
+from sphereflow.seeds import Seed
+from sphereflow.transport.euclidean.divergences import Divergences, divergences
+from sphereflow.transport.euclidean.laws import Law
+from sphereflow.transport.euclidean.schedule import Schedule
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One schedule of a comparison; `sup_norm` is the largest weight in the normal form of duration 1."""
+
+    name: str
+    switches: int
+    sup_norm: float
+    errors: Divergences
+
+    def __str__(self) -> str:
+        told = f"{self.name:<28} {self.switches:>6} switches, weights up to {self.sup_norm:<9.3g}"
+        return f"{told} KL(target||image) {self.errors.forward}, TV {self.errors.tv}"
+
+
+def compare(
+    schedules: Mapping[str, Schedule], base: Law, target: Law, *, samples: int = 40_000, seed: Seed = 0
+) -> list[Row]:
+    """The rows of a table, fewest switches first; all are judged on the same samples."""
+    rows = [
+        Row(
+            name,
+            schedule.n_switches,
+            schedule.sup_norm(),
+            divergences(schedule, base, target, samples=samples, seed=seed),
+        )
+        for name, schedule in schedules.items()
+    ]
+    return sorted(rows, key=lambda row: row.switches)
+
+
+def draw_frontier(axes: Axes, families: Mapping[str, list[Row]]) -> None:
+    """Error against switches, one curve per family."""
+    for colour, marker, (name, rows) in zip(PALETTE, "osD^vP", families.items(), strict=False):
+        errors = [row.errors.forward for row in rows]
+        axes.errorbar(
+            [row.switches for row in rows], [e.value for e in errors], [e.error for e in errors],
+            fmt=f"-{marker}", color=colour, ms=4, label=name,
+        )  # fmt: skip
+    axes.set(xscale="log", yscale="log", xlabel="switches", ylabel=r"$\mathrm{KL}(\rho_*\|\rho_\theta)$")
+    axes.legend()

@@ -1,0 +1,1 @@
+"""Learned baselines: the same pieces, found by gradient descent."""

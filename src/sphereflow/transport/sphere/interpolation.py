@@ -1,0 +1,176 @@
+"""N measures to N targets on the sphere by one schedule of Transformer weights.
+
+```python
+from sphereflow.transport import interpolate
+found = interpolate([cloud_a, cloud_b], [point_a, point_b])
+found.schedule, found.w2, found.hulls
+found.plot().savefig("stages.png")
+```
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.observables import in_open_hemisphere
+from sphereflow.seeds import Seed, recorded, rng_from
+from sphereflow.shapes import ArrayLike
+from sphereflow.transport.sphere.cap import into_cap
+from sphereflow.transport.sphere.certificates import separated_pairs
+from sphereflow.transport.sphere.construction import Route, angles
+from sphereflow.transport.sphere.disentangling import disentangle
+from sphereflow.transport.sphere.inputs import Measure, distinct, pairs, quantised
+from sphereflow.transport.sphere.matching import Group, match
+from sphereflow.transport.sphere.result import Interpolation
+from sphereflow.transport.sphere.schedule import SphereSchedule
+from sphereflow.transport.sphere.splitting import draw_together, gather_all, singles, split, whole
+
+# Target atoms closer than this are parted by a schedule of their own before they are matched.
+_TOO_CLOSE = 1e-3
+_ATTEMPTS = 4
+
+
+def interpolate(
+    sources: ArrayLike, targets: ArrayLike, *, tolerance: float = 1e-5, atoms: int = 12, seed: Seed = 0
+) -> Interpolation:
+    r"""One parameter curve theta with $W_2(\mu^i(T),\mu_1^i)\le$ tolerance for every i (Theorems 1.1 and 1.2).
+
+    **Arguments:**
+
+    - `sources`: N measures, each an array (n, d) of unit vectors or a pair (points, masses); d >= 3, all different.
+    - `targets`: N measures, all different; a point (d,), atoms (m, d), or a pair (atoms, masses).
+    - `tolerance`: how far a particle may end from its atom.
+    - `atoms`: a target with more points than this, and not the same number of points as its source, stands for a
+      density and is replaced by this many atoms; what that costs is in `.quantisation`.
+    - `seed`: of the choices among directions.
+
+    **Returns:** an `Interpolation`: `schedule`, `w2`, `hulls`, `phases`, `final`, `plot()`.
+
+    *Reference:* Geshkovski, Rigollet, Ruiz-Balet, Measure-to-measure interpolation using Transformers, 2024.
+    """
+    starts, ends = pairs(sources, targets)
+    real_number("tolerance", tolerance, above=1e-12, most=0.1)
+    whole_number("atoms", atoms)
+    rng = rng_from(seed)
+    kept = sorted(set(distinct(starts)))
+    goals = [e if len(e) == len(s) else quantised(e.merged(), atoms) for s, e in zip(starts, ends, strict=True)]
+    plan = _plan([starts[i] for i in kept], [goals[i] for i in kept], tolerance, rng)
+    return Interpolation(
+        schedule=plan.schedule, phases=tuple(plan.phases), sources=tuple(starts), targets=tuple(ends),
+        atoms=tuple(goals), arrived=_arrived(plan, starts, kept), tolerance=tolerance, seed=recorded(seed),
+    )  # fmt: skip
+
+
+def _arrived(plan: Route, starts: list[Measure], kept: list[int]) -> tuple[np.ndarray, ...]:
+    """Where each source ended; one equal to an earlier source, in whatever order, goes through the schedule now."""
+    return tuple(
+        plan.clouds[kept.index(i)] if i in kept else plan.schedule.apply(start.points, start.masses)
+        for i, start in enumerate(starts)
+    )
+
+
+def _plan(starts: list[Measure], goals: list[Measure], tolerance: float, rng: np.random.Generator) -> Route:
+    """The pieces, with the clusters made smaller until every particle is within the tolerance of its atom."""
+    if _apart_already(starts, goals):
+        opened = Route([m.points for m in starts], [m.masses for m in starts])
+    else:
+        opened = separate(starts, rng)
+    back: SphereSchedule | None = None
+    if _crowded(goals):
+        parting = separate(goals, rng)
+        back = parting.schedule.inverse()
+        goals = [Measure(x, m) for x, m in zip(parting.clouds, parting.masses, strict=True)]
+    wanted = tolerance / 4
+    for _ in range(_ATTEMPTS):
+        route = opened.branch()
+        ends = [goal.points for goal in goals]
+        groups = group(route, goals, wanted, rng)
+        match(route, [g for own in groups for g in own], np.concatenate(ends), rng)
+        if back is not None:
+            route.enter("return the targets")
+            arrived = [back.apply(x, g.masses) for x, g in zip(ends, goals, strict=True)]
+            route.extend(back)
+            ends = arrived
+        spread = max(
+            float(angles(route.clouds[g.measure][g.members], y).max())
+            for own, points in zip(groups, ends, strict=True)
+            for g, y in zip(own, points, strict=True)
+        )
+        if spread <= tolerance:
+            return route
+        wanted /= max(10.0, 3 * spread / tolerance)
+    raise SphereflowError(
+        f"the clusters arrive within {spread:.1e} of their targets only, more than the tolerance {tolerance:.1e}; "
+        "ask for less, or try another seed."
+    )
+
+
+def separate(starts: list[Measure], rng: np.random.Generator) -> Route:
+    """Into one cap and apart: afterwards hulls are pairwise disjoint."""
+    route = Route([m.points for m in starts], [m.masses for m in starts])
+    into_cap(route, rng)
+    disentangle(route, rng)
+    return route
+
+
+def _apart_already(starts: list[Measure], goals: list[Measure]) -> bool:
+    """Whether nothing overlaps, so that clusters or particles can be matched as they are."""
+    clouds = [m.points for m in starts]
+    if all(len(goal) == 1 for goal in goals):
+        separated, pairs = separated_pairs(clouds)
+        return separated == pairs and all(in_open_hemisphere(cloud) for cloud in clouds)
+    paired = all(len(s) == len(g) and _masses_agree(s.masses, g.masses) for s, g in zip(starts, goals, strict=True))
+    return paired and not _crowded(starts)
+
+
+def group(route: Route, goals: list[Measure], wanted: float, rng: np.random.Generator) -> list[list[Group]]:
+    """For each measure one group of particles per target atom, in the order of the atoms."""
+    if all(len(goal) == 1 for goal in goals):
+        gather_all(route, wanted)
+        return [[whole(route, i)] for i in range(len(goals))]
+    route.enter("split")
+    groups: list[list[Group]] = [[] for _ in goals]
+    for i, goal in enumerate(goals):
+        if exact := _one_to_one(route, i, goal):
+            groups[i] = exact
+    to_split = [i for i in range(len(goals)) if not groups[i]]
+    for position, i in enumerate(to_split):
+        if len(goals[i]) > len(route.clouds[i]):
+            raise SphereflowError(
+                f"a source of {len(route.clouds[i])} points cannot become {len(goals[i])} atoms: a flow cannot divide "
+                "a point; give a finer sample of the source."
+            )
+        if len(goals[i]) == 1:
+            groups[i] = [whole(route, i)]
+            draw_together(route, groups[i][0], wanted)
+        else:
+            groups[i] = split(route, i, goals[i].masses, wanted, to_split[position + 1 :], rng)
+    return groups
+
+
+def _one_to_one(route: Route, i: int, goal: Measure) -> list[Group]:
+    """Particles paired with atoms of the same mass, near ones first; nothing if the masses do not allow it."""
+    masses = route.masses[i]
+    if len(goal) != len(masses) or not _masses_agree(masses, goal.masses):
+        return []
+    unlike = np.abs(masses[:, None] - goal.masses) > 1e-12
+    cost = angles(route.clouds[i][:, None], goal.points) ** 2 + 1e3 * unlike
+    rows, columns = linear_sum_assignment(cost)
+    order = rows[np.argsort(columns)]
+    particles = singles(route, i)
+    return [particles[k] for k in order]
+
+
+def _masses_agree(first: np.ndarray, second: np.ndarray) -> bool:
+    return bool(np.abs(np.sort(first) - np.sort(second)).max() < 1e-12)
+
+
+def _crowded(goals: list[Measure]) -> bool:
+    """Whether two atoms, of any of the measures, are too close to be matched as they stand."""
+    points = np.concatenate([goal.points for goal in goals])
+    if len(goals) == 1 or all(len(goal) == 1 for goal in goals):
+        return False
+    apart = angles(points[:, None], points) + np.pi * np.eye(len(points))
+    return bool(apart.min() < _TOO_CLOSE)

@@ -1,0 +1,148 @@
+"""What `interpolate` returns: the schedule, and certificates computed by running it again from the sources."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from sphereflow.seeds import Record
+from sphereflow.transport.sphere.certificates import separated_pairs
+from sphereflow.transport.sphere.construction import angles, unit
+from sphereflow.transport.sphere.inputs import Measure, distinct
+from sphereflow.transport.sphere.schedule import SphereSchedule
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Interpolation:
+    """One schedule for all measures.
+
+    `atoms` stand for the targets, `arrived` is where the construction saw the particles end. All below comes from
+    running the schedule again from the sources, one measure at a time.
+    """
+
+    schedule: SphereSchedule
+    phases: tuple[tuple[str, int], ...]
+    sources: tuple[Measure, ...]
+    targets: tuple[Measure, ...]
+    atoms: tuple[Measure, ...]
+    arrived: tuple[Float[np.ndarray, "_ d"], ...]
+    tolerance: float
+    seed: Record
+
+    @cached_property
+    def stages(self) -> list[list[Float[np.ndarray, "_ d"]]]:
+        """For each measure its particles at the start and after every piece."""
+        return [self.schedule.stages(m.points, m.masses) for m in self.sources]
+
+    @property
+    def final(self) -> list[Measure]:
+        """Where the sources end."""
+        return [Measure(seen[-1], m.masses) for seen, m in zip(self.stages, self.sources, strict=True)]
+
+    @cached_property
+    def w2(self) -> Float[np.ndarray, " N"]:
+        """W2 (geodesic) of each measure at the end to the target it was asked to become."""
+        return np.array([end.distance(goal) for end, goal in zip(self.final, self.targets, strict=True)])
+
+    @cached_property
+    def w2_atoms(self) -> Float[np.ndarray, " N"]:
+        """W2 to the atoms that stand for the target; the same as `w2` unless a target was a dense cloud."""
+        return np.array([end.distance(goal) for end, goal in zip(self.final, self.atoms, strict=True)])
+
+    @cached_property
+    def quantisation(self) -> Float[np.ndarray, " N"]:
+        """W2 from each target to the atoms that stand for it: zero for atomic targets."""
+        kept = zip(self.atoms, self.targets, strict=True)
+        return np.array([0.0 if atoms is goal else atoms.distance(goal) for atoms, goal in kept])
+
+    @property
+    def replay_error(self) -> float:
+        """How far the schedule, run again, ends from where the construction ended: zero, to the last digit."""
+        seen = zip(self.stages, self.arrived, strict=True)
+        return max(float(np.abs(stages[-1] - end).max()) for stages, end in seen)
+
+    @property
+    def limited_by(self) -> str:
+        """Why a measure ends farther from its target than the tolerance, or nothing."""
+        reasons = []
+        if (self.w2_atoms > 2 * self.tolerance).any():
+            reasons.append("the masses: no grouping of the particles of a source gives those of its target's atoms")
+        if (self.quantisation > self.tolerance).any():
+            reasons.append("the atoms: a dense target is approached by few points")
+        return "; ".join(reasons)
+
+    def clouds_at(self, piece: int) -> list[Float[np.ndarray, "_ d"]]:
+        """All measures after this many pieces."""
+        return [seen[piece] for seen in self.stages]
+
+    def hulls_at(self, piece: int) -> tuple[int, int]:
+        """(pairs of different measures with disjoint hulls, all such pairs) after this many pieces."""
+        clouds = self.clouds_at(piece)
+        return separated_pairs([c for i, c in enumerate(clouds) if not any(np.array_equal(c, b) for b in clouds[:i])])
+
+    @cached_property
+    def hulls(self) -> dict[str, tuple[int, int]]:
+        """Pairs with disjoint hulls at the start and once disentangled."""
+        return {"at the start": self.hulls_at(0), "disentangled": self.hulls_at(self._separated_after)}
+
+    @property
+    def _separated_after(self) -> int:
+        later = [start for name, start in self.phases if name in ("cluster", "split")]
+        return later[0]
+
+    @property
+    def n_pieces(self) -> int:
+        return len(self.schedule)
+
+    @property
+    def pieces_of(self) -> dict[str, int]:
+        """How many pieces each phase has."""
+        ends = [start for _, start in self.phases[1:]] + [self.n_pieces]
+        return {name: end - start for (name, start), end in zip(self.phases, ends, strict=True)}
+
+    @property
+    def bound(self) -> int:
+        """1 + 3N + 1 + 5N for one atom each, 1 + 3N + 6 (number of atoms) in general, and the gates of Lemma 3.4.
+
+        Detours (a cluster parked or sent round another one) and target atoms in common are not counted.
+        """
+        N = len(set(distinct(self.sources)))
+        total = sum(len(self.atoms[i]) for i in set(distinct(self.sources)))
+        extra = self.pieces_of.get("part barycentres", 0)
+        return extra + (8 * N + 2 if total == N else 1 + 3 * N + 6 * total)
+
+    @cached_property
+    def history(self) -> dict[str, Float[np.ndarray, "N pieces"]]:
+        """Radius of each measure and distance of its nearest foreign particle, after every piece."""
+        radii, gaps = [], []
+        for i, (seen, m) in enumerate(zip(self.stages, self.sources, strict=True)):
+            others = [other for k, other in enumerate(self.stages) if k != i]
+            radii.append([float(angles(x, unit(m.masses @ x)).max()) for x in seen])
+            gaps.append([min((_nearest(x, o[k]) for o in others), default=np.pi) for k, x in enumerate(seen)])
+        return {"radius": np.array(radii), "gap": np.array(gaps)}
+
+    def plot(self) -> Figure:
+        """Stages on the sphere (d = 3), and radius and separation of the measures against the pieces."""
+        from sphereflow.transport.sphere.pictures import draw_interpolation
+
+        return draw_interpolation(self)
+
+    def __repr__(self) -> str:
+        parted, pairs = self.hulls["disentangled"]
+        return (
+            f"Interpolation({len(self.sources)} measures, d={self.schedule.d}, {self.n_pieces} pieces, "
+            f"{self.schedule.n_switches} switches, max W2 {self.w2.max():.1e}, "
+            f"{parted} of {pairs} pairs of hulls disjoint once disentangled"
+            + (f"; W2 limited by {self.limited_by})" if self.limited_by else ")")
+        )
+
+
+def _nearest(x: np.ndarray, y: np.ndarray) -> float:
+    return float(angles(x[:, None], y).min())
