@@ -58,6 +58,7 @@ def test_a_stored_run_goes_on_to_the_same_numbers(tmp_path):
     assert np.isfinite(history.drift).all()
 
 
+@pytest.mark.slow
 def test_gain_friction_is_the_linear_schedule_under_plain_descent():
     friction, _ = run(Recipe(steps=20, batch=32, optimiser="sgd", rate=1.0, friction=Friction("gain", 0, 1, 20)))
     schedule, _ = run(Recipe(steps=20, batch=32, optimiser="sgd", rate=1.0, schedule="linear"))

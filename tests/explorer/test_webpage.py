@@ -35,6 +35,7 @@ def test_groups_are_the_clusters_of_the_library(n, d, spread):
     assert np.array_equal(ours[:, None] == ours, theirs[:, None] == theirs)
 
 
+@pytest.mark.slow
 def test_a_crowd_at_rest_is_not_one_cluster():
     for d in (2, 3):
         for n in (100, 2000, 5000):

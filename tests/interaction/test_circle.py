@@ -141,6 +141,7 @@ def test_angles_wrap_around():
 energy = jax.jit(circle_energy, static_argnums=3)
 
 
+@pytest.mark.slow
 def test_energy_of_known_measures():
     beta, w = jnp.asarray(5.0), jnp.full(63, 1 / 63)
     x, ring = (jnp.asarray(oracle.circle(t)) for t in (oracle.isolated(60), 2 * np.pi * np.arange(63) / 63))

@@ -29,7 +29,7 @@ class TestVerdicts(Verdicts):
         "one-step-weight",
         "typical-noise",
     )
-    slow_figures = ("escape", "plane-lse", "plane-lsr")
+    slow_figures = ("escape", "overlap-in-a-bath", "plane-lse", "plane-lsr")
 
 
 def test_gaussian_g_max_is_caught(monkeypatch):

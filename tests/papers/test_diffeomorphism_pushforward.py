@@ -35,14 +35,16 @@ class TestVerdicts(Verdicts):
         "conditional-banana",
         "conditional-from-samples",
         "conditional-guarantee",
+        "fall-together",
         "fitted-neurons",
         "learned-map",
         "map-rate",
         "map-table",
         "maurey-dimension",
         "maurey-slope",
+        "without-replacement",
     )
-    slow_figures = ("cells-being-carried", "map-frontier", "random-play-errors")
+    slow_figures = ("banana-conditional", "both-errors", "cells-being-carried", "map-frontier", "random-play-errors")
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ class TestVerdicts(Verdicts):
         "swiss-roll",
         "three-normalisations",
     )
-    slow_figures = ("cloud-radius", "fields", "phase-portrait", "quality-against-compute", "toy-samples")
+    slow_figures = ("cloud-radius", "fields", "phase-portrait", "quality-against-compute", "toy-samples", "translated")
 
 
 def test_a_field_that_is_not_odd_is_caught(monkeypatch):

@@ -23,6 +23,7 @@ class TestVerdicts(Verdicts):
         "circle-fractions",
         "collapse-inside-caps",
         "confinement-and-collapse",
+        "differential-inequality",
         "direct-crossings",
         "event-times",
         "high-dimension",

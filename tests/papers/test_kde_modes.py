@@ -19,6 +19,7 @@ class TestVerdicts(Verdicts):
         "kac-rice",
         "mean-shift",
         "monotone-in-bandwidth",
+        "monte-carlo-table",
         "saturated-interval",
         "sparse-rate",
         "two-random-samples",

@@ -17,6 +17,7 @@ class TestVerdicts(Verdicts):
     slow_claims = (
         "best-concentration",
         "best-concentration-rate",
+        "departure-time",
         "distance-at-time-one",
         "equator",
         "identity-is-frozen",
@@ -25,8 +26,10 @@ class TestVerdicts(Verdicts):
         "linear-flow",
         "one-over-beta",
         "thin-clusters",
+        "towards-the-two-points",
+        "which-matrix",
     )
-    slow_figures = ("phase-diagram",)
+    slow_figures = ("phase-diagram", "rates")
 
 
 def test_exchanged_transpose_is_caught(monkeypatch):

@@ -32,7 +32,9 @@ class TestVerdicts(Verdicts):
     slow_claims = (
         "closest-pair-first",
         "clusters-from-noise",
+        "cone-rate",
         "dissipation-identity",
+        "energy-at-reference-state",
         "energy-of-uniform",
         "fastest-mode",
         "growth-rates",
@@ -41,15 +43,18 @@ class TestVerdicts(Verdicts):
         "high-dimension-mean",
         "kuramoto-limit",
         "matrices-keep-the-gradient",
+        "one-cluster",
         "pair-dynamics",
+        "phase-curve",
         "phase-curve-needs-dimension",
         "phase-diagram-accuracy",
+        "pre-norm-radius",
         "scheme-initial-speed",
         "scheme-rates",
         "scheme-reduction",
         "uniform-minimises",
     )
-    slow_figures = ("gamma-family", "growth-spectrum", "phase-diagram", "sphere")
+    slow_figures = ("energy", "gamma-family", "growth-spectrum", "normalisation", "phase-diagram", "sphere")
 
 
 # --- formulas against reference values ------------------------------------------------------------------------------

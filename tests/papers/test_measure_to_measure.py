@@ -25,11 +25,13 @@ class TestVerdicts(Verdicts):
     )
     slow_claims = (
         "atomic-targets",
+        "attention-passes-the-bound",
         "chain-of-balls",
         "colinear-barycentres",
         "dirac-targets",
         "disjoint-hulls",
         "one-direction-is-enough",
+        "one-schedule-for-all",
         "others-restored",
         "schedule-is-a-transformer",
         "shared-atom",

@@ -22,6 +22,7 @@ class TestVerdicts(Verdicts):
     slow_claims = (
         "ascent",
         "atom-count",
+        "exact-below-flow",
         "gradient",
         "grid-independence",
         "linear-density",

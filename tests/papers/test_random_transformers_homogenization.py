@@ -24,6 +24,7 @@ class TestVerdicts(Verdicts):
         "ballistic-limit",
         "cold-lyapunov",
         "colder-is-slower",
+        "final-collapse-rate",
         "finite-dimension-drift",
         "largest-noise",
         "modified-equation",
@@ -37,7 +38,7 @@ class TestVerdicts(Verdicts):
         "two-prompts",
         "weak-order",
     )
-    slow_figures = ("collapse", "regimes", "slow-motion-paths")
+    slow_figures = ("collapse", "gram-matrices", "regimes", "slow-motion-paths", "weak-error")
 
 
 def test_values_of_variance_one_are_caught(monkeypatch):

@@ -30,7 +30,7 @@ class TestVerdicts(Verdicts):
         "thresholds",
         "weak-order",
     )
-    slow_figures = ("energy", "one-noise-path")
+    slow_figures = ("classification", "energy", "one-noise-path", "threshold-against-attention")
 
 
 @pytest.mark.parametrize("factor", [-1.0, 10.0], ids=["sign", "root of h"])

@@ -26,6 +26,7 @@ class TestVerdicts(Verdicts):
         "gradient",
         "plane-halving",
         "plane-rate",
+        "plane-reverse-pinsker",
         "plane-round-trip",
         "plane-table",
         "slice-pieces",

@@ -23,6 +23,7 @@ def corners(law, r, d):
     return np.asarray(jax.jit(jax.vmap(draw))(keys))
 
 
+@pytest.mark.fast_cases("orthogonal-3-6")
 @pytest.mark.parametrize(("name", "r", "d"), [("product", 3, 64), ("orthogonal", 3, 6)])
 def test_a_corner_has_the_law_of_the_corner_of_whole_matrices(name, r, d):
     """Second and fourth moments of one entry and the trace, against d x d draws in NumPy."""

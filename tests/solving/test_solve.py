@@ -130,6 +130,7 @@ def test_solvers_and_controllers_are_objects():
     np.testing.assert_allclose(np.linalg.norm(fixed.final, axis=1), 1, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_float32_stays_float32():
     found = sf.solve(sf.SA(2.0, value=matrix(3)), tokens(3).astype(np.float32), [0.0, 1.0, 2.0], adjoint=FORWARD)
     assert found.xs.dtype == found.final.dtype == jnp.float32

@@ -35,7 +35,7 @@ AXES = {
     "drifting": {"step": [4.0, 6.0], "start": [0.05, 0.2], "count": [3, 100], "width": [0.5, 1.0],
                  "kernel": ["laplace", "gaussian"]},
 }  # fmt: skip
-# Each of these compiles programs of its own; clustering has other fast tests, below and in `test_sweep`.
+# Each of these compiles programs of its own; clustering has other tests, below and in `test_sweep`.
 SLOW = {
     *(("clustering", axis) for axis in AXES["clustering"]),
     *(("lifetime", axis) for axis in AXES["lifetime"] if axis != "beta"),

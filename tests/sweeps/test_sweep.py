@@ -137,6 +137,7 @@ def test_exponents_are_fitted_with_their_errors():
     assert fit_power(x, 2 * x**-0.5).exponent == pytest.approx(-0.5, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_clustering_agrees_with_single_runs():
     import sphereflow as sf
     from sphereflow.observables import close_fraction
