@@ -215,7 +215,6 @@ FINE: dict[str, set[str]] = {
     "retrieval.two_time_influence.a": {"negative", "list"},
     "retrieval.two_time_influence.slope": {"negative"},
     "retrieval.weight_matrix.weights": {"negative"},
-    "retrieval.decoder.slope": {"negative"},
     "random_transformers.Architecture.beta": {"vast"},
     "random_transformers.Architecture.weight_scale": {"vast"},
     "random_transformers.predict.beta": {"vast"},

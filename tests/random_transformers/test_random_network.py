@@ -30,7 +30,7 @@ def test_a_corner_has_the_law_of_the_corner_of_whole_matrices(name, r, d):
     rng = np.random.default_rng(0)
     if name == "product":
         whole = np.einsum("sia,sja->sij", *rng.standard_normal((2, SAMPLES, r, d)))
-        law = laws.Product()
+        law = laws.ProductMatrix()
         assert law.normals(r, d) == r * (r - 1) // 2 + r * r
     else:
         q, upper = np.linalg.qr(rng.standard_normal((SAMPLES, d, r)))

@@ -25,7 +25,7 @@ def decoder(beta: float, slope: float, n: int, d: int, normalise: str = "mean") 
     """Strictly causal attention with ALiBi weights on S^{d-1} for sequences of n tokens."""
     one_of("normalise", normalise, ("mean", "softmax"))
     beta = real_number("beta", beta, least=0, most=1e6)
-    mask = Alibi(jnp.asarray(real_number("the slope", slope, least=-500, most=500) / whole_number("n", n)), strict=True)
+    mask = Alibi(jnp.asarray(real_number("slope", slope, least=0, most=500) / whole_number("n", n)), strict=True)
     value = beta * np.eye(whole_number("d", d, least=2)) if normalise == "mean" else None
     return Attention(beta, normalise, value=value, mask=mask, kernel_scale="raw")
 

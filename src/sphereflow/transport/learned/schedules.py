@@ -25,6 +25,7 @@ from jaxtyping import Array, Float
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.fitting import Descent, adam, descend, own, rate_or
 from sphereflow.seeds import Record, Seed, number_from, recorded, rng_from
+from sphereflow.shapes import ArrayLike
 from sphereflow.transport.euclidean.clouds import checked_cloud
 from sphereflow.transport.euclidean.flow import gain
 from sphereflow.transport.euclidean.laws import Law
@@ -49,7 +50,7 @@ class Trained:
 
 
 def train_schedule(
-    target: Law,
+    target: Law | ArrayLike,
     pieces: int,
     *,
     loss: str = "nll",
@@ -76,7 +77,7 @@ def train_schedule(
     if loss == "reverse_kl" and not isinstance(target, Law):
         raise SphereflowError("the loss reverse_kl needs a target with a density, not samples; use loss='nll'.")
     d = target.d if isinstance(target, Law) else checked_cloud(target, "target").shape[1]
-    log_target = target.log_density if loss == "reverse_kl" else None
+    log_target = target.log_density if loss == "reverse_kl" and isinstance(target, Law) else None
     weights = small_weights(pieces, d, number) if start is None else _from_schedule(start, inverted=loss == "nll")
     at = Descent(weights, rule.init(weights))
     losses: list[np.ndarray] = []
