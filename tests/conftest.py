@@ -89,7 +89,7 @@ def pytest_runtest_teardown(item):
 def pytest_terminal_summary(terminalreporter):
     """The ten dearest tests in processor seconds, which tell more than durations where others use the machine as well.
 
-    No more than a list: threads that wait for one another on a busy machine take up to seven times as many.
+    No more than a list: the servers and browsers of a whole run are counted with its last test, which ends them.
     """
     ends = [report for report in terminalreporter.getreports("") if report.when == "teardown"]
     costs = sorted(
