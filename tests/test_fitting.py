@@ -66,7 +66,7 @@ WAYS = {
     by_map: optax.adam(optax.cosine_decay_schedule(RATE, STEPS)),
     by_measures: optax.adam(RATE),
 }
-SLOW = (by_flow_matching, by_bridge, by_measures)
+SLOW = (by_flow_matching, by_bridge, by_measures, by_drifting)
 
 
 def numbers(result):

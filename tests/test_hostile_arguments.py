@@ -12,7 +12,7 @@ SLOW = (
     "metastability",
     "simulate",
     "landscape",
-    "retrieval",
+    "modes",
     "random_transformers",
     "synchronisation",
     "transport",
@@ -21,7 +21,7 @@ SLOW = (
 )
 
 
-@pytest.mark.parametrize("area", ["modes", *(pytest.param(a, marks=pytest.mark.slow) for a in SLOW)])
+@pytest.mark.parametrize("area", ["retrieval", *(pytest.param(a, marks=pytest.mark.slow) for a in SLOW)])
 def test_wrong_arguments_get_a_sentence(area):
     told = subprocess.run([sys.executable, str(PROGRAM), area], capture_output=True, text=True, timeout=280)
     assert told.returncode == 0, told.stderr

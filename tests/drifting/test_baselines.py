@@ -29,6 +29,7 @@ def test_the_potential_is_convex(potential):
     assert float(values.min()) > 0
 
 
+@pytest.mark.slow
 def test_starts_solve_the_equation(potential):
     x, t = jnp.asarray(4 * RNG.normal(size=(40, 3))), jnp.asarray(RNG.uniform(0.01, 0.99, 40))
     starts = invert(potential, x, t, tolerance=1e-9)

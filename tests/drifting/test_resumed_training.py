@@ -76,6 +76,7 @@ def test_every_option_has_a_case():
     assert set(inspect.signature(inspect.unwrap(drift.train)).parameters) == set(CHANGES)
 
 
+@pytest.mark.slow
 def test_the_same_command_ends_where_a_fresh_one_does(started, runs):
     assert train().exit_code == 0
     assert Path("model.npz").read_bytes() == runs[1]

@@ -74,6 +74,7 @@ def test_adam_cancels_friction_that_hardly_changes():
     assert left_by_adam(Friction("gain", 0.0, 1.0, 100))[50] == pytest.approx(0.59 / np.sqrt(0.583), abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_energy_distance_falls():
     seen = []
     data = np.asarray(law("swiss-roll")(jax.random.key(3), 1000), float)

@@ -134,6 +134,7 @@ def test_some_replicas_may_meet_their_event_and_others_not():
     np.testing.assert_allclose(run.stopped_at, expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_events_of_replicas_are_their_own():
     x0 = jnp.stack([draw("uniform", N, N, seed) for seed in range(3)])
     run = evolve(SA(1.0), x0, 60.0, saveat=2, event=AllClose(1e-2))

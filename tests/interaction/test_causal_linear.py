@@ -52,7 +52,7 @@ def test_unnormalised_sums_have_no_small_denominators():
     )
 
 
-@pytest.mark.fast_cases("circle")
+@pytest.mark.slow
 @pytest.mark.parametrize("x", [CIRCLE, SPHERE], ids=["circle", "sphere"])
 def test_the_future_cannot_be_seen(x):
     run = jax.jit(lambda y: engine(y, 6.0, Causal()).attended)

@@ -64,6 +64,7 @@ def test_every_argument_has_a_case():
     assert set(inspect.signature(sweep_function).parameters) == set(CHANGES)
 
 
+@pytest.mark.slow
 def test_the_same_call_ends_where_a_fresh_one_does(file, runs):
     assert told(sweep_function(**PLAIN, keep=file)) == runs[1]
     spelled = PLAIN | {"loads": np.array([0.3, 0.4]), "temperatures": [np.float64(0.2), 0.9], "sharpness": 1}

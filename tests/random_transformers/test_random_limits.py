@@ -26,6 +26,7 @@ def test_mean_field_is_softmax_attention():
     np.testing.assert_allclose(MeanField(2.0, np.eye(3)).field(zero, x), SA(2.0).field(zero, x), atol=1e-13)
 
 
+@pytest.mark.slow
 def test_two_equal_tokens_diffuse_together():
     """A = I, equal tokens: E<x(t), x(0)> = exp(-(d-1) tau/(2d)), and one path for both of them."""
     d, tau = 3, 0.5

@@ -55,6 +55,7 @@ def test_several_heads(here, tmp_path, suffix):
     assert "0.795336" in output
 
 
+@pytest.mark.slow
 def test_simulated_tokens(here, tmp_path):
     code, _, _ = here("--tokens", 24, "--samples", 20, "--out", "result")
     assert code == 0
