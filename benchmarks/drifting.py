@@ -29,15 +29,19 @@ from sphereflow.pictures import rendered
 
 
 def table(points: list[Point]) -> None:
-    print(f"\n{'method':<15} {'steps':>6} {'passes':>9} {'mult-adds':>10} {'seconds':>8} {'Frechet':>16} "
-          f"{'MMD^2':>17} {'cost':>7}")  # fmt: skip
+    print(
+        f"\n{'method':<15} {'steps':>6} {'passes':>9} {'mult-adds':>10} {'seconds':>8} {'Frechet':>16} "
+        f"{'MMD^2':>17} {'cost':>7}"
+    )
     for method in dict.fromkeys(p.method for p in points):
         for steps in sorted({p.steps for p in points if p.method == method}):
             mine = [p for p in points if (p.method, p.steps) == (method, steps)]
-            print(f"{method:<15} {steps:>6} {np.mean([p.passes for p in mine]):9.3g} "
-                  f"{np.mean([p.operations for p in mine]):10.3g} {np.mean([p.seconds for p in mine]):8.2f} "
-                  f"{_bar([p.frechet for p in mine], 3)} {_bar([p.mmd for p in mine], 4)} "
-                  f"{np.mean([p.cost for p in mine]):7.2f}")  # fmt: skip
+            print(
+                f"{method:<15} {steps:>6} {np.mean([p.passes for p in mine]):9.3g} "
+                f"{np.mean([p.operations for p in mine]):10.3g} {np.mean([p.seconds for p in mine]):8.2f} "
+                f"{_bar([p.frechet for p in mine], 3)} {_bar([p.mmd for p in mine], 4)} "
+                f"{np.mean([p.cost for p in mine]):7.2f}"
+            )
             if method == "affine":
                 break
 
@@ -101,8 +105,10 @@ def main() -> None:
     (_, test_x), (learn_y, test_y) = split(x), split(y)
     again = learn_y[: len(test_y)]
     print(f"{name}: {len(x)} and {len(y)} images, {dimension} principal components")
-    print(f"untranslated: Frechet {frechet(test_x, test_y):.3f}, MMD^2 {mmd(test_x, test_y):.4f}; "
-          f"two samples of the target: {frechet(again, test_y):.3f}, {mmd(again, test_y):.4f}")  # fmt: skip
+    print(
+        f"untranslated: Frechet {frechet(test_x, test_y):.3f}, MMD^2 {mmd(test_x, test_y):.4f}; "
+        f"two samples of the target: {frechet(again, test_y):.3f}, {mmd(again, test_y):.4f}"
+    )
     budgets = tuple(int(part) for part in asked.budgets.split(","))
     rows = {"before": split(first)[1][:10]}
 
@@ -111,9 +117,16 @@ def main() -> None:
             rows[NAMES[point.method]] = projection.decode(moved[:10])
 
     points = quality_against_compute(
-        x, y, methods=METHODS, budgets=budgets, seeds=range(asked.seeds), batch=asked.batch, hidden=asked.hidden,
-        epsilon=asked.epsilon, show=show,
-    )  # fmt: skip
+        x,
+        y,
+        methods=METHODS,
+        budgets=budgets,
+        seeds=range(asked.seeds),
+        batch=asked.batch,
+        hidden=asked.hidden,
+        epsilon=asked.epsilon,
+        show=show,
+    )
     table(points)
     equal_quality(points)
     if asked.out:

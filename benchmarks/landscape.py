@@ -38,10 +38,14 @@ def timed(job: Callable[[], tuple[float, float]], repeats: int = 1) -> tuple[flo
 def slsqp(gram: np.ndarray, linear: np.ndarray) -> tuple[float, float]:
     n = len(linear)
     found = minimize(
-        lambda m: m @ gram @ m / 2 + linear @ m, np.full(n, 1 / n), jac=lambda m: gram @ m + linear, method="SLSQP",
-        bounds=[(0, None)] * n, constraints={"type": "eq", "fun": lambda m: m.sum() - 1, "jac": lambda m: np.ones(n)},
+        lambda m: m @ gram @ m / 2 + linear @ m,
+        np.full(n, 1 / n),
+        jac=lambda m: gram @ m + linear,
+        method="SLSQP",
+        bounds=[(0, None)] * n,
+        constraints={"type": "eq", "fun": lambda m: m.sum() - 1, "jac": lambda m: np.ones(n)},
         options={"maxiter": 200, "ftol": 1e-14},
-    )  # fmt: skip
+    )
     g = gram @ found.x + linear
     return float(found.fun), float(found.x @ g - g.min())
 
@@ -109,13 +113,16 @@ def main() -> None:
         print(f"{name:<46}{seconds:9.3f}{seconds / rows[0][1][0]:8.1f}{energy - exact:10.1e}{gap:10.1e}")
     print(f"\n{'problem':<46}{'seconds':>9}{'atoms':>8}{'kind':>12}{'gap':>10}")
     sweep = [(f"circle, beta = {b:g}", Problem(b, [1.0], [[1.0, 0.0]])) for b in (2.0, 10.0, 50.0)]
-    sweep += [(f"circle, 3 random {a} neurons, beta = 8", Problem.random(8.0, 2, 3, seed=1, activation=a))
-              for a in ("relu", "gelu", "tanh", "softplus")]  # fmt: skip
-    sweep += [("rings in d = 3, w = 0.5, beta = 10", Problem(10.0, [-0.5], np.eye(1, 3))),
-              ("rings in d = 64, w = 0.5, beta = 10", Problem(10.0, [-0.5], np.eye(1, 64))),
-              ("S^2, 3 random relu neurons, beta = 3", Problem.random(3.0, 3, 3, seed=4)),
-              ("S^2, 3 random tanh neurons, beta = 10", Problem.random(10.0, 3, 3, seed=2, activation="tanh")),
-             ]  # fmt: skip
+    sweep += [
+        (f"circle, 3 random {a} neurons, beta = 8", Problem.random(8.0, 2, 3, seed=1, activation=a))
+        for a in ("relu", "gelu", "tanh", "softplus")
+    ]
+    sweep += [
+        ("rings in d = 3, w = 0.5, beta = 10", Problem(10.0, [-0.5], np.eye(1, 3))),
+        ("rings in d = 64, w = 0.5, beta = 10", Problem(10.0, [-0.5], np.eye(1, 64))),
+        ("S^2, 3 random relu neurons, beta = 3", Problem.random(3.0, 3, 3, seed=4)),
+        ("S^2, 3 random tanh neurons, beta = 10", Problem.random(10.0, 3, 3, seed=2, activation="tanh")),
+    ]
     for name, each in sweep:
         landscape.minimise(each)
         began = time.process_time()

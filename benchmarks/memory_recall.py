@@ -55,8 +55,10 @@ def main() -> None:
     patterns = rng.standard_normal((arguments.patterns, arguments.dimension), dtype=np.float32)
     chosen = rng.integers(0, arguments.patterns, arguments.queries)
     queries = patterns[chosen] + 0.5 * rng.standard_normal((arguments.queries, arguments.dimension), dtype=np.float32)
-    print(f"{arguments.patterns} patterns of dimension {arguments.dimension}, {arguments.queries} queries, float32, "
-          f"{torch.get_num_threads()} threads; torch {torch.__version__}, jax {jax.__version__}")  # fmt: skip
+    print(
+        f"{arguments.patterns} patterns of dimension {arguments.dimension}, {arguments.queries} queries, float32, "
+        f"{torch.get_num_threads()} threads; torch {torch.__version__}, jax {jax.__version__}"
+    )
     print(f"{'beta':>6} {'sphereflow':>11} {'PyTorch':>9} {'ratio':>6} {'difference':>11} {'found':>7}")
     for beta in (1.0, 0.25, 0.02):
         memory = DenseMemory(patterns, "lse", beta)

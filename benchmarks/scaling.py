@@ -77,9 +77,11 @@ def on_one_device() -> None:
     print("| engine | d | precision | n | seconds | ns per token (per pair) |")
     print("| --- | --- | --- | --- | --- | --- |")
     for d, dtype, tol, most in (
-        (2, jnp.float64, 1e-9, 1e8), (2, jnp.float32, 1e-4, 1e8),
-        (3, jnp.float64, 1e-9, 1e7), (3, jnp.float32, 1e-4, 1e7),
-    ):  # fmt: skip
+        (2, jnp.float64, 1e-9, 1e8),
+        (2, jnp.float32, 1e-4, 1e8),
+        (3, jnp.float64, 1e-9, 1e7),
+        (3, jnp.float32, 1e-4, 1e7),
+    ):
         sizes = [int(n) for n in (1e5, 1e6, 1e7, 1e8) if n <= min(most, arguments.largest)]
         times = []
         for n in sizes:
@@ -95,10 +97,19 @@ def on_one_device() -> None:
         times = []
         for n in sizes:
             x, w = tokens(n, d, dtype), jnp.full(n, 1 / n, dtype)
-            took = seconds(lambda x=x, w=w, t=dtype: direct_attention(
-                x, x, x, jnp.asarray(arguments.beta, t), w, bounded=True, symmetric=True, plain=True,
-                block=default_block(),
-            ))  # fmt: skip
+            took = seconds(
+                lambda x=x, w=w, t=dtype: direct_attention(
+                    x,
+                    x,
+                    x,
+                    jnp.asarray(arguments.beta, t),
+                    w,
+                    bounded=True,
+                    symmetric=True,
+                    plain=True,
+                    block=default_block(),
+                )
+            )
             times.append(took)
             print(f"| direct | {d} | {np.dtype(dtype)} | {n} | {took:.3g} | {1e9 * took / n**2:.3g} |", flush=True)
         print(f"| slope | {d} | {np.dtype(dtype)} | | {slope(sizes, times)} | |", flush=True)
@@ -134,8 +145,13 @@ def costs() -> None:
     print("| engine | modes | mask | d | n | beta | precision | predicted ms | measured ms | ratio |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     ratios = []
-    cases = ((2, "fourier", 10.0), (2, "fourier", 400.0), (3, "harmonic", 10.0), (3, "harmonic", 50.0),
-             (4, "polynomial", 1.0))  # fmt: skip
+    cases = (
+        (2, "fourier", 10.0),
+        (2, "fourier", 400.0),
+        (3, "harmonic", 10.0),
+        (3, "harmonic", 50.0),
+        (4, "polynomial", 1.0),
+    )
     for dtype, tol in ((jnp.float64, 1e-9), (jnp.float32, 1e-3)):
         for (d, engine, beta), n, mask in itertools.product(cases, (10_000, 100_000), (None, Causal())):
             for method in (engine, "direct"):
@@ -150,10 +166,20 @@ def _one_cost(d: int, n: int, beta: float, dtype: Any, tol: float, mask: Any, me
     chosen = choose(n, n, d, beta, self_attention=True, tol=tol, mask=mask, method=method, dtype=name)
     x, w, whole = tokens(n, d, dtype), jnp.full(n, 1 / n, dtype), mask is None
     if chosen.engine == DIRECT:
-        took = seconds(lambda: direct_attention(
-            x, x, x, jnp.asarray(beta, dtype), w, mask, bounded=True, symmetric=whole, plain=whole,
-            block=default_block(),
-        ))  # fmt: skip
+        took = seconds(
+            lambda: direct_attention(
+                x,
+                x,
+                x,
+                jnp.asarray(beta, dtype),
+                w,
+                mask,
+                bounded=True,
+                symmetric=whole,
+                plain=whole,
+                block=default_block(),
+            )
+        )
     else:
         took = seconds(lambda: expand(chosen.engine.expansion(d), x, x, x, beta, tol=tol, mask=mask, rescue=False))
     ratio = took / chosen.predicted_seconds

@@ -68,9 +68,16 @@ def by_diffrax(w: jax.Array, a: jax.Array, b: jax.Array, x: jax.Array) -> jax.Ar
     def one(point: jax.Array) -> jax.Array:
         steps = diffrax.ClipStepSizeController(diffrax.PIDController(rtol=TOLERANCE, atol=TOLERANCE), jump_ts=jumps)
         return diffrax.diffeqsolve(
-            diffrax.ODETerm(field), diffrax.Dopri8(), 0.0, float(len(b)), 0.1, point, stepsize_controller=steps,
-            max_steps=None, adjoint=diffrax.ForwardMode(),
-        ).ys[0]  # fmt: skip
+            diffrax.ODETerm(field),
+            diffrax.Dopri8(),
+            0.0,
+            float(len(b)),
+            0.1,
+            point,
+            stepsize_controller=steps,
+            max_steps=None,
+            adjoint=diffrax.ForwardMode(),
+        ).ys[0]
 
     return jax.vmap(one)(x)
 

@@ -51,8 +51,10 @@ def on_config(config: Any) -> Any:
             section["Papers"] = ["papers/index.md", *papers]
         if "Reference" in section:
             section["Reference"] = [
-                {"Command line": "cli.md"}, {"import sphereflow as sf": "api/index.md"}, *rooms,
-            ]  # fmt: skip
+                {"Command line": "cli.md"},
+                {"import sphereflow as sf": "api/index.md"},
+                *rooms,
+            ]
     return config
 
 

@@ -31,8 +31,14 @@ def sphereflow(*arguments, cwd, samples=True, **options):
     program = ["-c", WITH_SAMPLES] if samples else ["-m", "sphereflow"]
     return subprocess.run(
         [sys.executable, *program, *map(str, arguments)],
-        cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False, **options,
-    )  # fmt: skip
+        cwd=cwd,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        **options,
+    )
 
 
 @pytest.fixture
@@ -205,8 +211,12 @@ def test_a_terminal_shows_progress_and_then_the_table(tmp_path):
     environment = ENVIRONMENT | {"TERM": "xterm"}
     with subprocess.Popen(
         [sys.executable, "-c", WITH_SAMPLES, "reproduce", "sample-circles"],
-        cwd=tmp_path, env=environment, stdin=follower, stdout=follower, stderr=follower,
-    ) as process:  # fmt: skip
+        cwd=tmp_path,
+        env=environment,
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+    ) as process:
         os.close(follower)
         shown = _read_all(leader, deadline=time.monotonic() + 100)
     assert process.returncode == 0

@@ -130,8 +130,11 @@ def _checked(claim: Claim, told: dict[str, Any]) -> Checked:
         numbers = {name: told.get(name) for name in ("predicted", "measured", "tolerance", "printed")}
         measurement = Measurement(
             **{name: None if value is None else np.asarray(value, dtype=float) for name, value in numbers.items()},
-            because=told["because"], labels=tuple(told["labels"]), note=told["note"], parameters=told["parameters"],
-        )  # fmt: skip
+            because=told["because"],
+            labels=tuple(told["labels"]),
+            note=told["note"],
+            parameters=told["parameters"],
+        )
     return Checked(claim, told["verdict"], measurement, told["note"], told["seconds"])
 
 

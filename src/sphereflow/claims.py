@@ -127,9 +127,14 @@ def at_most(
     told = f"value {_brief(value)} against the bound {_brief(bound)}"
     violation = np.where(np.isnan(gap), np.nan, np.maximum(gap, 0.0))
     return Measurement(
-        np.zeros_like(gap), violation, np.broadcast_to(slack, gap.shape), because, labels,
-        note=f"{told}. {note}".strip(), parameters=parameters or {},
-    )  # fmt: skip
+        np.zeros_like(gap),
+        violation,
+        np.broadcast_to(slack, gap.shape),
+        because,
+        labels,
+        note=f"{told}. {note}".strip(),
+        parameters=parameters or {},
+    )
 
 
 def at_least(

@@ -33,10 +33,20 @@ from sphereflow.errors import SphereflowError
 _ATOMS = (type(None), bool, float, complex, str, bytes, type(...), type(NotImplemented))
 # Entries of a class that say where it was written or what Python keeps about it, not what it does.
 _OUTWARD = (
-    "__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__abstractmethods__", "__firstlineno__",
-    "__static_attributes__", "_abc_impl", "__annotate__", "__annotate_func__", "__annotations_cache__",
+    "__dict__",
+    "__weakref__",
+    "__doc__",
+    "__module__",
+    "__annotations__",
+    "__abstractmethods__",
+    "__firstlineno__",
+    "__static_attributes__",
+    "_abc_impl",
+    "__annotate__",
+    "__annotate_func__",
+    "__annotations_cache__",
     "__conditional_annotations__",
-)  # fmt: skip
+)
 # Objects of libraries that hold a function and, beside it, caches: what of them decides the values.
 _WRAPPERS = {
     "PjitFunction": ("__wrapped__", "_jit_info.compiler_options_kvs"),  # jax.jit
@@ -48,9 +58,12 @@ _WRAPPERS = {
 }
 _BY_NAME_AT_RUN_TIME = ("eval", "exec", "compile", "globals", "__import__")
 _DESCRIPTORS = (
-    types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType,
-    types.WrapperDescriptorType, types.ClassMethodDescriptorType,
-)  # fmt: skip
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+)
 _RANDOM = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 _HEAP_TYPE = 1 << 9  # flag of classes that a program makes, rather than the interpreter
 _MISSING = object()

@@ -111,8 +111,10 @@ def test_the_comparison_runs_and_counts():
 
 
 def test_compute_to_reach_a_level():
-    made = [Point("a", seed, n, n, 10 * n, 0.1, quality, 0, 0, 0)
-            for seed, n, quality in ((0, 10, 2.0), (0, 20, 1.0), (1, 10, 3.0), (1, 20, 2.5))]  # fmt: skip
+    made = [
+        Point("a", seed, n, n, 10 * n, 0.1, quality, 0, 0, 0)
+        for seed, n, quality in ((0, 10, 2.0), (0, 20, 1.0), (1, 10, 3.0), (1, 20, 2.5))
+    ]
     np.testing.assert_array_equal(compute_to_reach(made, "a", 1.5), [200, np.inf])
     np.testing.assert_array_equal(compute_to_reach(made, "a", 2.5, "passes"), [10, 20])
 

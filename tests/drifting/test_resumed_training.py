@@ -15,8 +15,17 @@ from sphereflow.drifting import checkpoints
 from sphereflow.errors import SphereflowError
 
 ROWS = np.random.default_rng(0).normal(size=(40, 2))
-PLAIN = {"target": "rows.npy", "out": "model.npz", "steps": 8, "batch": 8, "width": 0.3, "rate": 1e-3,
-         "schedule": "linear", "friction": "none", "seed": 3}  # fmt: skip
+PLAIN = {
+    "target": "rows.npy",
+    "out": "model.npz",
+    "steps": 8,
+    "batch": 8,
+    "width": 0.3,
+    "rate": 1e-3,
+    "schedule": "linear",
+    "friction": "none",
+    "seed": 3,
+}
 CHANGES = {
     "target": ["swiss-roll", "moved.npy"],
     "out": ["other.npz"],

@@ -81,9 +81,16 @@ def test_the_energy_distance_falls():
     measure = lambda g: {"energy": energy_distance(np.asarray(g(noise(jax.random.key(2), 1000)), float), data)}  # noqa: E731
     recipe = Recipe(steps=100, batch=128, rate=3e-3, decay=0.9)
     state, history = train(
-        beginning(MODEL, recipe), recipe, FIELD, noise, law("swiss-roll"), every=50, measure=measure, keep=seen.append,
+        beginning(MODEL, recipe),
+        recipe,
+        FIELD,
+        noise,
+        law("swiss-roll"),
+        every=50,
+        measure=measure,
+        keep=seen.append,
         progress=False,
-    )  # fmt: skip
+    )
     assert measure(MODEL)["energy"] > 0.2
     assert history.measured[-1]["energy"] < 0.03
     assert [int(s.step) for s in seen] == [50, 100]
@@ -99,9 +106,14 @@ def test_restoring_friction_keeps_samples_near_their_source():
         recipe = Recipe(steps=60, batch=64, rate=3e-3, decay=0.9, friction=friction)
         model = Generator(2, 2, width=32, depth=2, residual=True, key=jax.random.key(0))
         state, _ = train(
-            beginning(model, recipe), recipe, TwoSidedField(1.0), from_rows(source), from_rows(target), every=60,
+            beginning(model, recipe),
+            recipe,
+            TwoSidedField(1.0),
+            from_rows(source),
+            from_rows(target),
+            every=60,
             progress=False,
-        )  # fmt: skip
+        )
         moved.append(float(np.mean((np.asarray(state.average(jnp.asarray(source))) - source) ** 2)))
     assert moved[1] < 0.5 * moved[0]
 

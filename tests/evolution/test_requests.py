@@ -161,9 +161,15 @@ def test_a_late_start_costs_single_precision_nothing():
 def test_a_trajectory_holds_what_is_needed_to_make_it_again():
     run = sf.evolve(sf.SA(2.0), X, 1.0, saveat=3, solver="tsit5", dt=0.25, max_steps=77, method="direct", seed=5)
     again = sf.evolve(
-        run.model, run.start, t0=run.t0, saveat=run.ts, solver=run.solver, dt=run.dt, max_steps=run.max_steps,
+        run.model,
+        run.start,
+        t0=run.t0,
+        saveat=run.ts,
+        solver=run.solver,
+        dt=run.dt,
+        max_steps=run.max_steps,
         method=run.method,
-    )  # fmt: skip
+    )
     np.testing.assert_allclose(run.xs, again.xs, atol=1e-14)  # the first frame is x0, normalised once more
     asked = set(inspect.signature(sf.evolve).parameters) - {
         "x0",

@@ -34,9 +34,12 @@ def tabs(result):
         port = free.getsockname()[1]
     surroundings = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
     with subprocess.Popen(
-        [sys.executable, "-c", _SERVER, str(port), str(result)], env=surroundings, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True,
-    ) as process:  # fmt: skip
+        [sys.executable, "-c", _SERVER, str(port), str(result)],
+        env=surroundings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
         try:
             address = f"http://127.0.0.1:{port}"
             while True:  # whoever runs the tests limits each of them
@@ -86,8 +89,9 @@ class Visitor:
             """text => [...document.querySelectorAll('.tab-answer')].some(a => a.innerText.trim()
                  && a.innerText.replaceAll('\\u00a0', ' ').includes(text))
                && getComputedStyle(document.querySelector('.tab-spinner')).display === 'none'""",
-            arg=text, timeout=patience,
-        )  # fmt: skip
+            arg=text,
+            timeout=patience,
+        )
 
     def type(self, label, text):
         self.page.fill(f'input[aria-label="{label}"]', text)

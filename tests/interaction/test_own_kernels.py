@@ -335,10 +335,11 @@ WRONG = {  # types among them, which the checks of annotations in tests would re
     "Fourier(9, any_query='no')": "any_query must be True or False, got 'no'.",
     "Sharded('direct', None)": "engine must be an engine of one device such as Direct(), got 'direct'.",
     "Sharded(Fourier(9), None)": "mesh must be a mesh of devices such as token_mesh(), got None.",
-    "evolve(SA(1.0), np.eye(2), 1.0, method=Sharded(Fourier(9), token_mesh()))":
-        "method must be an engine of one device: devices= splits the tokens.",
+    "evolve(SA(1.0), np.eye(2), 1.0, method=Sharded(Fourier(9), token_mesh()))": (
+        "method must be an engine of one device: devices= splits the tokens."
+    ),
     "Fourier(np.int64(9), np.float32(0.5))": "Fourier(modes=9, tol=0.5, nufft=False, any_query=False)",
-}  # fmt: skip
+}
 TRIED = """
 import json, math, sys
 import numpy as np

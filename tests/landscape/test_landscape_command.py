@@ -15,8 +15,12 @@ from sphereflow.cli.leaving import exit_code
 def test_command_prints_and_writes(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "sphereflow", "landscape", "--neurons", "3", "--seed", "2", "--out", "out"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     for word in ("angle", "mass", "energy", "gap", "smallest Hessian eigenvalue"):

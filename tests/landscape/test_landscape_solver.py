@@ -28,10 +28,14 @@ def test_active_set_agrees_with_a_generic_solver():
         energy = found.masses @ gram[np.ix_(found.active, found.active)] @ found.masses / 2
         energy += found.masses @ linear_part[found.active]
         peer = scipy_minimize(
-            lambda m, g=gram, c=linear_part: m @ g @ m / 2 + c @ m, np.full(12, 1 / 12),
-            jac=lambda m, g=gram, c=linear_part: g @ m + c, bounds=[(0, 1)] * 12, method="SLSQP",
-            constraints={"type": "eq", "fun": lambda m: m.sum() - 1}, options={"ftol": 1e-14, "maxiter": 500},
-        )  # fmt: skip
+            lambda m, g=gram, c=linear_part: m @ g @ m / 2 + c @ m,
+            np.full(12, 1 / 12),
+            jac=lambda m, g=gram, c=linear_part: g @ m + c,
+            bounds=[(0, 1)] * 12,
+            method="SLSQP",
+            constraints={"type": "eq", "fun": lambda m: m.sum() - 1},
+            options={"ftol": 1e-14, "maxiter": 500},
+        )
         assert energy <= peer.fun + 1e-9
         assert energy == pytest.approx(peer.fun, abs=1e-6)
         assert found.gap < 1e-12

@@ -46,9 +46,13 @@ def test_metrics_match_loops(distance, ranking, points):
     for h in range(6):
         for k, size in enumerate(sizes):
             precision, recall, inversions, margin = counted(
-                weights[h], values[h], size, distance=distance, by_contribution=ranking == "contribution",
+                weights[h],
+                values[h],
+                size,
+                distance=distance,
+                by_contribution=ranking == "contribution",
                 raw=points == "raw",
-            )  # fmt: skip
+            )
             assert found.precision[h, k] == precision
             assert found.recall[h, k] == recall
             assert found.inversions[h, k] == inversions

@@ -146,10 +146,13 @@ def test_inversions_pair_by_pair():
     """A pair is inverted with the probability of a normal tail, of which exp(-x^2/2) is the bound."""
     alpha, size, d = np.array([0.4, 0.25, 0.2, 0.1, 0.05]), 2, 7.0
     mass2 = np.sum(alpha[:size] ** 2)
-    sigmas = np.array([
-        np.sqrt(d) * (a**2 + b**2) / (2 * np.sqrt(a**2 * (mass2 - a**2) + b**2 * mass2))
-        for a in alpha[:size] for b in alpha[size:]
-    ])  # fmt: skip
+    sigmas = np.array(
+        [
+            np.sqrt(d) * (a**2 + b**2) / (2 * np.sqrt(a**2 * (mass2 - a**2) + b**2 * mass2))
+            for a in alpha[:size]
+            for b in alpha[size:]
+        ]
+    )
     assert expected_inversions(alpha, size, d) == pytest.approx(norm.sf(sigmas).sum(), rel=1e-12)
     assert inversion_bound(alpha, size, d) == pytest.approx(np.exp(-(sigmas**2) / 2).sum(), rel=1e-12)
 

@@ -38,15 +38,21 @@ def test_rows_for_interleaved_rotary_pairs():
     heads, d, width = 3, 8, 5
     stored, x, angles = rng.standard_normal((heads * d, width)), rng.standard_normal(width), rng.uniform(0, 6, d // 2)
     pairs = (stored @ x).reshape(heads, d // 2, 2)
-    turned = np.stack([
-        pairs[..., 0] * np.cos(angles) - pairs[..., 1] * np.sin(angles),
-        pairs[..., 1] * np.cos(angles) + pairs[..., 0] * np.sin(angles),
-    ], axis=-1)  # fmt: skip
+    turned = np.stack(
+        [
+            pairs[..., 0] * np.cos(angles) - pairs[..., 1] * np.sin(angles),
+            pairs[..., 1] * np.cos(angles) + pairs[..., 0] * np.sin(angles),
+        ],
+        axis=-1,
+    )
     halves = (half_split(stored, heads) @ x).reshape(heads, 2, d // 2)
-    rotated = np.stack([
-        halves[:, 0] * np.cos(angles) - halves[:, 1] * np.sin(angles),
-        halves[:, 1] * np.cos(angles) + halves[:, 0] * np.sin(angles),
-    ], axis=1)  # fmt: skip
+    rotated = np.stack(
+        [
+            halves[:, 0] * np.cos(angles) - halves[:, 1] * np.sin(angles),
+            halves[:, 1] * np.cos(angles) + halves[:, 0] * np.sin(angles),
+        ],
+        axis=1,
+    )
     np.testing.assert_allclose(np.moveaxis(turned, -1, 1), rotated)
 
 
@@ -217,10 +223,16 @@ def _write_gguf(path, model, gguf, splitting="smollm"):
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     names = {
-        "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
-        "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
-        "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
-    }  # fmt: skip
+        "input_layernorm": "attn_norm",
+        "post_attention_layernorm": "ffn_norm",
+        "self_attn.q_proj": "attn_q",
+        "self_attn.k_proj": "attn_k",
+        "self_attn.v_proj": "attn_v",
+        "self_attn.o_proj": "attn_output",
+        "mlp.gate_proj": "ffn_gate",
+        "mlp.up_proj": "ffn_up",
+        "mlp.down_proj": "ffn_down",
+    }
     for name, weight in model.state_dict().items():
         array = weight.numpy()
         parts = name.removeprefix("model.").removesuffix(".weight").split(".", 2)

@@ -13,9 +13,17 @@ from sphereflow.llm.measurement import heads as measuring
 from sphereflow.llm.measurement import pictures
 
 FILES = {
-    "index.html", "heads.csv", "curves.csv", "measurement.nc", "summary.json", "curves.png", "maps.png", "sink.png",
-    "regimes.png", "theory.png",
-}  # fmt: skip
+    "index.html",
+    "heads.csv",
+    "curves.csv",
+    "measurement.nc",
+    "summary.json",
+    "curves.png",
+    "maps.png",
+    "sink.png",
+    "regimes.png",
+    "theory.png",
+}
 
 
 @pytest.fixture

@@ -81,10 +81,19 @@ def windowed():
 
     kinds = ["sliding_attention", "full_attention", "sliding_attention"]
     config = AutoConfig.for_model(
-        "gemma3_text", hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=16, vocab_size=97, max_position_embeddings=64, pad_token_id=0,
-        sliding_window=8, layer_types=kinds,
-    )  # fmt: skip
+        "gemma3_text",
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        vocab_size=97,
+        max_position_embeddings=64,
+        pad_token_id=0,
+        sliding_window=8,
+        layer_types=kinds,
+    )
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
@@ -133,9 +142,11 @@ def test_a_model_none_of_whose_heads_sees_the_first_token():
         told = record.summary(heads, {"model": "x"}, replicates=50)
         lines = findings(told)
         page = measurement_page(
-            told | {"model": {"model": "x", "layers": 2, "heads": 4, "key_value_heads": 2}}, lines, [],
+            told | {"model": {"model": "x", "layers": 2, "heads": 4, "key_value_heads": 2}},
+            lines,
+            [],
             record.head_table(heads),
-        )  # fmt: skip
+        )
         draw_maps(heads)
         draw_sink(heads)
     assert lines[1].startswith("Nothing is said about the sink")
@@ -220,8 +231,19 @@ def test_tables_have_one_row_per_head(grouped):
     assert len(lines) == 1 + 2 * 4
     assert lines[0].startswith("layer,head,regime,sink_mass")
     curves = record.curve_table(heads)
-    k = next(k for k in range(10**6) if (curves["layer"][k], curves["head"][k], curves["N"][k], curves["selection"][k],
-             curves["sink"][k], curves["distance"][k]) == (1, 2, 4, "random", "with sink", "cosine"))  # fmt: skip
+    k = next(
+        k
+        for k in range(10**6)
+        if (
+            curves["layer"][k],
+            curves["head"][k],
+            curves["N"][k],
+            curves["selection"][k],
+            curves["sink"][k],
+            curves["distance"][k],
+        )
+        == (1, 2, 4, "random", "with sink", "cosine")
+    )
     expected = heads.curve("precision", "random", "with sink", "cosine").mean(axis=0)[1, 2, 2]
     assert curves["precision"][k] == expected
 
@@ -247,9 +269,16 @@ def test_the_effective_beta_of_a_kernel_is_its_beta():
     rows = (rows / rows.sum(axis=-1, keepdims=True)).astype(np.float32)
     queries = np.array([[30, 45, 59]])
     layer = LayerCapture(
-        0, "", queries, rows[None, None, queries[0]], np.tri(60, dtype=bool)[queries],
-        np.ones((1, 1, 60, 2), np.float32), np.ones((1, 1, 3, 2), np.float32), x[None], 0.1,
-    )  # fmt: skip
+        0,
+        "",
+        queries,
+        rows[None, None, queries[0]],
+        np.tri(60, dtype=bool)[queries],
+        np.ones((1, 1, 60, 2), np.float32),
+        np.ones((1, 1, 3, 2), np.float32),
+        x[None],
+        0.1,
+    )
     found = layer_theory(layer)
     np.testing.assert_allclose((found.beta[0], found.alignment[0]), (7, 1), rtol=1e-4)
     rest = unit[1:].astype(float)
@@ -263,9 +292,13 @@ def test_the_equiangular_path_solves_its_equation():
     n, beta = 50, 3.0
     path = equiangular_path(0.1, n, [beta] * 4, [0.5] * 4)
     exact = solve_ivp(
-        lambda t, g: 2 * (1 - g) * ((n - 1) * g + 1) / (np.exp(beta * (1 - g)) + n - 1), (0, 2), [0.1],
-        t_eval=[0, 0.5, 1, 1.5, 2], rtol=1e-10, atol=1e-12,
-    ).y[0]  # fmt: skip
+        lambda t, g: 2 * (1 - g) * ((n - 1) * g + 1) / (np.exp(beta * (1 - g)) + n - 1),
+        (0, 2),
+        [0.1],
+        t_eval=[0, 0.5, 1, 1.5, 2],
+        rtol=1e-10,
+        atol=1e-12,
+    ).y[0]
     np.testing.assert_allclose(path, exact, atol=1e-6)
 
 

@@ -216,10 +216,16 @@ def test_tokens_approach_the_density_at_the_monte_carlo_rate(flow):
 def test_distance_of_uniform_draws_has_its_known_size():
     """n E W_2^2 -> pi^2 / 3 for independent uniform points: a Brownian bridge without its mean."""
     flat = meanfield.DensityFlow(
-        ts=np.zeros(1), angles=np.linspace(-np.pi, np.pi, 64, endpoint=False)[None] + np.pi / 64,
-        grid=Midpoints(starting_law("uniform"), 1.0, 64), model=SA(1.0), law=starting_law("uniform"), beta=1.0,
-        tol=1e-6, error_estimate=0.0, seconds=0.0,
-    )  # fmt: skip
+        ts=np.zeros(1),
+        angles=np.linspace(-np.pi, np.pi, 64, endpoint=False)[None] + np.pi / 64,
+        grid=Midpoints(starting_law("uniform"), 1.0, 64),
+        model=SA(1.0),
+        law=starting_law("uniform"),
+        beta=1.0,
+        tol=1e-6,
+        error_estimate=0.0,
+        seconds=0.0,
+    )
     rng = np.random.default_rng(5)
     values = 400 * np.array([flat.distance_to(rng.uniform(-np.pi, np.pi, 400), 0) ** 2 for _ in range(100)])
     assert abs(values.mean() - np.pi**2 / 3) < 3 * values.std() / np.sqrt(100)

@@ -15,8 +15,17 @@ from sphereflow.memory import sweep as sweep_function
 from sphereflow.memory.monte_carlo import MonteCarloSweep, planned
 
 module = inspect.getmodule(sweep_function)
-PLAIN = {"kernel": "lse", "sharpness": 1.0, "loads": (0.3, 0.4), "temperatures": (0.2, 0.9), "patterns": 20,
-         "trials": 2, "steps": 10, "seed": 0, "progress": False}  # fmt: skip
+PLAIN = {
+    "kernel": "lse",
+    "sharpness": 1.0,
+    "loads": (0.3, 0.4),
+    "temperatures": (0.2, 0.9),
+    "patterns": 20,
+    "trials": 2,
+    "steps": 10,
+    "seed": 0,
+    "progress": False,
+}
 CHANGES = {
     "kernel": ["lsr"],
     "sharpness": [2.0],

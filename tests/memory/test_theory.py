@@ -14,8 +14,9 @@ T = np.array([0.02, 0.1, 0.4, 1.0, 3.0])
 
 @pytest.mark.parametrize("beta", [0.3, 1.0, 5.0])
 def test_g_max_is_the_maximum(beta):
-    found = minimize_scalar(lambda p: -(np.log1p(-p * p) / 2 + beta * p), bounds=(0, 1), method="bounded",
-                            options={"xatol": 1e-12})  # fmt: skip
+    found = minimize_scalar(
+        lambda p: -(np.log1p(-p * p) / 2 + beta * p), bounds=(0, 1), method="bounded", options={"xatol": 1e-12}
+    )
     assert float(spherical.g_max(beta)) == pytest.approx(-found.fun, abs=1e-12)
     assert float(spherical.saddle(beta)) == pytest.approx(found.x, abs=1e-6)
     step = 1e-6

@@ -42,9 +42,16 @@ TABLE = Path(__file__).with_name("mutants.toml")
 PATIENCE_SECONDS = 240
 # Slow to load, and loaded once: every run is a fork of this process.
 SLOW_TO_LOAD = (
-    "beartype", "diffrax", "matplotlib.figure", "optax", "scipy.integrate", "scipy.optimize", "scipy.stats", "xarray",
+    "beartype",
+    "diffrax",
+    "matplotlib.figure",
+    "optax",
+    "scipy.integrate",
+    "scipy.optimize",
+    "scipy.stats",
+    "xarray",
     "zarr",
-)  # fmt: skip
+)
 # What pytest says when it ends: tests failed, and everything that is no verdict about the mutant.
 PASSED, FAILED, WRONG_COPY = 0, 1, 99
 

@@ -99,8 +99,14 @@ def test_circle_is_the_sphere_in_dimension_two():
 
 
 def test_uniform_energy():
-    known = {(2, 1): 0.6330329389, (2, 4): 1.4127402440, (3, 1): 0.5876005968, (3, 4): 0.8528099124,
-             (8, 1): 0.5320421982, (8, 4): 0.3128696042}  # fmt: skip
+    known = {
+        (2, 1): 0.6330329389,
+        (2, 4): 1.4127402440,
+        (3, 1): 0.5876005968,
+        (3, 4): 0.8528099124,
+        (8, 1): 0.5320421982,
+        (8, 4): 0.3128696042,
+    }
     np.testing.assert_allclose([energy.uniform_energy(*case) for case in known], list(known.values()), rtol=2e-10)
 
 
@@ -111,9 +117,13 @@ def test_wendel():
 
 def test_scheme_values():
     known = {
-        "post": (0.9999964305, 1.0), "pre": (0.9326483138, 6.8133594), "peri": (0.9546799224, 8.3263991),
-        "ngpt": (0.9999993814, 1.0), "sqrt": (0.9894825948, 1.0), "ln-scaling": (0.7282544768, 3.2949890),
-    }  # fmt: skip
+        "post": (0.9999964305, 1.0),
+        "pre": (0.9326483138, 6.8133594),
+        "peri": (0.9546799224, 8.3263991),
+        "ngpt": (0.9999993814, 1.0),
+        "sqrt": (0.9894825948, 1.0),
+        "ln-scaling": (0.7282544768, 3.2949890),
+    }
     for scheme, (inner, radius) in known.items():
         u, r = normalisation.reduction(scheme, 10, 2.0, np.array([8.0]))
         assert -np.expm1(-u[0]) == pytest.approx(inner, abs=1e-8)

@@ -129,11 +129,20 @@ def test_many_entries_are_cut_and_counted():
 @pytest.mark.parametrize(
     ("value", "digits", "text"),
     [
-        (1 / 3, 4, "0.3333"), (6.0, 4, "6"), (1.5e-9, 2, "1.5e-9"), (-2e20, 3, "-2e20"), (math.nan, 4, "nan"),
-        (-math.inf, 4, "-inf"), (123456.7, 4, "1.235e5"), (1.23456e-4, 3, "1.23e-4"), (0.0, 4, "0"),
-        (6144.0, 4, "6144"), (6e-12, 2, "6e-12"), (1e-20, 12, "1e-20"),
+        (1 / 3, 4, "0.3333"),
+        (6.0, 4, "6"),
+        (1.5e-9, 2, "1.5e-9"),
+        (-2e20, 3, "-2e20"),
+        (math.nan, 4, "nan"),
+        (-math.inf, 4, "-inf"),
+        (123456.7, 4, "1.235e5"),
+        (1.23456e-4, 3, "1.23e-4"),
+        (0.0, 4, "0"),
+        (6144.0, 4, "6144"),
+        (6e-12, 2, "6e-12"),
+        (1e-20, 12, "1e-20"),
     ],
-)  # fmt: skip
+)
 def test_numbers_are_short(value, digits, text):
     assert number(value, digits) == text
 

@@ -20,9 +20,15 @@ from sphereflow.report.record import paper_record, plain, report_text
 def test_verdicts_of_every_kind(report):
     found = {each.claim.id: each.verdict for each in report.claims}
     assert found == {
-        "perimeters": "holds", "below": "holds", "too-round": "refuted", "off": "fails", "raises": "fails",
-        "refuses": "fails", "not-a-number": "fails", "forgets": "fails",
-    }  # fmt: skip
+        "perimeters": "holds",
+        "below": "holds",
+        "too-round": "refuted",
+        "off": "fails",
+        "raises": "fails",
+        "refuses": "fails",
+        "not-a-number": "fails",
+        "forgets": "fails",
+    }
     assert not report.ok
     assert report.papers[0].ok
 

@@ -29,9 +29,13 @@ def test_without_influence_the_estimate_is_zero():
     """Tokens that do not move: every environment gives zero up to rounding."""
     waves = np.array([1.0, 2.0, 3.0])[:, None, None]
     estimate = source_average(
-        lambda tokens: tokens, uniform_angles(6), equidistant(8),
-        lambda target, start: np.cos(waves * (target - start)), source=2, environments=50,
-    )  # fmt: skip
+        lambda tokens: tokens,
+        uniform_angles(6),
+        equidistant(8),
+        lambda target, start: np.cos(waves * (target - start)),
+        source=2,
+        environments=50,
+    )
     assert np.abs(estimate.value).max() < 1e-15
     assert estimate.error.max() < 1e-15
 
@@ -46,9 +50,13 @@ def test_a_known_influence_is_found_without_noise():
         return moved
 
     estimate = source_average(
-        advance, uniform_angles(4), equidistant(32), lambda target, start: np.cos(target - start)[None], source=1,
+        advance,
+        uniform_angles(4),
+        equidistant(32),
+        lambda target, start: np.cos(target - start)[None],
+        source=1,
         environments=40,
-    )  # fmt: skip
+    )
     u = np.linspace(0, 2 * np.pi, 4096, endpoint=False)
     assert estimate.value[0] == pytest.approx(np.cos(u - size * np.sin(u)).mean(), abs=1e-14)
     assert estimate.error[0] < 1e-14
@@ -159,8 +167,9 @@ def test_layers_of_a_prompt_that_depends_on_position():
 
     exact = solve_ivp(first_block, (0, t), codewords(vocab), rtol=1e-11, atol=1e-12).y[:, -1]
     np.testing.assert_allclose(flow.angles[0], exact, atol=1e-8)
-    np.testing.assert_allclose(flow.angles[flow.sigma < jump * 0.999], exact[None].repeat(
-        (flow.sigma < jump * 0.999).sum(), axis=0), atol=1e-8)  # fmt: skip
+    np.testing.assert_allclose(
+        flow.angles[flow.sigma < jump * 0.999], exact[None].repeat((flow.sigma < jump * 0.999).sum(), axis=0), atol=1e-8
+    )
     # Many tokens with the same law, one at a time, tend to the layers.
     assert np.ptp(flow.angles[flow.sigma > jump * 1.001], axis=0).max() > 1e-3
 
@@ -200,9 +209,13 @@ def test_covariance_of_a_prompt_that_is_not_uniform():
 
     n, k, q = 48, 15, 12
     flow = layered_flow(
-        density_prompt(lambda s, th: 1 + 0.9 * np.cos(th) + 0 * s), 1.0, beta=1.0, slope=1.0, source=(k - 0.5) / n,
+        density_prompt(lambda s, th: 1 + 0.9 * np.cos(th) + 0 * s),
+        1.0,
+        beta=1.0,
+        slope=1.0,
+        source=(k - 0.5) / n,
         waves=(1,),
-    )  # fmt: skip
+    )
     predicted = flow.two_time_covariance()[0, -1]
     nodes = 2 * np.pi * np.arange(q) / q
     weights = (1 + 0.9 * np.cos(nodes)) / q
@@ -217,9 +230,13 @@ def test_covariance_of_a_prompt_that_is_not_uniform():
         return (np.cos(target) * c + np.sin(target) * s)[None]
 
     estimate = source_average(
-        circle_advance(CausalCircle(1.0, 1.0, length=n), 1.0), draw,
-        lambda rng, count: (np.tile(nodes, (count, 1)), weights), centred, source=k - 1, environments=250,
-    ).scaled(n)  # fmt: skip
+        circle_advance(CausalCircle(1.0, 1.0, length=n), 1.0),
+        draw,
+        lambda rng, count: (np.tile(nodes, (count, 1)), weights),
+        centred,
+        source=k - 1,
+        environments=250,
+    ).scaled(n)
     band = (0.4 + 0.15 * n / (k - 0.5)) / n
     assert abs(estimate.value[0] - predicted) < 3 * estimate.error[0] + 2 * band
     uniform = two_time_influence(growth_rates(1.0)[0], 1.0, 1.0, (k - 0.5) / n, 1.0)

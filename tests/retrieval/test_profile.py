@@ -68,8 +68,10 @@ def test_influence_solves_its_equation():
         ) / (2 * h)
         inside = integrate.quad(
             lambda s, sigma=sigma: float(graphon(sigma, s, slope) * two_time_influence(a, t, s, source, slope)),
-            source, sigma, epsabs=1e-12,
-        )[0]  # fmt: skip
+            source,
+            sigma,
+            epsabs=1e-12,
+        )[0]
         assert float(rate) == pytest.approx(a * (float(graphon(sigma, source, slope)) + inside), rel=1e-8)
     assert float(two_time_influence(a, t, 0.1, source, slope)) == 0
 

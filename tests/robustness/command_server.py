@@ -71,10 +71,14 @@ def run(arguments: list[str], template: Path, patience: float) -> dict[str, obje
     shutil.rmtree(scratch)
     changed = sorted(name for name in before | after if before.get(name) != after.get(name))
     return {
-        "code": code, "crash": crash, "seconds": seconds, "changed": changed,
-        "out": out.getvalue()[-2000:], "err": err.getvalue(),
+        "code": code,
+        "crash": crash,
+        "seconds": seconds,
+        "changed": changed,
+        "out": out.getvalue()[-2000:],
+        "err": err.getvalue(),
         "peak": highest_memory(),
-    }  # fmt: skip
+    }
 
 
 def highest_memory() -> int:

@@ -62,11 +62,20 @@ class Server:
 
     def _start(self) -> subprocess.Popen[str]:
         self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "command_server.py"), str(self._template), str(SAMPLES),
-             str(MEMORY_GIGABYTES), str(self._patience)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            [
+                sys.executable,
+                str(HERE / "command_server.py"),
+                str(self._template),
+                str(SAMPLES),
+                str(MEMORY_GIGABYTES),
+                str(self._patience),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
             env=environment(self._template.parent),
-        )  # fmt: skip
+        )
         return self._process
 
 

@@ -39,15 +39,16 @@ def lay_out(folder: Path, *, sweep: bool = True) -> None:
     (folder / "list.json").write_text(json.dumps([[1, 2], [3]]))
     (folder / "latin.csv").write_bytes("1,2\n3,é\n".encode("latin-1"))
     (folder / "bad.toml").write_text("quantity = 3\naxes = 4\n")
-    (folder / "huge.toml").write_text('quantity = "retrieval"\n[axes]\n' + "".join(
-        f"{name} = {{ from = 0.1, to = 1.0, count = 1000000 }}\n" for name in ("slope", "t", "beta")
-    ))  # fmt: skip
+    (folder / "huge.toml").write_text(
+        'quantity = "retrieval"\n[axes]\n'
+        + "".join(f"{name} = {{ from = 0.1, to = 1.0, count = 1000000 }}\n" for name in ("slope", "t", "beta"))
+    )
     (folder / "spec.toml").write_text(SPECIFICATION)
     from sphereflow.transport import Schedule
 
     schedule = Schedule.from_arrays(
         {"dt": np.array([0.1]), "w": np.ones((1, 2)), "a": np.ones((1, 2)), "b": np.zeros(1)}, 2
-    )  # fmt: skip
+    )
     schedule.save(folder / "schedule.json")
     schedule.save(folder / "schedule.npz")
     if sweep:

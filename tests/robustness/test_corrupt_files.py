@@ -80,10 +80,16 @@ def test_data_of_the_wrong_kind_is_read_or_refused_in_one_sentence(original, num
 
 @pytest.mark.parametrize("size", [10**10, 10**15])
 @pytest.mark.parametrize("part", ["shape", "chunks"])
-@pytest.mark.parametrize(("name", "array"), [
-    ("trajectory", "tokens"), ("trajectory", "t"), ("trajectory", "checksum"), ("sweep", "slope"),
-    ("continued sweep", "worst_score"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("trajectory", "tokens"),
+        ("trajectory", "t"),
+        ("trajectory", "checksum"),
+        ("sweep", "slope"),
+        ("continued sweep", "worst_score"),
+    ],
+)
 def test_folders_that_promise_petabytes_are_refused_and_cost_nothing(tmp_path, name, array, part, size):
     path = tmp_path / "thing.zarr"
     THINGS[name].make(path)

@@ -63,12 +63,19 @@ def test_hundreds_of_hostile_lines_end_well(sandbox):
 
 
 SIZES = [
-    "simulate --n 100000000 --d 100000", "simulate --n 8 --saves 1000000000000", "simulate --seed " + "9" * 30,
-    "landscape --d 1000000000", "landscape --neurons 1000000000000", "collapse --n 1000000000000 --realisations 0",
-    "transport fit --source gaussian --target two-modes --pieces 1000000000000", "sweep huge.toml --out new.zarr",
-    "retrieval --tokens 64 --samples 4 --vocab 4000000000000000000", "memory recall points.npy huge.npy",
-    "sweep spec.toml --out new.zarr --workers 1000000", "reproduce sample-circles --jobs 1000000",
-]  # fmt: skip
+    "simulate --n 100000000 --d 100000",
+    "simulate --n 8 --saves 1000000000000",
+    "simulate --seed " + "9" * 30,
+    "landscape --d 1000000000",
+    "landscape --neurons 1000000000000",
+    "collapse --n 1000000000000 --realisations 0",
+    "transport fit --source gaussian --target two-modes --pieces 1000000000000",
+    "sweep huge.toml --out new.zarr",
+    "retrieval --tokens 64 --samples 4 --vocab 4000000000000000000",
+    "memory recall points.npy huge.npy",
+    "sweep spec.toml --out new.zarr --workers 1000000",
+    "reproduce sample-circles --jobs 1000000",
+]
 
 
 @pytest.mark.slow
@@ -90,9 +97,7 @@ def in_a_process(sandbox, line, number):
     lay_out(here, sweep=False)
     before = sorted(os.listdir(here))
     program = [sys.executable, str(Path(__file__).with_name("confinement.py")), str(sandbox), *line]
-    done = subprocess.run(
-        program, cwd=here, env=environment(sandbox), capture_output=True, timeout=600, check=False
-    )  # fmt: skip
+    done = subprocess.run(program, cwd=here, env=environment(sandbox), capture_output=True, timeout=600, check=False)
     return done.returncode, done.stderr.decode(), sorted(os.listdir(here)) == before
 
 
@@ -103,13 +108,24 @@ def refused_lines():
         ["transport", "apply", "schedule.json", "points.npy", "--picture", "../outside"],
     ]
     more = [
-        ["simulate", "--plot", "x" * 300], ["plot", "folder"], ["landscape", "--weights", "deep.json"],
+        ["simulate", "--plot", "x" * 300],
+        ["plot", "folder"],
+        ["landscape", "--weights", "deep.json"],
         ["memory", "recall", "objects.npy", "points.npy"],
-        ["simulate", "--beta", "1e400"], ["simulate", "--t1", "nan"], ["simulate", "--model", "漢字"], ["sweep"],
-        ["sweep", "bad.toml", "--out", "x.zarr"], ["reproduce", "nothing"], ["retrieval", "--heads", "list.json"],
-        ["transport", "fit", "--source", "huge.npy", "--target", "gaussian"], ["measure", "../missing"], ["nothing"],
-        ["collapse", "--step", "1e300"], ["staircase", "--n", "1"], ["memory", "phases", "--sizes", "x"],
-    ]  # fmt: skip
+        ["simulate", "--beta", "1e400"],
+        ["simulate", "--t1", "nan"],
+        ["simulate", "--model", "漢字"],
+        ["sweep"],
+        ["sweep", "bad.toml", "--out", "x.zarr"],
+        ["reproduce", "nothing"],
+        ["retrieval", "--heads", "list.json"],
+        ["transport", "fit", "--source", "huge.npy", "--target", "gaussian"],
+        ["measure", "../missing"],
+        ["nothing"],
+        ["collapse", "--step", "1e300"],
+        ["staircase", "--n", "1"],
+        ["memory", "phases", "--sizes", "x"],
+    ]
     return [*fixed, *(pytest.param(line, marks=pytest.mark.slow) for line in more)]
 
 

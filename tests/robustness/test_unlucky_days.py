@@ -21,16 +21,17 @@ HERE = Path(__file__).parent
 COMMAND = [sys.executable, "-m", "sphereflow"]
 # A shell's background job starts with Ctrl-C ignored, and hands that on; this process takes it up again.
 LISTENING = [
-    sys.executable, "-c",
+    sys.executable,
+    "-c",
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from sphereflow.cli import main; "
     "print('listening', flush=True); main()",
-]  # fmt: skip
+]
 
 
 def run(arguments, cwd, program=COMMAND, **options):
     return subprocess.run(
         [*program, *arguments.split()], cwd=cwd, capture_output=True, text=True, timeout=600, check=False, **options
-    )  # fmt: skip
+    )
 
 
 def assert_one_sentence(done):
@@ -185,8 +186,9 @@ def test_a_command_that_is_stopped_leaves_no_result_but_can_go_on(tmp_path, line
 )
 def test_a_command_stopped_at_any_time_leaves_whole_results_or_none(tmp_path, line, names, pause, blow):
     """Any time: the pauses only spread the blows over the work, wherever that is then."""
-    with subprocess.Popen([*LISTENING, *line.split()], cwd=tmp_path, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True) as process:  # fmt: skip
+    with subprocess.Popen(
+        [*LISTENING, *line.split()], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout.readline() == "listening\n"
         time.sleep(pause)
         process.send_signal(blow)

@@ -108,9 +108,12 @@ def test_frames_between_steps_keep_the_tolerance(name, tol):
     model, x0, times = sf.SA(9.0), sf.draw("uniform", 64, 3, 1), np.linspace(0, 30, 301)
     found = sf.solve(model, x0, times, tol=tol, solver=SOLVERS[name][0], adjoint=FORWARD)
     at_steps = sf.solve(
-        model, x0, times, adjoint=FORWARD,
+        model,
+        x0,
+        times,
+        adjoint=FORWARD,
         controller=diffrax.ClipStepSizeController(diffrax.PIDController(rtol=1e-14, atol=1e-14), step_ts=times),
-    )  # fmt: skip
+    )
     assert np.abs(found.xs - at_steps.xs).max() < tol
     assert int(found.steps) < 300 or tol < 1e-10  # frames do not shorten the steps
 

@@ -99,9 +99,7 @@ PAIRS = {
     "names": (defined("def f(x): return math.floor(x / 1.5)"), defined("def f(x): return math.ceil(x / 1.5)")),
     "constants": (defined("def f(x): return 2 * x"), defined("def f(x): return 3 * x")),
     "kinds of constants": (defined("def f(x): return 1 / x // 1"), defined("def f(x): return 1.5 / x // 1")),
-    "variables": (
-        defined("def f(x, **k): a, b = x, 3; return a"), defined("def f(x, **k): b, a = x, 3; return a")
-    ),
+    "variables": (defined("def f(x, **k): a, b = x, 3; return a"), defined("def f(x, **k): b, a = x, 3; return a")),
     "inner functions": (
         defined("def f(x): return [math.sin(a) for a in [x]][0]"),
         defined("def f(x): return [math.cos(a) for a in [x]][0]"),
@@ -142,7 +140,7 @@ PAIRS = {
     "jax.vmap": (jax.vmap(closed_over(2)), jax.vmap(closed_over(3))),
     "numpy.vectorize": (np.vectorize(closed_over(2)), np.vectorize(closed_over(3))),
     "library functions": (np.sin, np.cos),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -29,14 +29,24 @@ def lists(x, seed, scale):
 
 
 USUAL = {
-    "function": slow_cells.curve, "grid": {"x": [0.0, 1.0, 2.0, 3.0, 4.0], "seed": [0, 1]}, "fixed": {"scale": 2.0},
-    "vmap": False, "refine": None, "title": "a title", "version": None, "batch": None, "workers": None,
-}  # fmt: skip
+    "function": slow_cells.curve,
+    "grid": {"x": [0.0, 1.0, 2.0, 3.0, 4.0], "seed": [0, 1]},
+    "fixed": {"scale": 2.0},
+    "vmap": False,
+    "refine": None,
+    "title": "a title",
+    "version": None,
+    "batch": None,
+    "workers": None,
+}
 VMAPPED, VERSIONED = USUAL | {"vmap": True, "batch": 4}, USUAL | {"version": "1"}
 ARRAYS = USUAL | {"function": lists, "fixed": {"scale": np.array([1.0, 2.0])}}
 NAMED = USUAL | {
-    "function": "retrieval", "grid": {"beta": [1.0, 2.0, 3.0], "t": [1.0, 2.0]}, "fixed": {"slope": 0.5}, "batch": 2
-}  # fmt: skip
+    "function": "retrieval",
+    "grid": {"beta": [1.0, 2.0, 3.0], "t": [1.0, 2.0]},
+    "fixed": {"slope": 0.5},
+    "batch": 2,
+}
 GOES_ON, REFUSED = True, False
 CHANGES = [
     (USUAL, {}, GOES_ON),
@@ -181,12 +191,19 @@ TEXTS = [
     (TOML, TOML.replace("1.0, 2.0, 3.0", "1, 2, 3"), [], REFUSED),
     (TOML, TOML.replace("slope = 0.5", "slope = 0.25"), [], REFUSED),
     (TOML, TOML + "vocab = 4\n", [], REFUSED),
-    (TOML, TOML.replace("retrieval", "drifting").replace("beta", "step").replace("\nt =", "\nstart =").replace(
-        "slope", "width"), [], REFUSED),
+    (
+        TOML,
+        TOML.replace("retrieval", "drifting")
+        .replace("beta", "step")
+        .replace("\nt =", "\nstart =")
+        .replace("slope", "width"),
+        [],
+        REFUSED,
+    ),
     (TOML, REFINED, [], REFUSED),
     (REFINED, REFINED, [], GOES_ON),
     (REFINED, REFINED.replace("level = 0.1", "level = 0.2"), [], REFUSED),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("before", "after", "more", "goes_on"), TEXTS)

@@ -37,8 +37,11 @@ def test_blocks_cover_every_cell_once(lengths, batch):
 
 
 def test_a_function_is_swept_with_axes_in_order():
-    found = sweep(lambda beta, name, seed, n: n * beta + len(name) + 10 * seed, fixed={"n": 2},
-                  grid={"beta": [1.0, 2.5], "name": ["a", "abc"], "seed": range(3)})  # fmt: skip
+    found = sweep(
+        lambda beta, name, seed, n: n * beta + len(name) + 10 * seed,
+        fixed={"n": 2},
+        grid={"beta": [1.0, 2.5], "name": ["a", "abc"], "seed": range(3)},
+    )
     assert found.dataset["value"].dims == ("beta", "name", "seed")
     assert float(found.dataset["value"].sel(beta=2.5, name="abc", seed=2)) == 28.0
     assert found.complete

@@ -248,9 +248,15 @@ def test_training_on_map_and_push_forward():
     x = gaussian(2).sample(400, 0)
     base, image = gaussian(2), gaussian(2, np.array([0.5, 0.0]))
     found = train_map(
-        lambda p: p + np.array([0.5, 0.0]), x, 3, alpha=0.5, steps=150, batch=100,
-        log_density=base.log_density, log_image=image.log_density,
-    )  # fmt: skip
+        lambda p: p + np.array([0.5, 0.0]),
+        x,
+        3,
+        alpha=0.5,
+        steps=150,
+        batch=100,
+        log_density=base.log_density,
+        log_image=image.log_density,
+    )
     gap = found.schedule.apply(x) - x - np.array([0.5, 0.0])
     assert np.sqrt((gap**2).sum(axis=1).mean()) < 0.25
     with pytest.raises(SphereflowError, match="log_density"):

@@ -11,8 +11,15 @@ from sphereflow.cli import transport
 from sphereflow.errors import SphereflowError
 from sphereflow.transport import load
 
-PLAIN = {"source": "gaussian", "target": "points.npy", "pieces": 8, "method": "construct", "out": "schedule.json",
-         "steps": 3, "seed": 0}  # fmt: skip
+PLAIN = {
+    "source": "gaussian",
+    "target": "points.npy",
+    "pieces": 8,
+    "method": "construct",
+    "out": "schedule.json",
+    "steps": 3,
+    "seed": 0,
+}
 CHANGES = {
     "source": "two-modes",
     "target": "uniform",

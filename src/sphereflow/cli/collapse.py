@@ -47,9 +47,11 @@ def command(
     if realisations:
         with progress_bar("layers", None, total=1000) as bar:
             measured = measure(
-                architecture, max(realisations, 2), seed=seed,
+                architecture,
+                max(realisations, 2),
+                seed=seed,
                 notify=lambda fraction, text: bar.move_to(1000 * fraction, text),
-            )  # fmt: skip
+            )
     answer(_record(architecture, prediction, measured, seed))
     _print(architecture, prediction, measured)
 

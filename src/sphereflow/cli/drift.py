@@ -233,9 +233,13 @@ def _fresh(asked: dict[str, Any], dimension: int) -> tuple[Any, Any]:
 
     mode = one_of("friction", asked["friction"], ("none", "gain"))
     recipe = Recipe(
-        steps=asked["steps"], batch=asked["batch"], rate=asked["rate"], schedule=asked["schedule"], seed=asked["seed"],
+        steps=asked["steps"],
+        batch=asked["batch"],
+        rate=asked["rate"],
+        schedule=asked["schedule"],
+        seed=asked["seed"],
         friction=Friction(mode, 0.0, 1.0, max(asked["steps"], 1)),
-    )  # fmt: skip
+    )
     return Generator(_NOISE, dimension, key=jax.random.key(asked["seed"] + 1)), recipe
 
 

@@ -66,11 +66,14 @@ def command(
     found = (landscape.minimise if sign == "minimise" else landscape.maximise)(problem, nodes)
     _print(problem, found)
     if out is not None:
-        write_into(out, {
-            "landscape.json": found.to_json().encode(),
-            "atoms.csv": found.to_csv().encode(),
-            "landscape.png": rendered(found.plot(), "png"),
-        })  # fmt: skip
+        write_into(
+            out,
+            {
+                "landscape.json": found.to_json().encode(),
+                "atoms.csv": found.to_csv().encode(),
+                "landscape.png": rendered(found.plot(), "png"),
+            },
+        )
     written(out)
     answer(json.loads(found.to_json()) | {"written": out})
 

@@ -15,9 +15,18 @@ if TYPE_CHECKING:
     from sphereflow.llm.measurement.keyvalue import FittedCurve, KeyValueProfile
 
 _FILES = (
-    "index.html", "heads.csv", "curves.csv", "measurement.nc", "summary.json", "curves.png", "maps.png", "sink.png",
-    "regimes.png", "theory.png", "retrieval.png",
-)  # fmt: skip
+    "index.html",
+    "heads.csv",
+    "curves.csv",
+    "measurement.nc",
+    "summary.json",
+    "curves.png",
+    "maps.png",
+    "sink.png",
+    "regimes.png",
+    "theory.png",
+    "retrieval.png",
+)
 # Closed forms that are tried beside the key-value task: slope of the positional weight, and time (depth).
 _SLOPES, _TIMES = (0.5, 1.0, 2.0, 4.0, 8.0), (0.25, 0.5, 1.0, 2.0, 4.0)
 # Of the work, the part that the documents take; the rest is the key-value task.
@@ -77,7 +86,7 @@ def command(
         if prompts:
             retrieval = _retrieval(
                 loaded, prompts, seed, lambda fraction, said: notify(fraction, said, share, 1 - share)
-            )  # fmt: skip
+            )
         bar.move_to(1000, "writing")
         about = loaded.shape | {"text": str(text or corpus or "python-topics"), "device": device}
         files, lines = _files(heads, about, retrieval, seed)
@@ -117,30 +126,40 @@ def _files(
     told = record.summary(heads, about, seed=seed)
     lines = findings(told)
     shown = {
-        "curves": Picture("Precision, recall and F against N", "Averages over heads; bands: bootstrap over documents.",
-                          png(pictures.draw_curves(heads))),
+        "curves": Picture(
+            "Precision, recall and F against N",
+            "Averages over heads; bands: bootstrap over documents.",
+            png(pictures.draw_curves(heads)),
+        ),
         "maps": Picture("Head-by-layer maps", "Averages over documents.", png(pictures.draw_maps(heads))),
         "sink": Picture("Sink and recall; regimes by depth", "Each dot is a head.", png(pictures.draw_sink(heads))),
-        "regimes": Picture("Regimes", "By the rule, from features averaged over documents.",
-                           png(pictures.draw_regimes(heads))),
+        "regimes": Picture(
+            "Regimes", "By the rule, from features averaged over documents.", png(pictures.draw_regimes(heads))
+        ),
         "theory": Picture(
             "Theory beside practice",
             "Tokens of the residual stream, normalised, without the first one; dots are heads, lines medians.",
             png(pictures.draw_theory(heads)),
         ),
-    }  # fmt: skip
+    }
     if retrieval is not None:
         found, theory, label, shape = retrieval
         lines.append(retrieval_finding(found, theory, shape))
         told["key_value"] = {
-            "places": found.places.tolist(), "probability": found.probability.mean(axis=0).tolist(),
-            "error": found.error.tolist(), "hit": found.hit.mean(axis=0).tolist(), "shape": found.shape,
-            "closed_form": label, "closed_form_shape": shape, "explained": theory.explained,
-        }  # fmt: skip
+            "places": found.places.tolist(),
+            "probability": found.probability.mean(axis=0).tolist(),
+            "error": found.error.tolist(),
+            "hit": found.hit.mean(axis=0).tolist(),
+            "shape": found.shape,
+            "closed_form": label,
+            "closed_form_shape": shape,
+            "explained": theory.explained,
+        }
         shown["retrieval"] = Picture(
-            "Retrieval by position", "A list of keys and values, and a question for one of them.",
+            "Retrieval by position",
+            "A list of keys and values, and a question for one of them.",
             png(pictures.draw_retrieval(found, theory, label)),
-        )  # fmt: skip
+        )
     told["findings"] = lines
     tables = {"heads": record.head_table(heads), "curves": record.curve_table(heads)}
     files = {f"{name}.csv": record.as_csv(table) for name, table in tables.items()}

@@ -73,5 +73,11 @@ def _crossings(found: Any, variable: str | None, level: float, along: str, fixed
     for value, position, error in zip(line.values, line.position, line.error, strict=True):
         told = "-" if np.isnan(position) else f"{position:.5g} ± {error:.2g}"
         say(f"{value!s:>12.12}  {told}")
-    return {"level": level, "axis": line.axis, "along": along, "values": line.values, "position": line.position,
-            "error": line.error}  # fmt: skip
+    return {
+        "level": level,
+        "axis": line.axis,
+        "along": along,
+        "values": line.values,
+        "position": line.position,
+        "error": line.error,
+    }

@@ -50,9 +50,11 @@ def command(
         writable_folder(out, _FILES)
     readout: Any = "hard" if hard else "soft"
     rows = None if heads is None else _read_heads(heads)
-    curve = profile(beta, slope, t, vocab, readout=readout) if rows is None else several_heads(
-        rows, t, vocab, readout=readout
-    )  # fmt: skip
+    curve = (
+        profile(beta, slope, t, vocab, readout=readout)
+        if rows is None
+        else several_heads(rows, t, vocab, readout=readout)
+    )
     measured = None
     if tokens is not None:
         if rows is not None:
@@ -99,9 +101,16 @@ def _simulate(curve: Profile, tokens: int, samples: int, seed: int) -> MeasuredP
     )
     with progress_bar("simulating", None, total=1000) as bar:
         return measure_profile(
-            tokens, curve.t, beta=head.beta, weights=head.slope, vocab=curve.vocab, sources=tuple(sources),
-            environments=samples, seed=seed, notify=lambda fraction, text: bar.move_to(1000 * fraction, text),
-        )  # fmt: skip
+            tokens,
+            curve.t,
+            beta=head.beta,
+            weights=head.slope,
+            vocab=curve.vocab,
+            sources=tuple(sources),
+            environments=samples,
+            seed=seed,
+            notify=lambda fraction, text: bar.move_to(1000 * fraction, text),
+        )
 
 
 def _summary(curve: Profile, measured: MeasuredProfile | None, samples: int, seed: int) -> dict[str, Any]:
@@ -159,10 +168,19 @@ def _files(curve: Profile, measured: MeasuredProfile | None, summary: dict[str, 
     if measured is not None:
         value, error = measured.excess(curve.readout)
         names = ("source", "sigma0", "hard", "hard_error", "soft", "soft_error", "excess", "excess_error")
-        files["measured.csv"] = _table(names, [
-            np.asarray(measured.sources), measured.sigma0, measured.hard, measured.hard_error, measured.soft,
-            measured.soft_error, value, error,
-        ])  # fmt: skip
+        files["measured.csv"] = _table(
+            names,
+            [
+                np.asarray(measured.sources),
+                measured.sigma0,
+                measured.hard,
+                measured.hard_error,
+                measured.soft,
+                measured.soft_error,
+                value,
+                error,
+            ],
+        )
     return files
 
 

@@ -92,9 +92,14 @@ def _list() -> None:
             lead = f"  {name if number == 0 else '':<12} "
             say(textwrap.fill(line, 80, initial_indent=lead, subsequent_indent=" " * 15))
 
-    answer({"sweeps": shipped(), "quantities": {
-        name: {"about": each.about, "parameters": each.parameters} for name, each in QUANTITIES.items()
-    }})  # fmt: skip
+    answer(
+        {
+            "sweeps": shipped(),
+            "quantities": {
+                name: {"about": each.about, "parameters": each.parameters} for name, each in QUANTITIES.items()
+            },
+        }
+    )
     say("shipped sweeps")
     for name, title in shipped().items():
         entry(name, title)

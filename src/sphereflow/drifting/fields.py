@@ -220,8 +220,10 @@ class MultiRadiusField(Field):
             total = total + part.value / jnp.sqrt(jnp.maximum(jnp.mean(part.value**2), 1e-8))
             raw = raw + part.value
             parts.append(part)
-        heard = [jnp.mean(jnp.stack(side), axis=0) for side in
-                 ([p.heard_data for p in parts], [p.heard_generated for p in parts])]  # fmt: skip
+        heard = [
+            jnp.mean(jnp.stack(side), axis=0)
+            for side in ([p.heard_data for p in parts], [p.heard_generated for p in parts])
+        ]
         return DriftField(total * unit, raw * unit, heard[0], heard[1], jnp.zeros(n, dtype=bool))
 
 

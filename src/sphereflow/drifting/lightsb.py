@@ -96,9 +96,11 @@ def train_light_bridge(
     # Types are said: those of plain numbers would change after the first chunk, which would be compiled again.
     kind = centres.dtype
     initial = LightBridge(
-        jnp.full(potentials, -epsilon * np.log(potentials), kind), centres, jnp.full(centres.shape, np.log(0.1), kind),
+        jnp.full(potentials, -epsilon * np.log(potentials), kind),
+        centres,
+        jnp.full(centres.shape, np.log(0.1), kind),
         epsilon,
-    )  # fmt: skip
+    )
     at = Descent(initial, rule.init(initial))
     values = []
     for done in range(0, steps, _CHUNK):
@@ -115,9 +117,15 @@ _CHUNK = 50  # steps per compiled call: runs of any length share it
 
 @eqx.filter_jit
 def _advance(
-    at: Descent, source: Sampler, target: Sampler, optimiser: optax.GradientTransformation, rates: Array | None,
-    numbers: Array, run: Array, batch: int,
-) -> tuple[Descent, Array]:  # fmt: skip
+    at: Descent,
+    source: Sampler,
+    target: Sampler,
+    optimiser: optax.GradientTransformation,
+    rates: Array | None,
+    numbers: Array,
+    run: Array,
+    batch: int,
+) -> tuple[Descent, Array]:
     def objective(bridge: LightBridge, t: Array) -> tuple[Array, None]:
         here, there = jax.random.split(jax.random.fold_in(run, t))
         x, y = source(here, batch), target(there, batch)

@@ -60,9 +60,15 @@ def quality(points: list[Point]) -> Figure:
                     # A logarithmic axis cannot show what reaches below zero: unbiased estimates do by chance.
                     seen = mean > 0
                     axes.errorbar(
-                        x[seen], mean[seen], np.minimum(error, 0.9 * np.abs(mean))[seen], fmt=_MARKS.get(method, "o-"),
-                        ms=4, color=colours[method], capsize=2, label=NAMES[method],
-                    )  # fmt: skip
+                        x[seen],
+                        mean[seen],
+                        np.minimum(error, 0.9 * np.abs(mean))[seen],
+                        fmt=_MARKS.get(method, "o-"),
+                        ms=4,
+                        color=colours[method],
+                        capsize=2,
+                        label=NAMES[method],
+                    )
                 floor = [getattr(p, measure) for p in points if p.method == "affine"]
                 if floor and np.mean(floor) > 0:
                     axes.axhline(np.mean(floor), color="0.5", ls="--", lw=0.9, label=NAMES["affine"])
@@ -92,9 +98,14 @@ def _friction(axes: Axes, points: list[Point], measure: str, colours: dict[str, 
         budgets = sorted({p.steps for p in mine})
         ratios = [[getattr(p, measure) / plain[p.seed, p.steps] for p in mine if p.steps == b] for b in budgets]
         axes.errorbar(
-            np.array(budgets) * shift, [np.mean(r) for r in ratios], [_error(r) for r in ratios],
-            fmt=_MARKS.get(method, "o-"), ms=4, color=colours[method], capsize=2,
-        )  # fmt: skip
+            np.array(budgets) * shift,
+            [np.mean(r) for r in ratios],
+            [_error(r) for r in ratios],
+            fmt=_MARKS.get(method, "o-"),
+            ms=4,
+            color=colours[method],
+            capsize=2,
+        )
         shift *= 1.06  # side by side, or the bars hide one another
     axes.axhline(1.0, color=colours.get("drift", "0.5"), lw=0.9)
     axes.set(xscale="log", xlabel="steps", ylabel="ratio to drifting")

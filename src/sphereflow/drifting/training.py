@@ -218,9 +218,14 @@ def _numbers(recipe: Recipe, done: int, chunk: int) -> _Numbers:
 
 @eqx.filter_jit
 def _advance(
-    state: State, numbers: _Numbers, field: Field, source: Sampler, target: Sampler,
-    optimiser: optax.GradientTransformation, batch: int,
-) -> tuple[State, Array, Array]:  # fmt: skip
+    state: State,
+    numbers: _Numbers,
+    field: Field,
+    source: Sampler,
+    target: Sampler,
+    optimiser: optax.GradientTransformation,
+    batch: int,
+) -> tuple[State, Array, Array]:
     model, static = eqx.partition(state.model, eqx.is_inexact_array)
     average = eqx.filter(state.average, eqx.is_inexact_array)
 

@@ -125,10 +125,17 @@ def quality_against_compute(
                         moved = np.asarray(jax.block_until_ready(trained.move(jnp.asarray(test_x))), float)
                         took = time.perf_counter() - began
                         point = Point(
-                            method, recorded(seed), steps, trained.passes, trained.operations, took,
-                            frechet(moved, test_y), mmd(moved, test_y), sliced_wasserstein(moved, test_y),
+                            method,
+                            recorded(seed),
+                            steps,
+                            trained.passes,
+                            trained.operations,
+                            took,
+                            frechet(moved, test_y),
+                            mmd(moved, test_y),
+                            sliced_wasserstein(moved, test_y),
                             float(np.mean(np.sum((moved - test_x) ** 2, axis=1))),
-                        )  # fmt: skip
+                        )
                     points.append(point)
                     if show is not None:
                         show(point, moved)
@@ -198,16 +205,27 @@ def _trained(method: str, x: np.ndarray, y: np.ndarray, steps: int, seed: Seed, 
         )
     if method == "lightsb":
         bridge, _ = train_light_bridge(
-            from_rows(x), from_rows(y), steps=steps, batch=batch, rate=rate, epsilon=settings.epsilon, falling=True,
+            from_rows(x),
+            from_rows(y),
+            steps=steps,
+            batch=batch,
+            rate=rate,
+            epsilon=settings.epsilon,
+            falling=True,
             seed=seed,
-        )  # fmt: skip
+        )
         passes = 4.0 * steps * batch  # the normaliser at one sample, the potential at the other, and both back
         return _Trained(lambda z: bridge.sample(z, key_from(seed)), passes, passes * _parameters(bridge))
     friction = Friction("gain", 0.0, 1.0, steps) if method == "drift-friction" else Friction("none")
     recipe = Recipe(
-        steps=steps, batch=batch, rate=rate, decay=0.99, seed=seed, friction=friction,
+        steps=steps,
+        batch=batch,
+        rate=rate,
+        decay=0.99,
+        seed=seed,
+        friction=friction,
         schedule={"drift-schedule": "linear", "drift-felt": "felt"}.get(method, "constant"),
-    )  # fmt: skip
+    )
     model, _ = translator(x, y, recipe, TwoSidedField(settings.width), settings.hidden)
     passes = 2.0 * steps * batch
     kernel = steps * 2 * batch * (2 * batch) * dimension  # distances, and weights times samples

@@ -146,9 +146,17 @@ class Attention(Dynamics):
         accuracy = max(tol * 1e-2, 1e-13)
         equal = self.weights is None
         choice = choose(
-            n, n, d, sharpest, mask=self.mask, kernel=self.kernel, tol=accuracy, dtype=dtype, self_attention=equal,
+            n,
+            n,
+            d,
+            sharpest,
+            mask=self.mask,
+            kernel=self.kernel,
+            tol=accuracy,
+            dtype=dtype,
+            self_attention=equal,
             method=method,
-        )  # fmt: skip
+        )
         return changed(self, engine=choice.engine)
 
     def sharded(self, mesh: Mesh) -> Attention:

@@ -98,9 +98,18 @@ class LiveRun:
         if s.model != "euclid":
             xs /= np.linalg.norm(xs, axis=-1, keepdims=True)
         return Trajectory(
-            ts=np.array(self.times[:count]), xs=xs, model=dynamics(s), status=status, tol=TOL, solver=SOLVER,
-            engine="direct", engine_error=0.0, steps=count, seconds=self.spent, seed=s.seed,
-        )  # fmt: skip
+            ts=np.array(self.times[:count]),
+            xs=xs,
+            model=dynamics(s),
+            status=status,
+            tol=TOL,
+            solver=SOLVER,
+            engine="direct",
+            engine_error=0.0,
+            steps=count,
+            seconds=self.spent,
+            seed=s.seed,
+        )
 
 
 class Crew:

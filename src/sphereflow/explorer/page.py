@@ -83,8 +83,10 @@ class Visit:
             with ui.element("aside").classes("sf-panel").props('aria-label="Controls"'):
                 self._choice = ui.select(
                     {preset.slug: preset.title for preset in PRESETS} | {_OWN: "Your own settings"},
-                    value=self._preset_name(), label="Start from a paper", on_change=self._preset_chosen,
-                ).props('outlined dense options-dense aria-label="Start from a paper" data-list=preset')  # fmt: skip
+                    value=self._preset_name(),
+                    label="Start from a paper",
+                    on_change=self._preset_chosen,
+                ).props('outlined dense options-dense aria-label="Start from a paper" data-list=preset')
                 self._panel = Panel(self.settings, self._change)
                 self._exports()
             with ui.element("div").classes("sf-content"):

@@ -64,9 +64,18 @@ def serve(
     app.on_startup(ready)
     with suppress(KeyboardInterrupt):  # the usual way to end it
         ui.run(
-            host=host, port=free, title="sphereflow", reload=False, show=browser, show_welcome_message=False, dark=None,
-            tailwind=False, favicon=_FAVICON, binding_refresh_interval=None, reconnect_timeout=8.0,
-        )  # fmt: skip
+            host=host,
+            port=free,
+            title="sphereflow",
+            reload=False,
+            show=browser,
+            show_welcome_message=False,
+            dark=None,
+            tailwind=False,
+            favicon=_FAVICON,
+            binding_refresh_interval=None,
+            reconnect_timeout=8.0,
+        )
     if not crew.close():
         # A thread is still within compiled code, which must not be taken apart around it.
         sys.stdout.flush()

@@ -83,9 +83,15 @@ def _noisy(s: Settings, start: np.ndarray) -> Iterator[list[tuple[float, np.ndar
     strength = jnp.asarray(np.full(1, s.pull))
     key, x = jax.random.key(s.seed), jnp.asarray(start)[None]
     move: Callable[[Array, int], Array] = lambda x, index: _layers(  # noqa: E731
-        layers.field, attention, strength, x, key, strong(layers.step), jnp.asarray(np.int64(index * layers.each)),
+        layers.field,
+        attention,
+        strength,
+        x,
+        key,
+        strong(layers.step),
+        jnp.asarray(np.int64(index * layers.each)),
         jnp.asarray(np.int64(layers.each)),
-    )  # fmt: skip
+    )
     for first in range(0, len(times) - 1, _per_turn(s)):
         turn = []
         for index in range(first, first + _per_turn(s)):
@@ -97,7 +103,7 @@ def _noisy(s: Settings, start: np.ndarray) -> Iterator[list[tuple[float, np.ndar
 @compiled
 def _layers(
     field: RandomField, attention: Any, strength: Array, x: Array, key: Array, step: Array, first: Array, count: Array
-) -> Array:  # fmt: skip
+) -> Array:
     """Layers number first, ..., first + count - 1 of the network, with the noise that `run_network` would draw."""
 
     def layer(index: Array, x: Array) -> Array:

@@ -75,9 +75,14 @@ def _map(result: CriticalPoint) -> Figure:
         shown = axes.pcolormesh(longitude, latitude, above, norm=scale, shading="gouraud", rasterized=True)
         figure.colorbar(shown, ax=axes, shrink=0.75, label=r"$|g-\lambda|$")
         axes.scatter(
-            np.arctan2(points[:, 1], points[:, 0]), np.arcsin(np.clip(points[:, 2], -1, 1)), s=400 * result.masses,
-            color=PALETTE[1], edgecolor="white", lw=0.7, zorder=3,
-        )  # fmt: skip
+            np.arctan2(points[:, 1], points[:, 0]),
+            np.arcsin(np.clip(points[:, 2], -1, 1)),
+            s=400 * result.masses,
+            color=PALETTE[1],
+            edgecolor="white",
+            lw=0.7,
+            zorder=3,
+        )
     axes.set_xticklabels([])
     axes.set_yticklabels([])
     axes.grid(True, color="white", lw=0.3, alpha=0.6)

@@ -74,7 +74,12 @@ class CriticalPoint:
         # The margin of -E is minus the largest eigenvalue, which for one atom is its own.
         margin = strict_margin(space, atoms) if objective > 0 else float(spectrum[0] / atoms.masses[0])
         return cls(
-            problem, space, sign, kind, atoms.points, atoms.masses,
+            problem,
+            space,
+            sign,
+            kind,
+            atoms.points,
+            atoms.masses,
             energy=factor * (1 / (2 * problem.beta) + centred_energy(space, atoms)),
             multiplier=factor * (1 / problem.beta + multiplier),
             gap=factor * gap,
@@ -83,8 +88,10 @@ class CriticalPoint:
             curvature=factor * float(np.linalg.eigvalsh(objective * jet.hessian).min()),
             stationarity=factor * float(np.linalg.norm(jet.gradient, axis=1).max()),
             spread=factor * float(np.abs(jet.value - multiplier).max()),
-            nodes=nodes, seconds=seconds, note=note,
-        )  # fmt: skip
+            nodes=nodes,
+            seconds=seconds,
+            note=note,
+        )
 
     def __len__(self) -> int:
         return len(self.masses)

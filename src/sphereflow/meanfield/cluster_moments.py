@@ -54,9 +54,7 @@ class GaussianCluster:
             ]
 
         span = (float(times[0]), float(times[-1]))
-        found = solve_ivp(
-            field, span, [mean, np.log(variance)], t_eval=times, method="DOP853", rtol=1e-10, atol=1e-12
-        )  # fmt: skip
+        found = solve_ivp(field, span, [mean, np.log(variance)], t_eval=times, method="DOP853", rtol=1e-10, atol=1e-12)
         return found.y[0], np.exp(found.y[1])
 
     def crossover(self, beta: float, variance: float) -> float:

@@ -67,8 +67,9 @@ class Comparison:
 
         return xr.Dataset(
             {"distance": (("t",), self.distance), "mode_error": (("t",), self.mode_error)},
-            coords={"t": self.ts}, attrs={"n": self.n, "beta": self.flow.beta, "seed": self.seed},
-        )  # fmt: skip
+            coords={"t": self.ts},
+            attrs={"n": self.n, "beta": self.flow.beta, "seed": self.seed},
+        )
 
     def plot(self) -> Figure:
         """Density and tokens at the last time, and the distance between them against time."""

@@ -102,8 +102,9 @@ class EulerianFlow:
 
         return xr.Dataset(
             {"density": (("t", "theta"), self.values, {"with respect to": "dtheta/2pi"})},
-            coords={"t": self.ts, "theta": self.theta}, attrs={"beta": self.beta, "start": self.law.name},
-        )  # fmt: skip
+            coords={"t": self.ts, "theta": self.theta},
+            attrs={"beta": self.beta, "start": self.law.name},
+        )
 
     def plot(self) -> Figure:
         """Densities at a few times."""

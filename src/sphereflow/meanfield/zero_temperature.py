@@ -96,9 +96,7 @@ def concentration(value: ArrayLike, form: ArrayLike | None = None) -> Concentrat
     dual = linalg.orth(np.hstack([left[:, near].real, left[:, near].imag]))
     projector = space @ np.linalg.solve(dual.T @ space, dual.T)
     rest = values[~near].real
-    return Concentration(
-        v, b, float(values[top].real), float(rest.max()) if rest.size else -np.inf, space, projector
-    )  # fmt: skip
+    return Concentration(v, b, float(values[top].real), float(rest.max()) if rest.size else -np.inf, space, projector)
 
 
 def linear_flow(

@@ -127,8 +127,9 @@ class ZonalFlow:
 
         return xr.Dataset(
             {"height": (("t", "shell"), self.heights), "mass": (("shell",), self.masses)},
-            coords={"t": self.ts}, attrs={"beta": self.beta, "d": self.d, "ratio_error": self.ratio_error},
-        )  # fmt: skip
+            coords={"t": self.ts},
+            attrs={"beta": self.beta, "d": self.d, "ratio_error": self.ratio_error},
+        )
 
     def plot(self) -> Figure:
         """Heights of the shells against time."""

@@ -121,8 +121,9 @@ def _log_time(
     beta: float, cells: int, n: np.ndarray, t: np.ndarray, noise: np.ndarray, start: np.ndarray, stop: np.ndarray
 ) -> np.ndarray:
     first, last = np.arccos(start), np.arccos(stop)
-    inner = np.concatenate([_graded(1e-6 * first, first, n, noise, cells // 3)[..., :-1],
-                            _graded(first, last, n, noise, cells)], axis=-1)  # fmt: skip
+    inner = np.concatenate(
+        [_graded(1e-6 * first, first, n, noise, cells // 3)[..., :-1], _graded(first, last, n, noise, cells)], axis=-1
+    )
     log_p = (n - 2) * np.log(np.sin(inner)) - n / t * potential(np.cos(inner), n, beta, noise)
     begin = log_p[..., :1] + np.log(inner[..., :1] / (n - 1))  # e^L grows like a power of the angle before the grid
     mass = np.logaddexp.accumulate(np.concatenate([begin, _log_cells(log_p, inner)], axis=-1), axis=-1)

@@ -112,8 +112,9 @@ def log_rest(n: int, alpha: float, beta: float, keep: float) -> float:
     top = float(np.max(exponent(grid)))
     peak = float(grid[np.argmax(exponent(grid))])
     reach = 12 / np.sqrt(n)
-    total = quad(lambda p: float(np.exp(exponent(p) - top)), max(-1.0, peak - reach), keep, epsabs=0, epsrel=1e-13,
-                 limit=400)[0]  # fmt: skip
+    total = quad(
+        lambda p: float(np.exp(exponent(p) - top)), max(-1.0, peak - reach), keep, epsabs=0, epsrel=1e-13, limit=400
+    )[0]
     if peak - reach > -1:
         total += quad(lambda p: float(np.exp(exponent(p) - top)), -1.0, peak - reach, epsabs=1e-14, epsrel=1e-10)[0]
     return alpha * n + top + float(np.log(total))

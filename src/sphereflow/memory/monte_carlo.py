@@ -96,9 +96,18 @@ def sweep(
             bar.advance()
     table = np.array(rows)  # loads, (mean, error), temperatures
     return MonteCarloSweep(
-        kernel, asked["sharpness"], np.array(asked["loads"]), np.array(asked["temperatures"]), np.array(plan.sizes),
-        patterns, trials, steps, asked["seed"], table[:, 0].T, table[:, 1].T,
-    )  # fmt: skip
+        kernel,
+        asked["sharpness"],
+        np.array(asked["loads"]),
+        np.array(asked["temperatures"]),
+        np.array(plan.sizes),
+        patterns,
+        trials,
+        steps,
+        asked["seed"],
+        table[:, 0].T,
+        table[:, 1].T,
+    )
 
 
 class Plan(NamedTuple):

@@ -98,10 +98,16 @@ class PhaseDiagram:
             "versions": versions(),
         }
         grid = [
-            [_told(a), _told(t), int(self.region[i, j]), int(self.published[i, j]),
-             *[_told(self.log_escape[n][i, j]) for n in self.sizes]]
-            for i, t in enumerate(self.temperatures) for j, a in enumerate(self.loads)
-        ]  # fmt: skip
+            [
+                _told(a),
+                _told(t),
+                int(self.region[i, j]),
+                int(self.published[i, j]),
+                *[_told(self.log_escape[n][i, j]) for n in self.sizes],
+            ]
+            for i, t in enumerate(self.temperatures)
+            for j, a in enumerate(self.loads)
+        ]
         columns = [
             "alpha",
             "T",
@@ -109,10 +115,16 @@ class PhaseDiagram:
             "retrieval_gaussian",
             *[f"ln_escape_time_N{n}" for n in self.sizes],
         ]
-        rows = [[line.name, line.layer, _told(t), _told(a)]
-                for line in self.lines for t, a in zip(line.temperatures, line.loads, strict=True)]  # fmt: skip
-        rows += [[f"crossover at N={n}, duration {self.duration:g}", "kinetic", _told(t), _told(a)]
-                 for n in self.sizes for t, a in zip(self.temperatures, self.crossover(n), strict=True)]  # fmt: skip
+        rows = [
+            [line.name, line.layer, _told(t), _told(a)]
+            for line in self.lines
+            for t, a in zip(line.temperatures, line.loads, strict=True)
+        ]
+        rows += [
+            [f"crossover at N={n}, duration {self.duration:g}", "kinetic", _told(t), _told(a)]
+            for n in self.sizes
+            for t, a in zip(self.temperatures, self.crossover(n), strict=True)
+        ]
         return {
             "grid.csv": _table(head, columns, grid),
             "lines.csv": _table(head, ["line", "layer", "T", "alpha"], rows),

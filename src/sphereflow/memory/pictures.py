@@ -38,9 +38,15 @@ def regions(axes: Axes, diagram: PhaseDiagram) -> list[Artist]:
     """Draws them and returns what a legend needs."""
     names, shades = REGIONS[diagram.kernel], _SHADES[diagram.kernel]
     axes.pcolormesh(
-        diagram.loads, diagram.temperatures, diagram.region, cmap=ListedColormap(shades), vmin=-0.5,
-        vmax=len(shades) - 0.5, shading="nearest", rasterized=True,
-    )  # fmt: skip
+        diagram.loads,
+        diagram.temperatures,
+        diagram.region,
+        cmap=ListedColormap(shades),
+        vmin=-0.5,
+        vmax=len(shades) - 0.5,
+        shading="nearest",
+        rasterized=True,
+    )
     handles: list[Artist] = [
         Patch(facecolor=s, edgecolor="0.6", lw=0.5, label=n) for n, s in zip(names, shades, strict=True)
     ]
@@ -64,8 +70,16 @@ def regions(axes: Axes, diagram: PhaseDiagram) -> list[Artist]:
 def escape_map(axes: Axes, diagram: PhaseDiagram, n: int) -> None:
     """Decades of the escape time at size n, over the plane."""
     decades = np.clip(diagram.log_escape[n] / np.log(10), 0, 20)
-    mesh = axes.pcolormesh(diagram.loads, diagram.temperatures, decades, cmap="viridis", vmin=0, vmax=20,
-                           shading="nearest", rasterized=True)  # fmt: skip
+    mesh = axes.pcolormesh(
+        diagram.loads,
+        diagram.temperatures,
+        decades,
+        cmap="viridis",
+        vmin=0,
+        vmax=20,
+        shading="nearest",
+        rasterized=True,
+    )
     curves = axes.contour(
         diagram.loads, diagram.temperatures, decades, levels=[1, 3, 6, 10, 15], colors="white", linewidths=0.8
     )
@@ -82,14 +96,19 @@ def monte_carlo(axes: Axes, diagram: PhaseDiagram, sweep: MonteCarloSweep) -> No
     mesh = axes.scatter(
         np.repeat(sweep.loads[None], len(sweep.temperatures), axis=0),
         np.repeat(sweep.temperatures[:, None], len(sweep.loads), axis=1),
-        c=sweep.overlap, cmap="viridis", vmin=0, vmax=1, s=70, marker="s", edgecolor="none",
-    )  # fmt: skip
+        c=sweep.overlap,
+        cmap="viridis",
+        vmin=0,
+        vmax=1,
+        s=70,
+        marker="s",
+        edgecolor="none",
+    )
     axes.figure.colorbar(mesh, ax=axes, label=r"mean overlap with the target, $\langle\phi\rangle$")
     for line in diagram.lines:
         if line.name in ("spinodal", "static line", "threshold", "absolute stability"):
             style = "-" if line.name in ("spinodal", "threshold") else "--"
-            axes.plot(line.loads, line.temperatures, color="0.2", lw=1.1, ls=style,
-                      label=line.name)  # fmt: skip
+            axes.plot(line.loads, line.temperatures, color="0.2", lw=1.1, ls=style, label=line.name)
     _frame(axes, diagram)
     axes.set_xlim(0, max(diagram.loads[-1], sweep.loads[-1] + 0.03))
     solid, dashed = ("spinodal", "static line") if diagram.kernel == "lse" else ("threshold", "absolute stability")

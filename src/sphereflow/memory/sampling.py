@@ -82,9 +82,15 @@ def metropolis_each(
 
 
 def _metropolis(
-    landscape: Landscape, x0: Array, temperature: Array, sigma: Array, key: Array, steps: int, discard: int,
+    landscape: Landscape,
+    x0: Array,
+    temperature: Array,
+    sigma: Array,
+    key: Array,
+    steps: int,
+    discard: int,
     on_sphere: bool = True,
-) -> Chains:  # fmt: skip
+) -> Chains:
     energies = jax.vmap(landscape)
     back = to_sphere if on_sphere else lambda x: x
 

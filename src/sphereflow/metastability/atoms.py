@@ -71,9 +71,7 @@ def exponents(x: np.ndarray, beta: float) -> np.ndarray:
     return table
 
 
-def scaled_field(
-    x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k"], beta: float, kind: str
-) -> ScaledField:  # fmt: skip
+def scaled_field(x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k"], beta: float, kind: str) -> ScaledField:
     """Velocity of unit atoms without its common exponential factor."""
     table = exponents(x, beta)
     scale = float(table.max())

@@ -98,9 +98,7 @@ class Certificate:
         )
 
 
-def certify(
-    x: object, beta: float, epsilon: float | None = None, *, centres: object = None
-) -> Certificate:  # fmt: skip
+def certify(x: object, beta: float, epsilon: float | None = None, *, centres: object = None) -> Certificate:
     """Find caps for tokens x of shape (n, d); without `epsilon`, the one with the largest gamma is searched.
 
     Given `centres` are used as they are (each token goes to the nearest).

@@ -58,9 +58,15 @@ class Checkpoint:
     ) -> Checkpoint:
         """The checkpoint one leg later. All of it is replaced at once, so an interruption finds it whole."""
         later = Checkpoint(
-            self.path, self.asked, main, companion, [*self.merges, *merges], [*self.curve, rows], seconds,
+            self.path,
+            self.asked,
+            main,
+            companion,
+            [*self.merges, *merges],
+            [*self.curve, rows],
+            seconds,
             self.written_at,
-        )  # fmt: skip
+        )
         if merges and time.monotonic() - self.written_at > _SECONDS_BETWEEN_WRITES:
             later.write()
         return later
@@ -124,6 +130,12 @@ def _moment_from_plain(plain: Any) -> Moment:
         raise ValueError("the clusters are not finite")
     outcome = None if plain["outcome"] is None else Outcome[plain["outcome"]]
     return Moment(
-        float(plain["log_t"]), float(plain["clock"]), float(plain["length"]), atoms, int(plain["next_name"]),
-        float(plain["energy"]), bool(plain["resting"]), outcome,
-    )  # fmt: skip
+        float(plain["log_t"]),
+        float(plain["clock"]),
+        float(plain["length"]),
+        atoms,
+        int(plain["next_name"]),
+        float(plain["energy"]),
+        bool(plain["resting"]),
+        outcome,
+    )

@@ -35,9 +35,7 @@ def circle_separated(angles: Float[np.ndarray, "m n"], beta: float, epsilon: flo
     return found
 
 
-def place_centres(
-    angles: Float[np.ndarray, " n"], half: float, apart: float
-) -> tuple[np.ndarray, np.ndarray] | str:  # fmt: skip
+def place_centres(angles: Float[np.ndarray, " n"], half: float, apart: float) -> tuple[np.ndarray, np.ndarray] | str:
     """Angles of centres and the group of each token, or the reason why there are none."""
     order = np.argsort(angles % (2 * np.pi), kind="stable")
     sorted_angles = (angles % (2 * np.pi))[order]

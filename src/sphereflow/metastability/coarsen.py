@@ -159,9 +159,15 @@ def advance(
         merges = [dataclasses.replace(m, energy_after=energy) for m in merges]
     energy = merges[-1].energy_after if merges else float(leg.curve[-1, 1])
     moment_after = Moment(
-        log_t, moment.clock + leg.clock, moment.length + leg.length, after, name, energy,
-        moment.resting or rest.slow, _outcome(after, log_t, rest, rules),
-    )  # fmt: skip
+        log_t,
+        moment.clock + leg.clock,
+        moment.length + leg.length,
+        after,
+        name,
+        energy,
+        moment.resting or rest.slow,
+        _outcome(after, log_t, rest, rules),
+    )
     rows = _rows(moment, leg, len(atoms))
     if merges:
         closing = [log_t, merges[-1].energy_after, moment_after.clock, moment_after.length, len(after)]
@@ -169,9 +175,7 @@ def advance(
     return moment_after, merges, rows
 
 
-def _leg(
-    moment: Moment, rules: Rules, stop: Callable[[np.ndarray], float] | None
-) -> tuple[Leg, Rest]:  # fmt: skip
+def _leg(moment: Moment, rules: Rules, stop: Callable[[np.ndarray], float] | None) -> tuple[Leg, Rest]:
     atoms, beta, kind, radius = moment.atoms, rules.beta, rules.kind, rules.radius
     crowded = len(atoms) > FEW and not moment.resting
     if rules.perceptron is not None or crowded:
@@ -217,11 +221,23 @@ def _glue(moment: Moment, leg: Leg, energy: float) -> tuple[Atoms, list[Merge], 
         error = c.uncertainty * math.exp(c.log_elapsed - log_time) if c.uncertainty else math.nan
         merges.append(
             Merge(
-                log_time, int(names[i]), int(names[j]), name, float(masses[i]), float(masses[j]), gap,
-                tuple(float(v) for v in positions[i]), moment.energy, energy, moment.clock + leg.clock,
-                moment.length + leg.length, error, True, leg.way,
+                log_time,
+                int(names[i]),
+                int(names[j]),
+                name,
+                float(masses[i]),
+                float(masses[j]),
+                gap,
+                tuple(float(v) for v in positions[i]),
+                moment.energy,
+                energy,
+                moment.clock + leg.clock,
+                moment.length + leg.length,
+                error,
+                True,
+                leg.way,
             )
-        )  # fmt: skip
+        )
         masses[i] += masses[j]
         names[i] = name
         joined[j] = i
@@ -266,7 +282,7 @@ def _with_errors(
             resolved={m.left, m.right} == {other.left, other.right},
         )
         for m, other in zip(merges, met, strict=True)
-    ]  # fmt: skip
+    ]
     return companion, compared
 
 

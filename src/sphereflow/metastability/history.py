@@ -167,9 +167,7 @@ class MergeHistory:
 
     def sequence(self) -> tuple[frozenset[frozenset[int]], ...]:
         """The pairs of token sets that met, in order: two runs that agree have equal sequences."""
-        return tuple(
-            frozenset((frozenset(self.tree[m.left]), frozenset(self.tree[m.right]))) for m in self.merges
-        )  # fmt: skip
+        return tuple(frozenset((frozenset(self.tree[m.left]), frozenset(self.tree[m.right]))) for m in self.merges)
 
     # --- views ---------------------------------------------------------------------------------------------------
 
@@ -211,14 +209,24 @@ class MergeHistory:
     def record(self) -> dict[str, Any]:
         """The mergers and what they were computed with, as plain data."""
         return {
-            "n": self.n, "d": self.d, "beta": self.beta, "model": self.kind, "seconds": self.seconds,
-            "complete": self.outcome.complete, "status": self.outcome.value,
+            "n": self.n,
+            "d": self.d,
+            "beta": self.beta,
+            "model": self.kind,
+            "seconds": self.seconds,
+            "complete": self.outcome.complete,
+            "status": self.outcome.value,
             "mergers": [
-                {"log_time": m.log_time, "error": m.error, "sizes": [len(self.tree[m.left]), len(self.tree[m.right])],
-                 "energy_before": m.energy_before, "energy_after": m.energy_after}
+                {
+                    "log_time": m.log_time,
+                    "error": m.error,
+                    "sizes": [len(self.tree[m.left]), len(self.tree[m.right])],
+                    "energy_before": m.energy_before,
+                    "energy_after": m.energy_after,
+                }
                 for m in self.merges
             ],
-        }  # fmt: skip
+        }
 
     def summary(self, rows: int = 12) -> str:
         """A few lines for the terminal: the last mergers are the slow ones."""

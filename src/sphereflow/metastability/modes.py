@@ -45,7 +45,7 @@ class UnstableModes:
 
 def slow_modes(
     x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k"], beta: float, kind: str = "sa"
-) -> UnstableModes:  # fmt: skip
+) -> UnstableModes:
     """The resolved slow eigenvalues of clusters at x with the given masses."""
     x, masses = real_tokens("x", x), real_array("masses", masses)
     one_of("kind", kind, KINDS)

@@ -89,9 +89,7 @@ def log_merging_time(
     return merge_pair(theta, beta, masses, kind, end=end).log_time
 
 
-def laplace_log_time(
-    theta: float, beta: float, masses: tuple[float, float] = (0.5, 0.5), kind: str = "sa"
-) -> float:  # fmt: skip
+def laplace_log_time(theta: float, beta: float, masses: tuple[float, float] = (0.5, 0.5), kind: str = "sa") -> float:
     r"""Leading asymptotics as $\beta\to\infty$, as a logarithm:
 
     $$T\sim\frac{e^{\beta(1-r_0)}}{\beta(1-r_0^2)\,m},\quad m=\alpha_1/\alpha_2+\alpha_2/\alpha_1\ \text{(SA)},\quad
@@ -157,9 +155,7 @@ def _regions(
     return [r for r in regions if r[1] < r[0] * (1 - 1e-14)]  # at extreme beta the first region is below rounding
 
 
-def _stretch(
-    start: float, stop: float, beta: float, masses: tuple[float, float], kind: str
-) -> dict[str, np.ndarray]:  # fmt: skip
+def _stretch(start: float, stop: float, beta: float, masses: tuple[float, float], kind: str) -> dict[str, np.ndarray]:
     """Integrals over panels from angle `start` down to `stop`, and the angle at which each panel ends."""
     upper, lower = _steepness(start, beta), _steepness(stop, beta)
     if lower > (1 - 1e-9) * _moderate(masses) and upper - lower > 2 * _DEEP:

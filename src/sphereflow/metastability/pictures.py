@@ -25,8 +25,10 @@ def plot_history(history: MergeHistory) -> Figure:
             axes.axhline(level, color="0.85", lw=0.7, zorder=0)
         axes.set_title(
             f"{history.n} tokens, $d={history.d}$, {history.kind.upper()}, $\\beta={history.beta:g}$: "
-            f"last merger at $\\log t={history.log_times[-1]:.5g}$" if len(history) else "no merger"
-        )  # fmt: skip
+            f"last merger at $\\log t={history.log_times[-1]:.5g}$"
+            if len(history)
+            else "no merger"
+        )
     return figure
 
 

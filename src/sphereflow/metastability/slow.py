@@ -180,11 +180,11 @@ class _Path:
 
     def leg(
         self, y: np.ndarray, s: float, collisions: tuple[Collision, ...], rows: list, *, stopped: bool = False
-    ) -> Leg:  # fmt: skip
+    ) -> Leg:
         curve = np.asarray([*rows, self.row(y, s)])
         return Leg(
             self.positions(y), self.log_elapsed(y), float(y[-1]), float(s), collisions, curve, "arclength", stopped
-        )  # fmt: skip
+        )
 
 
 def _first_hit(path: _Path, solver: Any, hits: list, radius: float, rows: list) -> Leg:

@@ -94,7 +94,7 @@ def staircase(
 
 def limit(
     x0: Float[np.ndarray, "n d"], kind: str = "usa", masses: Float[np.ndarray, " n"] | None = None
-) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:  # fmt: skip
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     r"""Repeated merging of the closest pair: heights $\lim\log t/\beta$ and plateau levels after each merger.
 
     Clusters meet at their mean weighted by mass (USA) or by squared mass (SA): at large beta the lighter one moves by

@@ -69,9 +69,16 @@ class SideBySide:
 
 
 def modes_and_clusters(
-    n: int, beta: float, runs: int, times: Float[np.ndarray, " t"], *, seed: Seed = 0, closeness: float = 0.25,
-    tol: float = 1e-5, dt: float | None = None,
-) -> SideBySide:  # fmt: skip
+    n: int,
+    beta: float,
+    runs: int,
+    times: Float[np.ndarray, " t"],
+    *,
+    seed: Seed = 0,
+    closeness: float = 0.25,
+    tol: float = 1e-5,
+    dt: float | None = None,
+) -> SideBySide:
     """Evolve uniform tokens under self-attention and count both, at each of the times.
 
     Tokens are in one cluster when a chain of them has steps below `closeness` bandwidths. With `dt` the motion goes in
@@ -102,6 +109,10 @@ def modes_and_clusters(
     threshold = math.cos(closeness / math.sqrt(beta))
     clusters = [[cluster_count(x, threshold) for x in frame] for frame in tokens]
     return SideBySide(
-        beta, np.asarray(times, dtype=float), angles, np.array([f.counts for f in found]), np.array(clusters),
+        beta,
+        np.asarray(times, dtype=float),
+        angles,
+        np.array([f.counts for f in found]),
+        np.array(clusters),
         all(f.certain for f in found),
-    )  # fmt: skip
+    )

@@ -107,9 +107,18 @@ def line_cells(scaled: Float[np.ndarray, "runs n"]) -> Cells:
     left = np.where(np.diff(active, prepend=-2) == 1, np.arange(len(active)) - 1, -1)
     displacement = 2 * _ROUND * float(np.abs(scaled).max())
     return Cells(
-        smoothing, _WIDTH, _moments(place.ravel(), starts), owner, active, run[whose],
-        cell_id[whose] + shift[active], left, window, displacement, 2 * _TAIL,
-    )  # fmt: skip
+        smoothing,
+        _WIDTH,
+        _moments(place.ravel(), starts),
+        owner,
+        active,
+        run[whose],
+        cell_id[whose] + shift[active],
+        left,
+        window,
+        displacement,
+        2 * _TAIL,
+    )
 
 
 def circle_cells(angles: Float[np.ndarray, "runs n"], beta: float) -> Cells:
@@ -138,11 +147,18 @@ def circle_cells(angles: Float[np.ndarray, "runs n"], beta: float) -> Cells:
     number = np.full((runs, count), -1)
     number[active_run, active_cell] = np.arange(len(active_run))
     return Cells(
-        smoothing, width, _moments(place.ravel(), starts), grid[:, around].ravel(),
-        active_run * stride + window + active_cell, active_run, active_cell,
-        number[active_run, (active_cell - 1) % count], window, 6 * _ROUND * turn,
+        smoothing,
+        width,
+        _moments(place.ravel(), starts),
+        grid[:, around].ravel(),
+        active_run * stride + window + active_cell,
+        active_run,
+        active_cell,
+        number[active_run, (active_cell - 1) % count],
+        window,
+        6 * _ROUND * turn,
         0.0 if window == half else 2 * _TAIL,
-    )  # fmt: skip
+    )
 
 
 def _occupied(cell: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

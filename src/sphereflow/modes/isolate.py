@@ -98,9 +98,7 @@ def _cut(b: np.ndarray, errors: np.ndarray, cell: np.ndarray) -> list[_Pieces]:
     return done
 
 
-def _pieces(
-    b: np.ndarray, cell: np.ndarray, start: np.ndarray | float, width: float, *known: np.ndarray
-) -> _Pieces:  # fmt: skip
+def _pieces(b: np.ndarray, cell: np.ndarray, start: np.ndarray | float, width: float, *known: np.ndarray) -> _Pieces:
     count = len(cell)
     rising, undecided = known or (np.zeros(count, bool), np.zeros(count, bool))
     even, odd = b[:, ::2].sum(axis=1), b[:, 1::2].sum(axis=1)

@@ -57,9 +57,12 @@ class Moments:
         """E G, E G', E G^2, E G G', E G'^2 themselves."""
         half, full = np.exp(self.log_scale / 2), np.exp(self.log_scale)
         return {
-            "G": half * self.mean, "G'": half * self.mean_slope, "GG": full * self.square,
-            "GG'": full * self.product, "G'G'": full * self.slope_square,
-        }  # fmt: skip
+            "G": half * self.mean,
+            "G'": half * self.mean_slope,
+            "GG": full * self.square,
+            "GG'": full * self.product,
+            "G'G'": full * self.slope_square,
+        }
 
 
 def normal_moments(t: Values, beta: float) -> Moments:

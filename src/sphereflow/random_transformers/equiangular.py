@@ -50,9 +50,14 @@ def overlap_path(
     known = _any_overlap(n, s, start)
     t = np.asarray(times, dtype=float)
     solution = solve_ivp(
-        lambda _, y: _drift(np.clip(y, -1, 1), known, d), (0, max(float(t.max()), 1e-12)), [start],
-        t_eval=np.unique(t), rtol=1e-9, atol=1e-11, method="LSODA",
-    )  # fmt: skip
+        lambda _, y: _drift(np.clip(y, -1, 1), known, d),
+        (0, max(float(t.max()), 1e-12)),
+        [start],
+        t_eval=np.unique(t),
+        rtol=1e-9,
+        atol=1e-11,
+        method="LSODA",
+    )
     return np.interp(t, solution.t, solution.y[0])
 
 

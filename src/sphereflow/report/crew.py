@@ -125,17 +125,23 @@ def _portable(result: ClaimResult | PictureResult) -> dict[str, Any]:
 def _assembled(paper: Paper, conditions: Run, seconds: float, results: list[tuple[str, dict[str, Any]]]) -> PaperResult:
     found = dict(results)
     return PaperResult(
-        paper=paper, preset=conditions.preset, seed=conditions.seed, seconds=seconds,
+        paper=paper,
+        preset=conditions.preset,
+        seed=conditions.seed,
+        seconds=seconds,
         claims=tuple(ClaimResult(claim=claim, **found[claim.id]) for claim in paper.claims),
         pictures=tuple(PictureResult(figure=figure, **found[figure.id]) for figure in paper.figures),
         versions=versions(),
-    )  # fmt: skip
+    )
 
 
 def _dead(paper: Paper, conditions: Run, seconds: float) -> PaperResult:
     return PaperResult(
-        paper=paper, preset=conditions.preset, seed=conditions.seed, seconds=seconds,
+        paper=paper,
+        preset=conditions.preset,
+        seed=conditions.seed,
+        seconds=seconds,
         claims=tuple(ClaimResult(claim, "fails", 0.0, error=_DIED) for claim in paper.claims),
         pictures=tuple(PictureResult(figure, 0.0, error=_DIED) for figure in paper.figures),
         versions=versions(),
-    )  # fmt: skip
+    )

@@ -99,9 +99,8 @@ def _narrowed(papers: list[Paper], only: tuple[str, ...], preset: str) -> list[P
     """The papers with the figures of this preset, or with the entries asked for by name."""
     if not only:
         return [
-            replace(paper, figures=[figure for figure in paper.figures if preset in figure.presets])
-            for paper in papers
-        ]  # fmt: skip
+            replace(paper, figures=[figure for figure in paper.figures if preset in figure.presets]) for paper in papers
+        ]
     known = {entry.id for paper in papers for entry in entries_of(paper)}
     for id in only:
         if id not in known:
@@ -168,6 +167,11 @@ def _run_paper(paper: Paper, conditions: Run, bar: Bar, before: int) -> PaperRes
         else:
             pictures.append(drawn(entry, run))
     return PaperResult(
-        paper=paper, preset=conditions.preset, seed=conditions.seed, seconds=time.perf_counter() - began,
-        claims=tuple(claims), pictures=tuple(pictures), versions=versions(),
-    )  # fmt: skip
+        paper=paper,
+        preset=conditions.preset,
+        seed=conditions.seed,
+        seconds=time.perf_counter() - began,
+        claims=tuple(claims),
+        pictures=tuple(pictures),
+        versions=versions(),
+    )

@@ -107,10 +107,15 @@ def wave_influence(
     m = np.asarray(waves, dtype=float)[:, None, None]
     model = CausalCircle(beta, weights, normalise, length=n, modes=modes)
     estimate = source_average(
-        circle_advance(model, t, room), uniform_angles(n), equidistant(copies),
+        circle_advance(model, t, room),
+        uniform_angles(n),
+        equidistant(copies),
         lambda target, start: np.cos(m * (target - start)),
-        source=source, environments=environments, seed=seed, notify=notify,
-    )  # fmt: skip
+        source=source,
+        environments=environments,
+        seed=seed,
+        notify=notify,
+    )
     return estimate.scaled(n)
 
 

@@ -130,9 +130,14 @@ def layered_flow(
     charges = masses[first] * (phi - phi @ masses[first][:, None])
     reach = graphon(sigma, source, slope) * influenced if source is not None else np.zeros_like(sigma)
     model = _Layers(
-        jnp.asarray(beta), jnp.asarray(masses), jnp.asarray(past), jnp.asarray(reach),
-        jnp.asarray(charges), first, force_modes(beta) if modes is None else modes,
-    )  # fmt: skip
+        jnp.asarray(beta),
+        jnp.asarray(masses),
+        jnp.asarray(past),
+        jnp.asarray(reach),
+        jnp.asarray(charges),
+        first,
+        force_modes(beta) if modes is None else modes,
+    )
     start = np.zeros((len(sigma), 1 + len(charges), len(prompt.nodes)))
     start[:, 0] = prompt.nodes
     tol, method = real_number("tol", tol, above=0), SOLVERS["tsit5"][0]

@@ -25,9 +25,16 @@ def plot_profile(profile: Profile, measured: MeasuredProfile | None = None) -> F
         if measured is not None:
             value, error = measured.excess(profile.readout)
             axes.errorbar(
-                measured.sigma0, value, 3 * error, fmt="o", ms=3.5, color=PALETTE[1], capsize=2, lw=1,
+                measured.sigma0,
+                value,
+                3 * error,
+                fmt="o",
+                ms=3.5,
+                color=PALETTE[1],
+                capsize=2,
+                lw=1,
                 label=rf"particles, $N={measured.n}$, $3\sigma$",
-            )  # fmt: skip
+            )
         axes.set_title(_title(profile))
         axes.set_ylabel("N (accuracy − baseline)")
         axes.legend(loc="best")

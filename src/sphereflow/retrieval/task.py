@@ -132,14 +132,20 @@ def measure_profile(
 
         found.append(
             source_average(
-                advance, draw, points, hits, source=k - 1, environments=environments,
-                seed=number + index, notify=told,
+                advance,
+                draw,
+                points,
+                hits,
+                source=k - 1,
+                environments=environments,
+                seed=number + index,
+                notify=told,
             )
-        )  # fmt: skip
+        )
     means, errors = np.array([e.value for e in found]).T, np.array([e.error for e in found]).T
     return MeasuredProfile(
         n, vocab, tuple(sources), means[0], errors[0], means[1], errors[1], environments, recorded(seed)
-    )  # fmt: skip
+    )
 
 
 def _codeword_prompt(n: int, vocab: int) -> tuple[Draw, Points]:

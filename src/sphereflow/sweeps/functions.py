@@ -35,9 +35,13 @@ def of_function(function: Callable[..., Any], grid: Grid, fixed: Mapping[str, An
         pass  # some compiled functions have no signature to look at
     every = functools.partial(_vmapped, function, uuid.uuid4().hex) if vmap else functools.partial(_looped, function)
     return Quantity(
-        name_of(function), "a function of the user", dict.fromkeys(first), None, functools.partial(every, grid.names),
+        name_of(function),
+        "a function of the user",
+        dict.fromkeys(first),
+        None,
+        functools.partial(every, grid.names),
         batch=64 if vmap else 1,
-    )  # fmt: skip
+    )
 
 
 def name_of(function: Any) -> str:

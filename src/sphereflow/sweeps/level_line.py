@@ -36,9 +36,14 @@ class Boundary:
 
 
 def boundary(
-    sweep: Sweep, level: float, along: str, *, variable: str | None = None, at: dict[str, float] | None = None,
+    sweep: Sweep,
+    level: float,
+    along: str,
+    *,
+    variable: str | None = None,
+    at: dict[str, float] | None = None,
     seed: Seed = 0,
-) -> Boundary:  # fmt: skip
+) -> Boundary:
     """The first crossing of `level` along one axis, for every value of the one other axis that is left.
 
     `at` fixes further axes, such as {"t": 30.0}; without it their last value is taken. Seeds are averaged.

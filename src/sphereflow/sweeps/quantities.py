@@ -96,30 +96,51 @@ def _clustering(cells: Sequence[Cell]) -> Values:
     kept: dict[int, list[np.ndarray]] = {}
     for (model, n, d, start), members in _alike(cells, ("model", "n", "d", "start")).items():
         padded = members + members[-1:] * (round_up(len(members)) - len(members))
-        x0 = np.stack([np.asarray(draw(start, whole_number("n", n, least=2), whole_number("d", d), cells[i]["seed"]))
-                       for i in padded])  # fmt: skip
+        x0 = np.stack(
+            [
+                np.asarray(draw(start, whole_number("n", n, least=2), whole_number("d", d), cells[i]["seed"]))
+                for i in padded
+            ]
+        )
         beta, tol = (
             np.array([real_number(name, cells[i][name], **limits) for i in padded], dtype=float)
             for name, limits in (("beta", {"least": 0}), ("tol", {"least": 1e-13, "most": 0.1}))
         )
-        found = histories(one_of("model", model, ("sa", "usa")), jnp.asarray(x0), jnp.asarray(beta),
-                          jnp.asarray(_times(cells[0])), jnp.asarray(tol))  # fmt: skip
+        found = histories(
+            one_of("model", model, ("sa", "usa")),
+            jnp.asarray(x0),
+            jnp.asarray(beta),
+            jnp.asarray(_times(cells[0])),
+            jnp.asarray(tol),
+        )
         for row, i in enumerate(members):
             kept[i] = [np.asarray(part[row]) for part in found]
     columns = zip(*(kept[i] for i in range(len(cells))), strict=True)
     return dict(zip(("close_pairs", "mean_overlap", "energy", FAILED), map(np.stack, columns), strict=True))
 
 
-_register(Quantity(
-    "clustering",
-    "share of token pairs with inner product above 0.999, mean overlap and energy against time",
-    {"n": 32, "d": 2, "beta": None, "t1": 30.0, "times": 61, "model": "sa", "start": "uniform", "seed": 0, "tol": 1e-4},
-    {"close_pairs": ("t",), "mean_overlap": ("t",), "energy": ("t",)},
-    _clustering,
-    lambda fixed: {"t": _times(fixed)},
-    batch=64,
-    fixed_only=("t1", "times"),
-))  # fmt: skip
+_register(
+    Quantity(
+        "clustering",
+        "share of token pairs with inner product above 0.999, mean overlap and energy against time",
+        {
+            "n": 32,
+            "d": 2,
+            "beta": None,
+            "t1": 30.0,
+            "times": 61,
+            "model": "sa",
+            "start": "uniform",
+            "seed": 0,
+            "tol": 1e-4,
+        },
+        {"close_pairs": ("t",), "mean_overlap": ("t",), "energy": ("t",)},
+        _clustering,
+        lambda fixed: {"t": _times(fixed)},
+        batch=64,
+        fixed_only=("t1", "times"),
+    )
+)
 
 
 # --- metastability --------------------------------------------------------------------------------------------------
@@ -138,13 +159,15 @@ def _lifetime(cells: Sequence[Cell]) -> Values:
     return {"log_first_merger": np.array(first), "log_last_merger": np.array(last)}
 
 
-_register(Quantity(
-    "lifetime",
-    "logarithm of the time of the first and the last merger of clusters, to t = e^1000 and beyond",
-    {"n": 6, "d": 2, "beta": None, "model": "sa", "start": "uniform", "seed": 0, "tol": 1e-8},
-    {"log_first_merger": (), "log_last_merger": ()},
-    _lifetime,
-))  # fmt: skip
+_register(
+    Quantity(
+        "lifetime",
+        "logarithm of the time of the first and the last merger of clusters, to t = e^1000 and beyond",
+        {"n": 6, "d": 2, "beta": None, "model": "sa", "start": "uniform", "seed": 0, "tol": 1e-8},
+        {"log_first_merger": (), "log_last_merger": ()},
+        _lifetime,
+    )
+)
 
 
 # --- memory ---------------------------------------------------------------------------------------------------------
@@ -165,14 +188,16 @@ def _memory(cells: Sequence[Cell]) -> Values:
     return {"region": region, "log_escape_time": escape}
 
 
-_register(Quantity(
-    "memory",
-    "region of the (alpha, T) plane of a dense associative memory, and ln of the escape time at size N",
-    {"kernel": "lse", "sharpness": 1.0, "alpha": None, "temperature": None, "size": 100},
-    {"region": (), "log_escape_time": ()},
-    _memory,
-    batch=1024,
-))  # fmt: skip
+_register(
+    Quantity(
+        "memory",
+        "region of the (alpha, T) plane of a dense associative memory, and ln of the escape time at size N",
+        {"kernel": "lse", "sharpness": 1.0, "alpha": None, "temperature": None, "size": 100},
+        {"region": (), "log_escape_time": ()},
+        _memory,
+        batch=1024,
+    )
+)
 
 
 # --- retrieval ------------------------------------------------------------------------------------------------------
@@ -191,14 +216,16 @@ def _retrieval(cells: Sequence[Cell]) -> Values:
     return {"worst_position": table[:, 0], "worst_score": table[:, 1], "recency": table[:, 2]}
 
 
-_register(Quantity(
-    "retrieval",
-    "position that causal attention retrieves worst, its score, and the score of the last position over it",
-    {"beta": None, "slope": 0.0, "t": None, "vocab": 8, "readout": "soft"},
-    {"worst_position": (), "worst_score": (), "recency": ()},
-    _retrieval,
-    batch=32,
-))  # fmt: skip
+_register(
+    Quantity(
+        "retrieval",
+        "position that causal attention retrieves worst, its score, and the score of the last position over it",
+        {"beta": None, "slope": 0.0, "t": None, "vocab": 8, "readout": "soft"},
+        {"worst_position": (), "worst_score": (), "recency": ()},
+        _retrieval,
+        batch=32,
+    )
+)
 
 
 # --- landscape ------------------------------------------------------------------------------------------------------
@@ -210,9 +237,13 @@ def _landscape(cells: Sequence[Cell]) -> Values:
     rows = []
     for cell in cells:
         problem = Problem.random(
-            cell["beta"], cell["d"], cell["neurons"], seed=cell["seed"], scale=cell["scale"],
+            cell["beta"],
+            cell["d"],
+            cell["neurons"],
+            seed=cell["seed"],
+            scale=cell["scale"],
             activation=cell["activation"],
-        )  # fmt: skip
+        )
         solve = minimise if one_of("sign", cell["sign"], ("minimise", "maximise")) == "minimise" else maximise
         found = solve(problem)
         rows.append((len(found.masses), found.energy, found.gap, found.masses.max()))
@@ -220,13 +251,15 @@ def _landscape(cells: Sequence[Cell]) -> Values:
     return dict(zip(("atoms", "energy", "gap", "largest_mass"), table.T, strict=True))
 
 
-_register(Quantity(
-    "landscape",
-    "atoms, energy, proved duality gap and largest mass of the best measure under attention plus perceptron",
-    {"beta": None, "d": 2, "neurons": 3, "activation": "relu", "scale": 1.0, "sign": "minimise", "seed": 0},
-    {"atoms": (), "energy": (), "gap": (), "largest_mass": ()},
-    _landscape,
-))  # fmt: skip
+_register(
+    Quantity(
+        "landscape",
+        "atoms, energy, proved duality gap and largest mass of the best measure under attention plus perceptron",
+        {"beta": None, "d": 2, "neurons": 3, "activation": "relu", "scale": 1.0, "sign": "minimise", "seed": 0},
+        {"atoms": (), "energy": (), "gap": (), "largest_mass": ()},
+        _landscape,
+    )
+)
 
 
 # --- collapse -------------------------------------------------------------------------------------------------------
@@ -243,13 +276,24 @@ def _collapse(cells: Sequence[Cell]) -> Values:
     }
 
 
-_register(Quantity(
-    "collapse",
-    "layer at which the mean overlap of a random Transformer reaches one half, e-folding depth, overlap at the end",
-    {"d": 64, "n": 32, "layers": 1000, "heads": 4, "step": 0.1, "beta": None, "weight_scale": 1.0, "value_scale": 1.0},
-    {"half_depth": (), "folding_depth": (), "final_overlap": ()},
-    _collapse,
-))  # fmt: skip
+_register(
+    Quantity(
+        "collapse",
+        "layer at which the mean overlap of a random Transformer reaches one half, e-folding depth, overlap at the end",
+        {
+            "d": 64,
+            "n": 32,
+            "layers": 1000,
+            "heads": 4,
+            "step": 0.1,
+            "beta": None,
+            "weight_scale": 1.0,
+            "value_scale": 1.0,
+        },
+        {"half_depth": (), "folding_depth": (), "final_overlap": ()},
+        _collapse,
+    )
+)
 
 
 # --- drifting -------------------------------------------------------------------------------------------------------
@@ -265,14 +309,16 @@ def _drifting(cells: Sequence[Cell]) -> Values:
     }
 
 
-_register(Quantity(
-    "drifting",
-    "distance to the target at which two drifting particles end, and the swing of their last 64 steps",
-    {"step": None, "start": 0.05, "count": 2000, "width": 1.0, "kernel": "laplace"},
-    {"distance": (), "swing": ()},
-    _drifting,
-    batch=32,
-))  # fmt: skip
+_register(
+    Quantity(
+        "drifting",
+        "distance to the target at which two drifting particles end, and the swing of their last 64 steps",
+        {"step": None, "start": 0.05, "count": 2000, "width": 1.0, "kernel": "laplace"},
+        {"distance": (), "swing": ()},
+        _drifting,
+        batch=32,
+    )
+)
 
 
 def round_up(count: int) -> int:

@@ -56,9 +56,12 @@ class Refinement:
 
     def plain(self) -> dict[str, Any]:
         return {
-            "axes": list(self.axes), "variable": self.variable, "level": self.level, "change": self.change,
+            "axes": list(self.axes),
+            "variable": self.variable,
+            "level": self.level,
+            "change": self.change,
             "stride": self.stride,
-        }  # fmt: skip
+        }
 
     def rounds(self, grid: Grid, values: Callable[[], np.ndarray]) -> Iterator[list[Region]]:
         """The boxes to compute, round by round; `values` returns the variable, averaged over the other axes.
@@ -98,10 +101,12 @@ class Refinement:
         found = []
         for point in points:
             place = iter(point)
-            found.append(tuple(
-                slice(at := next(place), at + 1) if axis.name in self.axes else slice(0, len(axis.values))
-                for axis in grid.axes
-            ))  # fmt: skip
+            found.append(
+                tuple(
+                    slice(at := next(place), at + 1) if axis.name in self.axes else slice(0, len(axis.values))
+                    for axis in grid.axes
+                )
+            )
         return found
 
 

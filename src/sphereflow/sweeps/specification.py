@@ -57,10 +57,12 @@ class Specification:
         return {
             "quantity": self.quantity,
             "axes": {axis.name: list(axis.values) for axis in self.grid.axes},
-            "fixed": {name: value if is_plain(value) else {"type": type(value).__qualname__}
-                      for name, value in sorted(self.fixed.items())},
+            "fixed": {
+                name: value if is_plain(value) else {"type": type(value).__qualname__}
+                for name, value in sorted(self.fixed.items())
+            },
             "refine": None if self.refine is None else self.refine.plain(),
-        }  # fmt: skip
+        }
 
 
 def is_plain(value: Any) -> bool:

@@ -111,14 +111,20 @@ class Store:
             for name, dimensions in shapes.items():
                 lengths = tuple(len(extra[dimension]) for dimension in dimensions)
                 self.variables[name] = self._group.create_array(
-                    name, shape=self._grid.shape + lengths, chunks=chunks + lengths, dtype="float64",
-                    fill_value=float("nan"), dimension_names=(*self._grid.names, *dimensions),
-                )  # fmt: skip
+                    name,
+                    shape=self._grid.shape + lengths,
+                    chunks=chunks + lengths,
+                    dtype="float64",
+                    fill_value=float("nan"),
+                    dimension_names=(*self._grid.names, *dimensions),
+                )
             # Last and in one step, because from here on the arrays count.
-            self._group.attrs.update({
-                "coordinates": {name: journal.digest({name: values}) for name, values in extra.items()},
-                "variables": list(self.variables),
-            })  # fmt: skip
+            self._group.attrs.update(
+                {
+                    "coordinates": {name: journal.digest({name: values}) for name, values in extra.items()},
+                    "variables": list(self.variables),
+                }
+            )
 
     def recall(self, number: int, regions: Sequence[Region]) -> CellBlock | None:
         """The values of a block, if it was written and is still what was written."""
@@ -160,9 +166,13 @@ class Store:
             state[...] = self._state
             state.attrs.update({"flag_values": [0, COMPUTED, FAILED], "flag_meanings": "not_computed computed failed"})
             checksums = {name: _whole_digest(self._group[name]) for name in (*self.variables, STATE)}
-            self._group.attrs.update({
-                "complete": True, "checksums": checksums, "cells_computed": int((self._state > 0).sum()),
-            })  # fmt: skip
+            self._group.attrs.update(
+                {
+                    "complete": True,
+                    "checksums": checksums,
+                    "cells_computed": int((self._state > 0).sum()),
+                }
+            )
 
     def _remove(self, name: str) -> None:
         """Without asking zarr, which would read it first."""
@@ -233,9 +243,14 @@ def _create(folder: Path, grid: Grid, record: Mapping[str, Any], title: str, bat
     """Made under another name and then renamed, so that it is there as a whole or not at all."""
     text = json.dumps(record)
     attributes: dict[str, Any] = {
-        "format": FORMAT, "specification": text, "record_digest": journal.digest({}, text), "title": title,
-        "versions": versions(), "batch": batch, "complete": False,
-    }  # fmt: skip
+        "format": FORMAT,
+        "specification": text,
+        "record_digest": journal.digest({}, text),
+        "title": title,
+        "versions": versions(),
+        "batch": batch,
+        "complete": False,
+    }
     beginning = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(beginning, ignore_errors=True)
     try:
@@ -257,9 +272,12 @@ def _group(folder: Path, **options: Any) -> Any:
 def _put(group: Any, name: str, values: np.ndarray) -> None:
     words = values.dtype.kind == "U"
     array = group.create_array(
-        name, shape=values.shape, dtype="string" if words else values.dtype, chunks=values.shape,
+        name,
+        shape=values.shape,
+        dtype="string" if words else values.dtype,
+        chunks=values.shape,
         dimension_names=(name,),
-    )  # fmt: skip
+    )
     array[...] = values.astype(object) if words else values
 
 

@@ -214,8 +214,11 @@ def _declare(
 def _seen(values: Values) -> tuple[Values, dict[str, tuple[str, ...]]]:
     """Dimensions, numbered from zero, of what a first block returned."""
     variables = {name: tuple(f"{name}_{i}" for i in range(value.ndim - 1)) for name, value in values.items()}
-    extra = {dimension: np.arange(length) for name, value in values.items()
-             for dimension, length in zip(variables[name], value.shape[1:], strict=True)}  # fmt: skip
+    extra = {
+        dimension: np.arange(length)
+        for name, value in values.items()
+        for dimension, length in zip(variables[name], value.shape[1:], strict=True)
+    }
     return extra, variables
 
 

@@ -77,9 +77,14 @@ def connected(workers: int | None, scheduler: str | None) -> Iterator[Any]:
     environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     try:
         local = LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0,
-            env=environment, silence_logs=50,
-        )  # fmt: skip
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            memory_limit=0,
+            env=environment,
+            silence_logs=50,
+        )
     except (OSError, RuntimeError) as error:
         raise SphereflowError(f"the {workers} worker processes could not be started: {error}") from None
     with local as cluster, Client(cluster, set_as_default=False) as client:

@@ -27,13 +27,15 @@ Array = np.ndarray
 Payoff = Callable[[Array], Array]
 
 # Hairer and Wanner, Solving ODEs II, table IV.6.5: five stages, order four, the same diagonal 1/4, L-stable.
-_SDIRK = np.array([
-    [1 / 4, 0, 0, 0, 0],
-    [1 / 2, 1 / 4, 0, 0, 0],
-    [17 / 50, -1 / 25, 1 / 4, 0, 0],
-    [371 / 1360, -137 / 2720, 15 / 544, 1 / 4, 0],
-    [25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4],
-])  # fmt: skip
+_SDIRK = np.array(
+    [
+        [1 / 4, 0, 0, 0, 0],
+        [1 / 2, 1 / 4, 0, 0, 0],
+        [17 / 50, -1 / 25, 1 / 4, 0, 0],
+        [371 / 1360, -137 / 2720, 15 / 544, 1 / 4, 0],
+        [25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4],
+    ]
+)
 _STEPS = 80
 _FAR = 12.0  # tokens at distance 2e-5 of each other, or of antipodes
 
@@ -92,8 +94,10 @@ class Backward:
         r"""Mean and variance of the time after which $|x-y|$ is first below `distance`: $LT=-1$, $LT_2=-2T$."""
         gap = real_number("distance", distance, above=0, most=1.0) ** 2 / 2
         if self.pair.lyapunov() >= 0 or self.pair.covariance.is_odd:
-            raise SphereflowError("two tokens of this field need not meet: the Lyapunov exponent must be negative and "
-                                  "the covariance not odd.")  # fmt: skip
+            raise SphereflowError(
+                "two tokens of this field need not meet: the Lyapunov exponent must be negative and "
+                "the covariance not odd."
+            )
         end = np.log((2 - gap) / gap) / 2
         results = []
         for cells in (4 * self.cells, 8 * self.cells):

@@ -46,9 +46,16 @@ def bracket(law: Covariance, gram: Float[Array, "r n n"]) -> Float[Array, "r p p
 
 @compiled
 def run_gram(
-    law: Covariance, overlaps: Float[Array, " p"], key: Array, step: Float[Array, ""] | float, *, d: int, n: int,
-    realisations: int, steps: int,
-) -> Float[Array, "realisations p"]:  # fmt: skip
+    law: Covariance,
+    overlaps: Float[Array, " p"],
+    key: Array,
+    step: Float[Array, ""] | float,
+    *,
+    d: int,
+    n: int,
+    realisations: int,
+    steps: int,
+) -> Float[Array, "realisations p"]:
     """Overlaps of n tokens after `steps` Euler steps from the given ones, clipped to [-1, 1]."""
     i, j = (np.array(side) for side in zip(*combinations(range(n), 2), strict=True))
 

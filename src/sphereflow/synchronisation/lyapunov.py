@@ -22,9 +22,15 @@ from sphereflow.synchronisation.random_fields import RandomField
 
 @compiled
 def separation_rates(
-    field: RandomField, key: Array, step: Float[Array, ""] | float, *, pairs: int, d: int, layers: int,
+    field: RandomField,
+    key: Array,
+    step: Float[Array, ""] | float,
+    *,
+    pairs: int,
+    d: int,
+    layers: int,
     distance: float = 1e-6,
-) -> Float[Array, " pairs"]:  # fmt: skip
+) -> Float[Array, " pairs"]:
     """Growth of log |x - y| per unit time over `layers` layers, one number per independent pair."""
     h = jnp.asarray(step, float)
     # The law of the field is isotropic, so that every start and every direction is as good as a random one.

@@ -88,9 +88,17 @@ def run_network(
 
 @compiled
 def _run(
-    field: RandomField, attention: Attention | None, strength: Array, x0: Array, key: Array, step: Array, parts: int,
-    each: int, observe: Callable[[Array], Any], scheme: str,
-) -> Any:  # fmt: skip
+    field: RandomField,
+    attention: Attention | None,
+    strength: Array,
+    x0: Array,
+    key: Array,
+    step: Array,
+    parts: int,
+    each: int,
+    observe: Callable[[Array], Any],
+    scheme: str,
+) -> Any:
     def layer(x: Array, count: Array) -> tuple[Array, None]:
         weights = field.draw(jax.random.fold_in(key, count), *x.shape)
         return advance(field, weights, x, step, attention, strength, scheme), None
@@ -152,9 +160,13 @@ def _coupled(field: RandomField, x0: Array, key: Array, step: Array, layers: int
 
 @compiled
 def meeting_times(
-    field: RandomField, x0: Float[Array, "r n d"], key: Array, step: Float[Array, ""] | float,
-    distance: Float[Array, ""] | float, most: int,
-) -> Float[Array, " r"]:  # fmt: skip
+    field: RandomField,
+    x0: Float[Array, "r n d"],
+    key: Array,
+    step: Float[Array, ""] | float,
+    distance: Float[Array, ""] | float,
+    most: int,
+) -> Float[Array, " r"]:
     """Times after which all tokens are within `distance` of the first; infinity where `most` layers do not suffice."""
 
     def running(carry: tuple[Array, Array, Array]) -> Array:

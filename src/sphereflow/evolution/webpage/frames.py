@@ -97,10 +97,15 @@ class Recorder:
         steps = np.diff(times)
         logarithmic = len(steps) > 2 and steps[-1] > 3 * steps[len(steps) // 2]
         known = {
-            "n": camera.n, "frames": len(times), "flat": camera.flat, "logarithmic": bool(logarithmic),
-            "onSphere": camera.on_sphere and not camera.projected, "note": camera.note,
-            "firstTime": float(times[times > 0][0]), "lastTime": float(times[-1]),
-        }  # fmt: skip
+            "n": camera.n,
+            "frames": len(times),
+            "flat": camera.flat,
+            "logarithmic": bool(logarithmic),
+            "onSphere": camera.on_sphere and not camera.projected,
+            "note": camera.note,
+            "firstTime": float(times[times > 0][0]),
+            "lastTime": float(times[-1]),
+        }
         return known | more
 
 

@@ -75,9 +75,14 @@ def assemble(about: dict[str, Any], frames: list[bytes], *, title: str, lead: st
     facts = json.dumps(about | {"frames": len(frames)}).replace("</", "<\\/")
     bottom = f"<p>The same run in Python:</p><pre>{html.escape(code)}</pre>" if code else ""
     page = _TEMPLATE.format(
-        title=html.escape(title), style=(PLAYER / "player.css").read_text("utf-8") + _STYLE, lead=lead, bottom=bottom,
-        about=facts, frames=base64.b64encode(b"".join(frames)).decode("ascii"), script=_one_script(),
-    )  # fmt: skip
+        title=html.escape(title),
+        style=(PLAYER / "player.css").read_text("utf-8") + _STYLE,
+        lead=lead,
+        bottom=bottom,
+        about=facts,
+        frames=base64.b64encode(b"".join(frames)).decode("ascii"),
+        script=_one_script(),
+    )
     return page.encode("utf-8")
 
 
@@ -91,9 +96,7 @@ def write_webpage(run: Trajectory, path: str | Path, *, title: str | None = None
     moments = np.linspace(0, len(run) - 1, min(len(run), most_frames)).astype(int).tolist()
     recorder = Recorder(Camera.facing(_tokens(run, 0, chosen), run.model.traits.space == "sphere"))
     values, curve = _curve(run)
-    frames = [
-        recorder.record(float(run.ts[k]), _tokens(run, k, chosen), float(values[k])) for k in moments
-    ]  # fmt: skip
+    frames = [recorder.record(float(run.ts[k]), _tokens(run, k, chosen), float(values[k])) for k in moments]
     shown = "" if len(chosen) == run.n else f", of which {len(chosen)} are shown"
     words = f"{run.n} tokens in dimension {run.d}{shown}"
     about = recorder.about(run.ts[moments], curve=curve, words=words)

@@ -38,29 +38,44 @@ def draw(shown: ui.echart, options: dict[str, Any]) -> None:
 def axis(name: str, **more: Any) -> dict[str, Any]:
     """A value axis with its name along the middle."""
     plain = {
-        "type": "value", "name": name, "nameLocation": "middle", "nameGap": 30,
-        "nameTextStyle": {"color": INK, "fontSize": 13}, "axisLine": {"show": True, "lineStyle": {"color": SOFT}},
-        "axisTick": {"show": True, "lineStyle": {"color": SOFT}}, "axisLabel": {"color": SOFT, "fontSize": 12},
+        "type": "value",
+        "name": name,
+        "nameLocation": "middle",
+        "nameGap": 30,
+        "nameTextStyle": {"color": INK, "fontSize": 13},
+        "axisLine": {"show": True, "lineStyle": {"color": SOFT}},
+        "axisTick": {"show": True, "lineStyle": {"color": SOFT}},
+        "axisLabel": {"color": SOFT, "fontSize": 12},
         "splitLine": {"show": True, "lineStyle": {"color": LINE}},
-    }  # fmt: skip
+    }
     return plain | more
 
 
 def tooltip(**more: Any) -> dict[str, Any]:
     """The box that follows the pointer, kept within the chart."""
     plain = {
-        "confine": True, "backgroundColor": CARD, "borderColor": LINE, "textStyle": {"color": INK, "fontSize": 13},
+        "confine": True,
+        "backgroundColor": CARD,
+        "borderColor": LINE,
+        "textStyle": {"color": INK, "fontSize": 13},
         "extraCssText": "box-shadow: 0 4px 16px rgb(0 0 0 / 18%); max-width: 20rem; white-space: normal;",
-    }  # fmt: skip
+    }
     return plain | more
 
 
 def line(name: str, x: np.ndarray, y: np.ndarray, colour: str, **more: Any) -> dict[str, Any]:
     """A curve without symbols."""
     plain = {
-        "type": "line", "name": name, "data": pairs(x, y), "showSymbol": False, "silent": True, "color": colour,
-        "lineStyle": {"color": colour, "width": 2.2}, "emphasis": {"disabled": True}, "z": 3,
-    }  # fmt: skip
+        "type": "line",
+        "name": name,
+        "data": pairs(x, y),
+        "showSymbol": False,
+        "silent": True,
+        "color": colour,
+        "lineStyle": {"color": colour, "width": 2.2},
+        "emphasis": {"disabled": True},
+        "z": 3,
+    }
     return plain | more
 
 

@@ -53,8 +53,10 @@ def brief(dataset: xr.Dataset) -> xr.Dataset:
         "f4_random": chosen.sel(selection="random", drop=True),
         **{name: dataset[name] for name in _FEATURES},
     }
-    data = {name: each.mean("document").drop_vars(("sink", "distance", "N"), errors="ignore")
-            for name, each in averages.items()}  # fmt: skip
+    data = {
+        name: each.mean("document").drop_vars(("sink", "distance", "N"), errors="ignore")
+        for name, each in averages.items()
+    }
     return xr.Dataset(data | {"regime": dataset["regime"]}, attrs=dataset.attrs)
 
 
@@ -120,9 +122,14 @@ def synthetic(decay: float, seed: int) -> HeadMap:
         for j, cosine in enumerate(COSINES):
             # The same draw in every cell, so that a map shows the sink and not the noise.
             weights, vectors = sink_heads(
-                np.random.default_rng(seed), _COPIES, decay=decay, compression=compression, cosine=cosine,
-                length=_LENGTH, d=_DIMENSION,
-            )  # fmt: skip
+                np.random.default_rng(seed),
+                _COPIES,
+                decay=decay,
+                compression=compression,
+                cosine=cosine,
+                length=_LENGTH,
+                d=_DIMENSION,
+            )
             found = {name: np.asarray(each.mean()) for name, each in head_features(weights, vectors).items()}
             control = random_controls(weights, vectors, [4], repeats=4, seed=np.random.default_rng(seed))["euclidean"]
             values["regime"][i, j] = regimes(found)

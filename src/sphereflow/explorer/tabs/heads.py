@@ -33,9 +33,17 @@ _FORMULAS = (
     r"F_N=\frac{2P_NR_N}{P_N+R_N}",
 )
 ARCHITECTURES = (
-    "llama", "llama, grouped", "mistral, window 8", "gemma 3, normed queries", "qwen 3", "gpt-2", "gpt-neox", "phi",
-    "falcon, grouped", "bloom",
-)  # fmt: skip
+    "llama",
+    "llama, grouped",
+    "mistral, window 8",
+    "gemma 3, normed queries",
+    "qwen 3",
+    "gpt-2",
+    "gpt-neox",
+    "phi",
+    "falcon, grouped",
+    "bloom",
+)
 SEED = Limits("Seed", 0, 99, 0, whole=True)
 DECAY = Limits("Decorrelation of tokens λ", 0.01, 2, 0.1, logarithmic=True)
 # (name, unit of the colours, from, to, colours)
@@ -109,12 +117,17 @@ def picture(found: HeadMap, quantity: str) -> dict[str, Any]:
         "yAxis": axis(found.row, data=list(found.rows), inverse=True, nameGap=36) | named,
         "visualMap": _scale(quantity, values) | {"show": False},
         "tooltip": tooltip(trigger="item", **{":formatter": _label(found, quantity)}),
-        "series": [{
-            "type": "heatmap", "name": "heads", "data": cells, "animation": False,
-            "itemStyle": {"borderColor": CARD, "borderWidth": 1.5, "borderRadius": 3},
-            "emphasis": {"itemStyle": {"borderColor": INK, "borderWidth": 2}},
-        }],
-    }  # fmt: skip
+        "series": [
+            {
+                "type": "heatmap",
+                "name": "heads",
+                "data": cells,
+                "animation": False,
+                "itemStyle": {"borderColor": CARD, "borderWidth": 1.5, "borderRadius": 3},
+                "emphasis": {"itemStyle": {"borderColor": INK, "borderWidth": 2}},
+            }
+        ],
+    }
 
 
 def build() -> None:
@@ -176,8 +189,12 @@ def build() -> None:
 
 def _numbers(found: HeadMap) -> list[tuple[str, str]]:
     """Medians over heads, of those that see the first token where it is about that."""
-    named = (("f4", "$F_4$"), ("sink_mass", "weight on the first token"), ("compression", "length of the first value"),
-             ("effective_number", "effective number of tokens"))  # fmt: skip
+    named = (
+        ("f4", "$F_4$"),
+        ("sink_mass", "weight on the first token"),
+        ("compression", "length of the first value"),
+        ("effective_number", "effective number of tokens"),
+    )
     known = {name: found.values[name][np.isfinite(found.values[name])] for name, _ in named}
     return [
         (f"{told}, median", f"{np.median(known[name]):.3g}" if known[name].size else "out of sight")

@@ -25,7 +25,7 @@ from sphereflow.explorer.tabs.charts import (
     line,
     pairs,
     tooltip,
-)  # fmt: skip
+)
 from sphereflow.explorer.tabs.controls import Amount, Choice, Limits
 from sphereflow.explorer.tabs.room import Room
 from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, power, say, short
@@ -83,10 +83,19 @@ def solution(beta: float, neurons: int, activation: str, strength: float, seed: 
     above = found.first_variation(points) - found.multiplier
     floor = max(1e-6 * float(np.abs(above).max()), 1e-14)
     return Landscape(
-        found.kind, np.degrees(found.angles), found.masses, found.energy, found.gap, float(found.spectrum[0]),
-        np.degrees(theta), found.space.half_potential(points).value, np.maximum(above, floor), floor,
-        np.degrees(np.arctan2(problem.inner[:, 1], problem.inner[:, 0])), problem.outer,
-    )  # fmt: skip
+        found.kind,
+        np.degrees(found.angles),
+        found.masses,
+        found.energy,
+        found.gap,
+        float(found.spectrum[0]),
+        np.degrees(theta),
+        found.space.half_potential(points).value,
+        np.maximum(above, floor),
+        floor,
+        np.degrees(np.arctan2(problem.inner[:, 1], problem.inner[:, 0])),
+        problem.outer,
+    )
 
 
 def in_words(found: Landscape) -> str:
@@ -101,9 +110,9 @@ def in_words(found: Landscape) -> str:
     elif count == 1:
         what = f"All mass sits in one atom, at the angle {found.angles[0]:.2f}°."
     else:
-        shares = [
-            f"{100 * m:.1f} % at {a:.2f}°" for a, m in zip(found.angles, found.masses, strict=True)
-        ][:_NAMED_ATOMS]  # fmt: skip
+        shares = [f"{100 * m:.1f} % at {a:.2f}°" for a, m in zip(found.angles, found.masses, strict=True)][
+            :_NAMED_ATOMS
+        ]
         more = f", and {count - _NAMED_ATOMS} more" if count > _NAMED_ATOMS else ""
         what = f"The mass sits in {count} atoms: {', '.join(shares)}{more}."
     return f"{what} Proved: no arrangement on the circle has an energy that is lower by more than {power(found.gap)}."
@@ -131,24 +140,36 @@ def circle(found: Landscape) -> dict[str, Any]:
         {"value": [1, float(a)], "symbolSize": float(8 + 30 * np.sqrt(m)), "name": f"{100 * m:.2f} % at {a:.3f}°"}
         for a, m in zip(found.angles, found.masses, strict=True)
     ]
-    series.append({
-        "type": "scatter", "coordinateSystem": "polar", "name": "atoms", "data": atoms, "z": 5,
-        "itemStyle": {"color": ORANGE, "opacity": 0.85, "borderColor": "var(--tab-card)", "borderWidth": 1.5},
-        "emphasis": {"disabled": True},
-    })  # fmt: skip
+    series.append(
+        {
+            "type": "scatter",
+            "coordinateSystem": "polar",
+            "name": "atoms",
+            "data": atoms,
+            "z": 5,
+            "itemStyle": {"color": ORANGE, "opacity": 0.85, "borderColor": "var(--tab-card)", "borderWidth": 1.5},
+            "emphasis": {"disabled": True},
+        }
+    )
     hidden = {"axisLine": {"show": False}, "axisTick": {"show": False}, "axisLabel": {"show": False}}
     return {
         "polar": {"center": ["50%", "50%"], "radius": "86%"},
         "radiusAxis": {"type": "value", "min": 0, "max": 1.4, "splitLine": {"show": False}, **hidden},
         "angleAxis": {
-            "type": "value", "min": 0, "max": 360, "interval": 90, "startAngle": 0, "clockwise": False,
-            "axisLine": {"show": False}, "axisTick": {"show": False},
+            "type": "value",
+            "min": 0,
+            "max": 360,
+            "interval": 90,
+            "startAngle": 0,
+            "clockwise": False,
+            "axisLine": {"show": False},
+            "axisTick": {"show": False},
             "axisLabel": {"color": SOFT, "fontSize": 12, ":formatter": _ANGLES},
             "splitLine": {"lineStyle": {"color": LINE}},
         },
         "tooltip": tooltip(trigger="item", formatter="{b}"),
         "series": series,
-    }  # fmt: skip
+    }
 
 
 def curves(found: Landscape) -> dict[str, Any]:
@@ -184,12 +205,18 @@ def curves(found: Landscape) -> dict[str, Any]:
             line("first variation", found.theta, found.above, INK, xAxisIndex=1, yAxisIndex=2)
             | {"lineStyle": {"color": INK, "width": 1.6}},
             {
-                "type": "scatter", "xAxisIndex": 1, "yAxisIndex": 2, "symbolSize": 9, "silent": True, "clip": False,
+                "type": "scatter",
+                "xAxisIndex": 1,
+                "yAxisIndex": 2,
+                "symbolSize": 9,
+                "silent": True,
+                "clip": False,
                 "data": pairs(found.angles, np.full(len(found.angles), found.floor)),
-                "itemStyle": {"color": ORANGE, "opacity": 1}, "z": 5,
+                "itemStyle": {"color": ORANGE, "opacity": 1},
+                "z": 5,
             },
         ],
-    }  # fmt: skip
+    }
 
 
 def build() -> None:
@@ -208,12 +235,15 @@ def build() -> None:
             flat_chart = chart("Potential, masses and first variation over the angle", "wide")
         colours = legend()
         numbers = facts()
-    list_colours(colours, [
-        ("var(--tab-orange)", "dot", "atoms, area by mass"),
-        ("var(--tab-blue)", "line", "potential $v/2$"),
-        ("var(--tab-green)", "line", "neuron with $\\omega_j>0$: its side is costly"),
-        ("var(--tab-pink)", "line", "neuron with $\\omega_j<0$: its side is cheap"),
-    ])  # fmt: skip
+    list_colours(
+        colours,
+        [
+            ("var(--tab-orange)", "dot", "atoms, area by mass"),
+            ("var(--tab-blue)", "line", "potential $v/2$"),
+            ("var(--tab-green)", "line", "neuron with $\\omega_j>0$: its side is costly"),
+            ("var(--tab-pink)", "line", "neuron with $\\omega_j<0$: its side is cheap"),
+        ],
+    )
 
     async def refresh() -> None:
         found = await room.work(
@@ -222,18 +252,23 @@ def build() -> None:
         draw(round_chart, circle(found))
         draw(flat_chart, curves(found))
         say(told, in_words(found))
-        list_facts(numbers, [
-            ("energy $\\mathsf E$", f"{found.energy:.10g}"),
-            ("gap (proved)", short(found.gap, 2)),
-            ("atoms", str(len(found.masses))),
-            ("smallest eigenvalue of the Hessian", short(found.stiffness)),
-        ])  # fmt: skip
+        list_facts(
+            numbers,
+            [
+                ("energy $\\mathsf E$", f"{found.energy:.10g}"),
+                ("gap (proved)", short(found.gap, 2)),
+                ("atoms", str(len(found.masses))),
+                ("smallest eigenvalue of the Hessian", short(found.stiffness)),
+            ],
+        )
 
     room.watch(refresh, beta, neurons, activation, strength, seed)
 
 
 def _around(name: str, radius: np.ndarray, angle: np.ndarray, colour: str, width: float) -> dict[str, Any]:
     return line(name, radius, angle, colour) | {
-        "coordinateSystem": "polar", "lineStyle": {"color": colour, "width": width}, "z": 2,
+        "coordinateSystem": "polar",
+        "lineStyle": {"color": colour, "width": width},
+        "z": 2,
         "itemStyle": {"color": colour},
-    }  # fmt: skip
+    }

@@ -22,7 +22,7 @@ from sphereflow.explorer.tabs.charts import (
     line,
     pairs,
     tooltip,
-)  # fmt: skip
+)
 from sphereflow.explorer.tabs.controls import Amount, Choice, Limits
 from sphereflow.explorer.tabs.room import Room
 from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say, short
@@ -73,14 +73,19 @@ _MEANINGS = {
         "Retrieval is the equilibrium, but neighbouring patterns are within reach and the state may hop to them.",
         "No neighbour is within reach: the state stays with its pattern.",
     ),
-}  # fmt: skip
+}
 # The lines that bound the regions, from the outermost inwards, and those drawn beside them.
 _BOUNDS = {"lse": ("spinodal", "static line", "equal depth"), "lsr": ("threshold", "absolute stability")}
 _BESIDE = {"lse": ("critical line",), "lsr": ("line from the noise floor",)}
 _COLOURS = {
-    "spinodal": ORANGE, "threshold": ORANGE, "static line": INK, "absolute stability": INK, "equal depth": GREEN,
-    "critical line": PINK, "line from the noise floor": PINK,
-}  # fmt: skip
+    "spinodal": ORANGE,
+    "threshold": ORANGE,
+    "static line": INK,
+    "absolute stability": INK,
+    "equal depth": GREEN,
+    "critical line": PINK,
+    "line from the noise floor": PINK,
+}
 _SHADES = {
     "lse": tuple(f"var(--tab-region-{k})" for k in range(4)),
     "lsr": ("var(--tab-region-0)", "var(--tab-region-2)", "var(--tab-region-3)"),
@@ -175,17 +180,26 @@ def picture(found: Plane, load: float, temperature: float) -> dict[str, Any]:
         "tooltip": tooltip(trigger="item", **{":formatter": f"p => {json.dumps(names)}[p.dataIndex]"}),
         "series": [
             {
-                "type": "custom", "name": "regions", "data": [[0, 0]] * len(corners), "clip": True, "z": 1,
+                "type": "custom",
+                "name": "regions",
+                "data": [[0, 0]] * len(corners),
+                "clip": True,
+                "z": 1,
                 ":renderItem": f"((corners, fills) => {_POLYGON})({json.dumps(corners)}, {json.dumps(fills)})",
                 "animation": False,
             },
             *curves,
             {
-                "type": "scatter", "name": "chosen", "data": [[load, temperature]], "symbolSize": 15, "z": 6,
-                "silent": True, "itemStyle": {"color": BLUE, "borderColor": CARD, "borderWidth": 3, "opacity": 1},
+                "type": "scatter",
+                "name": "chosen",
+                "data": [[load, temperature]],
+                "symbolSize": 15,
+                "z": 6,
+                "silent": True,
+                "itemStyle": {"color": BLUE, "borderColor": CARD, "borderWidth": 3, "opacity": 1},
             },
         ],
-    }  # fmt: skip
+    }
 
 
 def build() -> None:
@@ -212,12 +226,15 @@ def build() -> None:
         draw(shown, picture(lines, load.value, temperature.value))
         say(told, in_words(found, load.value, temperature.value))
         list_colours(colours, _colours(kernel.value))
-        list_facts(numbers, [
-            ("phase", found.name),
-            ("overlap $\\varphi$ with the pattern", f"{found.overlap:.6f}" if found.region else "none"),
-            ("capacity at $T=0$" if kernel.value == "lse" else "threshold", short(lines.capacity, 5)),
-            (f"escape time at $N={SIZE}$" + ("" if kernel.value == "lse" else ", rate only"), _duration(found)),
-        ])  # fmt: skip
+        list_facts(
+            numbers,
+            [
+                ("phase", found.name),
+                ("overlap $\\varphi$ with the pattern", f"{found.overlap:.6f}" if found.region else "none"),
+                ("capacity at $T=0$" if kernel.value == "lse" else "threshold", short(lines.capacity, 5)),
+                (f"escape time at $N={SIZE}$" + ("" if kernel.value == "lse" else ", rate only"), _duration(found)),
+            ],
+        )
 
     async def chosen(event: Any) -> None:
         try:
@@ -229,9 +246,13 @@ def build() -> None:
         await renew()
 
     renew = room.watch(refresh, kernel, *sharpness.values(), load, temperature)
-    shown.on("click", chosen, js_handler=(
-        f"e => emit(...getElement({shown.id}).chart.convertFromPixel({{gridIndex: 0}}, [e.offsetX, e.offsetY]))"
-    ))  # fmt: skip
+    shown.on(
+        "click",
+        chosen,
+        js_handler=(
+            f"e => emit(...getElement({shown.id}).chart.convertFromPixel({{gridIndex: 0}}, [e.offsetX, e.offsetY]))"
+        ),
+    )
 
 
 def _region_names(kernel: str) -> list[str]:

@@ -75,10 +75,15 @@ def curve(beta: float, slope: float, t: float, vocab: int) -> Curve:
     minima = tuple((turn.sigma0, float(found.excess(turn.sigma0))) for turn in found.turns() if turn.kind == "minimum")
     positive = slope > 0
     return Curve(
-        position, found.excess(position), minima, found.shape, found.baseline, t,
+        position,
+        found.excess(position),
+        minima,
+        found.shape,
+        found.baseline,
+        t,
         critical_time(beta, slope, vocab) if positive else None,
         theorem_time(beta, slope) if positive else None,
-    )  # fmt: skip
+    )
 
 
 def in_words(found: Curve) -> str:
@@ -117,13 +122,24 @@ def picture(found: Curve) -> dict[str, Any]:
     dots = [pair for pair in found.minima if pair[0] >= _FIRST]
     what = "worst" if found.worst else "dip"
     marks = [
-        {"value": [place, value], "label": {
-            "show": True, "formatter": f"{what} at {100 * place:.1f} %", "position": "top", "distance": 10,
-            "color": ORANGE, "fontSize": 13, "fontWeight": 600, "backgroundColor": CARD, "padding": [3, 5],
-            "borderRadius": 4, "align": "left" if place < 0.2 else "right" if place > 0.8 else "center",
-        }}
+        {
+            "value": [place, value],
+            "label": {
+                "show": True,
+                "formatter": f"{what} at {100 * place:.1f} %",
+                "position": "top",
+                "distance": 10,
+                "color": ORANGE,
+                "fontSize": 13,
+                "fontWeight": 600,
+                "backgroundColor": CARD,
+                "padding": [3, 5],
+                "borderRadius": 4,
+                "align": "left" if place < 0.2 else "right" if place > 0.8 else "center",
+            },
+        }
         for place, value in dots
-    ]  # fmt: skip
+    ]
     main = line("excess", found.position, found.excess, BLUE) | {"silent": False}
     return {
         "grid": {"left": 70, "right": 20, "top": 20, "bottom": 56},
@@ -131,15 +147,24 @@ def picture(found: Curve) -> dict[str, Any]:
         | {"axisLabel": {"color": SOFT, "fontSize": 12, ":formatter": "v => `${Math.round(100 * v)} %`"}},
         "yAxis": axis("N × (accuracy − chance)", nameGap=52, **scale),
         "tooltip": tooltip(
-            trigger="axis", axisPointer={"type": "line", "lineStyle": {"color": SOFT}},
+            trigger="axis",
+            axisPointer={"type": "line", "lineStyle": {"color": SOFT}},
             **{":formatter": "p => `at ${(100 * p[0].value[0]).toFixed(1)} %: ${p[0].value[1].toPrecision(4)}`"},
         ),
-        "series": [main, {
-            "type": "scatter", "name": "minimum", "data": marks, "symbolSize": 12, "silent": True, "z": 5,
-            "itemStyle": {"color": ORANGE, "borderColor": CARD, "borderWidth": 2, "opacity": 1},
-            "tooltip": {"show": False},
-        }],
-    }  # fmt: skip
+        "series": [
+            main,
+            {
+                "type": "scatter",
+                "name": "minimum",
+                "data": marks,
+                "symbolSize": 12,
+                "silent": True,
+                "z": 5,
+                "itemStyle": {"color": ORANGE, "borderColor": CARD, "borderWidth": 2, "opacity": 1},
+                "tooltip": {"show": False},
+            },
+        ],
+    }
 
 
 def build() -> None:
@@ -155,22 +180,28 @@ def build() -> None:
         shown = chart("Retrieval by the position of the token", "wide")
         colours = legend()
         numbers = facts()
-    list_colours(colours, [
-        (BLUE, "line", "excess over chance, times the length $N$ of the text"),
-        (ORANGE, "dot", "lowest point inside the text"),
-    ])  # fmt: skip
+    list_colours(
+        colours,
+        [
+            (BLUE, "line", "excess over chance, times the length $N$ of the text"),
+            (ORANGE, "dot", "lowest point inside the text"),
+        ],
+    )
 
     async def refresh() -> None:
         found = await room.work(curve, beta.value, slope.value, t.value, int(vocab.value))
         draw(shown, picture(found))
         say(told, in_words(found))
-        list_facts(numbers, [
-            ("worst position", "an end of the text" if found.worst is None else short(found.worst[0], 6)),
-            ("shape", _SHAPES.get(found.shape, found.shape)),
-            ("end has an advantage until $t$", "never" if found.critical is None else short(found.critical, 6)),
-            ("U-shape proved until $t$", "not proved" if found.proved is None else short(found.proved, 6)),
-            ("chance", short(found.baseline, 4)),
-        ])  # fmt: skip
+        list_facts(
+            numbers,
+            [
+                ("worst position", "an end of the text" if found.worst is None else short(found.worst[0], 6)),
+                ("shape", _SHAPES.get(found.shape, found.shape)),
+                ("end has an advantage until $t$", "never" if found.critical is None else short(found.critical, 6)),
+                ("U-shape proved until $t$", "not proved" if found.proved is None else short(found.proved, 6)),
+                ("chance", short(found.baseline, 4)),
+            ],
+        )
 
     room.watch(refresh, beta, slope, t, vocab)
 

@@ -108,6 +108,11 @@ def fit_profile(weights: Float[np.ndarray, " L"]) -> WeightProfile:
     oscillation = float(waves[k] / masses[1]) if masses[1] > 0 else 0.0
     total = masses * atoms.sum(axis=0)
     return WeightProfile(
-        float(total[0]), float(total[1]), float(total[2]), length, oscillation, 2 * np.pi * k / len(left),
+        float(total[0]),
+        float(total[1]),
+        float(total[2]),
+        length,
+        oscillation,
+        2 * np.pi * k / len(left),
         float(np.abs(alpha - atoms @ masses).sum()),
-    )  # fmt: skip
+    )

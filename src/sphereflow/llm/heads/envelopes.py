@@ -66,10 +66,12 @@ def _panels(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Legendre nodes and widths, fine wherever one of the normal laws varies: their spreads differ widely."""
     sample = np.unique(np.linspace(0, len(other_centre) - 1, _SAMPLE).astype(int))
-    edges = np.concatenate([
-        (centre[:, None] + spread[:, None] * np.arange(-_REACH, _REACH + 1)).ravel(),
-        (other_centre[sample, None] + other_spread[sample, None] * np.arange(-_REACH, _REACH + 1, 2)).ravel(),
-    ])  # fmt: skip
+    edges = np.concatenate(
+        [
+            (centre[:, None] + spread[:, None] * np.arange(-_REACH, _REACH + 1)).ravel(),
+            (other_centre[sample, None] + other_spread[sample, None] * np.arange(-_REACH, _REACH + 1, 2)).ravel(),
+        ]
+    )
     lowest, highest = (centre - _REACH * spread).max(), (centre + _REACH * spread).max()
     edges = np.unique(np.clip(edges, lowest, highest))
     nodes, weights = np.polynomial.legendre.leggauss(6)

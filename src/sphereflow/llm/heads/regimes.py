@@ -24,15 +24,33 @@ from sphereflow.seeds import Seed, rng_from
 
 REGIMES = ("retriever", "mixer", "reset")
 FEATURES = (
-    "sink_mass", "effective_number", "entropy_number", "precision4", "recall4", "f4", "sink_cosine",
-    "sink_output_cosine", "sink_others_cosine", "last_output_cosine", "output_ratio", "compression",
-    "sink_selected", "sink_bar", "sink_recalled",
-)  # fmt: skip
+    "sink_mass",
+    "effective_number",
+    "entropy_number",
+    "precision4",
+    "recall4",
+    "f4",
+    "sink_cosine",
+    "sink_output_cosine",
+    "sink_others_cosine",
+    "last_output_cosine",
+    "output_ratio",
+    "compression",
+    "sink_selected",
+    "sink_bar",
+    "sink_recalled",
+)
 # What can be said only of heads that see the first token of the document: a sliding window may end before it.
 SINK_FEATURES = (
-    "sink_mass", "sink_cosine", "sink_output_cosine", "sink_others_cosine", "compression", "sink_selected",
-    "sink_bar", "sink_recalled",
-)  # fmt: skip
+    "sink_mass",
+    "sink_cosine",
+    "sink_output_cosine",
+    "sink_others_cosine",
+    "compression",
+    "sink_selected",
+    "sink_bar",
+    "sink_recalled",
+)
 # What the unsupervised variant looks at: one of each kind, the effective number on a logarithmic scale.
 _CLUSTERED = ("sink_mass", "effective_number", "f4", "sink_cosine", "last_output_cosine", "output_ratio", "compression")
 

@@ -35,9 +35,15 @@ def random_directions(rng: np.random.Generator, *shape: int) -> Float[np.ndarray
 
 
 def sink_heads(
-    rng: np.random.Generator, heads: int, *, decay: float, compression: float, cosine: float, length: int = 1024,
+    rng: np.random.Generator,
+    heads: int,
+    *,
+    decay: float,
+    compression: float,
+    cosine: float,
+    length: int = 1024,
     d: int = 128,
-) -> tuple[Float[np.ndarray, "heads L"], Float[np.ndarray, "heads L d"]]:  # fmt: skip
+) -> tuple[Float[np.ndarray, "heads L"], Float[np.ndarray, "heads L d"]]:
     """Weights and values of independent synthetic heads; `cosine` is that of the sink with the sum of all *others*."""
     noise = rng.standard_normal((heads, length - 1, d))
     noise[:, 1:] *= np.sqrt(-np.expm1(-2 * decay))

@@ -152,9 +152,12 @@ def measure_heads(
         capture(model, tokens[None], observe, queries=queries[None], final_state=ended if theory else None)
     notify(1.0, "")
     settings = {
-        "window": int(documents.shape[1]), "documents": len(documents), "repeats": repeats, "seed": recorded(seed),
+        "window": int(documents.shape[1]),
+        "documents": len(documents),
+        "repeats": repeats,
+        "seed": recorded(seed),
         "query": "last",
-    }  # fmt: skip
+    }
     return Heads(kept, metrics, features, told, first, mean, settings)
 
 
@@ -169,9 +172,14 @@ def _threads() -> Callable[[], AbstractContextManager[Any]]:
 
 
 def _measure_layer(
-    layer: LayerCapture, document: int, sizes: tuple[int, ...], repeats: int, seed: int,
-    metrics: dict[str, np.ndarray], features: dict[str, np.ndarray],
-) -> None:  # fmt: skip
+    layer: LayerCapture,
+    document: int,
+    sizes: tuple[int, ...],
+    repeats: int,
+    seed: int,
+    metrics: dict[str, np.ndarray],
+    features: dict[str, np.ndarray],
+) -> None:
     weights, values = layer.head_rows(0)
     weights, values = weights.astype(float), values.astype(float)
     sees_sink = bool(layer.visible[0, -1, 0])

@@ -40,9 +40,12 @@ def measurement_page(
     """The page: findings, pictures, a few heads, settings."""
     about, protocol = told["model"], told["protocol"]
     environment = Environment(
-        loader=PackageLoader("sphereflow.llm.measurement", "template"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=PackageLoader("sphereflow.llm.measurement", "template"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     columns = [name for name in _COLUMNS if name in table]
     text = environment.get_template("page.html").render(
         title=f"Attention geometry of {about['model']}",

@@ -38,9 +38,12 @@ def to_xarray(heads: Heads, about: dict[str, Any]) -> xr.Dataset:
             data[f"head_{name}"] = (axes[:3], heads.by_head(name).astype(np.float32))
     edges = np.linspace(-1, 1, BINS + 1)
     coordinates = {
-        "selection": list(SELECTIONS), "sink": list(SINKS), "distance": list(DISTANCES), "N": list(heads.sizes),
+        "selection": list(SELECTIONS),
+        "sink": list(SINKS),
+        "distance": list(DISTANCES),
+        "N": list(heads.sizes),
         "cosine": (edges[1:] + edges[:-1]) / 2,
-    }  # fmt: skip
+    }
     kept = {name: values for name, values in coordinates.items() if name != "cosine" or heads.has_theory}
     told = about | heads.settings | {"regimes": ", ".join(REGIMES), "versions": json.dumps(all_versions())}
     return xr.Dataset(data, coords=kept, attrs={key: str(value) for key, value in told.items()})
@@ -138,13 +141,15 @@ def _about_the_sink(heads: Heads, replicates: int, seed: Seed) -> dict[str, Any]
     means = {name: heads.mean_feature(name)[seen] for name in HEAD_FEATURES}
     enough = int(seen.sum()) >= _FEWEST_HEADS
     told: dict[str, Any] = {
-        "heads": seen.size, "layers": len(seen), "heads_that_see_the_sink": int(seen.sum()),
+        "heads": seen.size,
+        "layers": len(seen),
+        "heads_that_see_the_sink": int(seen.sum()),
         "layers_that_see_the_sink": int(seen.any(axis=1).sum()),
         "compression_median": float(np.median(means["compression"])) if seen.any() else None,
         "compressed_heads": float(np.mean(means["compression"] < 1)) if seen.any() else None,
         "sink_heads": float(np.mean(means["sink_mass"] > 0.5)) if seen.any() else None,
         "mixture_agreement": mixture(means).agreement if enough else None,
-    }  # fmt: skip
+    }
     for name in ("sink_cosine", "sink_output_cosine", "sink_others_cosine"):
         pair = [heads.features[key][:, seen] for key in (name, "recall4")]
         found = _interval(rank_correlation(*pair, replicates=replicates, seed=seed)) if enough else None

@@ -61,9 +61,7 @@ def attention_places(model: Any) -> list[AttentionPlace]:
         for names, fused in ((_SEPARATE, ""), (_IN_BLOCKS, "blocks"), (_GROUPED, "grouped")):
             source = next((children[key] for key in names if key in children), None)
             if source is not None:
-                found.append(
-                    AttentionPlace(len(found), name, module, parents.get(id(module)), source, output, fused)
-                )  # fmt: skip
+                found.append(AttentionPlace(len(found), name, module, parents.get(id(module)), source, output, fused))
                 break
     if not found:
         raise SphereflowError(

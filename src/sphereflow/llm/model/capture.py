@@ -164,11 +164,16 @@ class _Listener:
         update = output[0].detach().float().norm(dim=-1).cpu().numpy()
         size = update / np.maximum(np.linalg.norm(self._state, axis=-1), 1e-30)
         layer = LayerCapture(
-            index=self._place.index, name=self._place.name, queries=self._queries, rows=rows,
+            index=self._place.index,
+            name=self._place.name,
+            queries=self._queries,
+            rows=rows,
             visible=_visible(self._queries, self._mask, rows, args, kwargs),
-            values=self._place.split(self._projected, width, heads), outputs=outputs, state=self._state,
+            values=self._place.split(self._projected, width, heads),
+            outputs=outputs,
+            state=self._state,
             step=float(size[self._mask.astype(bool)].mean()),
-        )  # fmt: skip
+        )
         allowed = _TOLERANCE[str(weights.dtype).removeprefix("torch.")]
         missed = layer.identity_at(-1)
         if not missed <= allowed:

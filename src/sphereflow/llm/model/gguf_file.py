@@ -25,10 +25,16 @@ _NAMES = {
     "output.weight": "lm_head.weight",
 }
 _BLOCK_NAMES = {
-    "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
-    "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
-}  # fmt: skip
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
 
 
 class GgufFile:
@@ -94,8 +100,9 @@ class GgufFile:
         )
         special = {
             f"{role}_token": words[self.field(f"tokenizer.ggml.{role}_token_id")]
-            for role in ("bos", "eos") if self.field(f"tokenizer.ggml.{role}_token_id") is not None
-        }  # fmt: skip
+            for role in ("bos", "eos")
+            if self.field(f"tokenizer.ggml.{role}_token_id") is not None
+        }
         return PreTrainedTokenizerFast(tokenizer_object=backend, clean_up_tokenization_spaces=False, **special)
 
     def _shape(self) -> dict[str, Any]:

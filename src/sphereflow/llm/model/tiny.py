@@ -10,9 +10,14 @@ from sphereflow.llm.model.loading import require_torch
 from sphereflow.seeds import Seed, number_from
 
 _COMMON = {
-    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 97,
-    "max_position_embeddings": 64, "pad_token_id": 0,
-}  # fmt: skip
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "vocab_size": 97,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+}
 _SMALL = {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 97}
 _GROUPS = {"num_key_value_heads": 2}
 
@@ -23,7 +28,8 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "mistral, window 8": ("mistral", _COMMON | _GROUPS | {"sliding_window": 8}),
     "gemma, one key/value head": ("gemma", _COMMON | {"num_key_value_heads": 1, "head_dim": 16}),
     "gemma 2, soft-capping": (
-        "gemma2", _COMMON | _GROUPS | {"head_dim": 16, "sliding_window": 8, "attn_logit_softcapping": 5.0},
+        "gemma2",
+        _COMMON | _GROUPS | {"head_dim": 16, "sliding_window": 8, "attn_logit_softcapping": 5.0},
     ),
     "gemma 3, normed queries": ("gemma3_text", _COMMON | _GROUPS | {"head_dim": 16, "sliding_window": 8}),
     "qwen 2": ("qwen2", _COMMON | _GROUPS),
@@ -34,11 +40,17 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "phi 3": ("phi3", _COMMON | _GROUPS),
     "falcon, grouped": (
         "falcon",
-        {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 97,
-         "new_decoder_architecture": True, "num_kv_heads": 2},
+        {
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "vocab_size": 97,
+            "new_decoder_architecture": True,
+            "num_kv_heads": 2,
+        },
     ),
     "bloom": ("bloom", {"hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": 97}),
-}  # fmt: skip
+}
 
 
 def tiny_model(name: str, seed: Seed = 0) -> Any:

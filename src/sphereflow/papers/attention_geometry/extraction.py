@@ -29,10 +29,13 @@ def identity(run: Run) -> Measurement:
         errors |= {name: found["identity"] for name, found in _tiny_models().items()}
     slack += [1e-5] * (len(errors) - len(slack))
     return at_most(
-        np.zeros(len(errors)), list(errors.values()), slack=slack,
+        np.zeros(len(errors)),
+        list(errors.values()),
+        slack=slack,
         because="rounding where attention is written out in double precision; single precision of the models",
-        labels=tuple(errors), note=_QUICK + _MODELS if run.quick else "",
-    )  # fmt: skip
+        labels=tuple(errors),
+        note=_QUICK + _MODELS if run.quick else "",
+    )
 
 
 @PAPER.claim(
@@ -46,9 +49,12 @@ def tiling(run: Run) -> Measurement:
     if not run.quick:
         differences |= {name: found["tiled"] for name, found in _tiny_models().items() if found["groups"] > 1}
     return at_least(
-        np.full(len(differences), 0.1), list(differences.values()), labels=tuple(differences),
-        because="a tenth of the largest output: far above rounding", note=_QUICK + _MODELS if run.quick else "",
-    )  # fmt: skip
+        np.full(len(differences), 0.1),
+        list(differences.values()),
+        labels=tuple(differences),
+        because="a tenth of the largest output: far above rounding",
+        note=_QUICK + _MODELS if run.quick else "",
+    )
 
 
 @PAPER.claim(
@@ -64,10 +70,15 @@ def rows(run: Run) -> Measurement:
     values = np.array(list(found.values())).ravel()
     labels = tuple(f"{name}, {what}" for name in found for what in ("sum", "hidden weight"))
     return agreement(
-        np.zeros(len(values)), values, absolute=1e-6, because="single precision", labels=labels,
+        np.zeros(len(values)),
+        values,
+        absolute=1e-6,
+        because="single precision",
+        labels=labels,
         note="The quick preset shows what an additive mask does, in NumPy; only the paper preset looks at " + _MODELS
-        if run.quick else "",
-    )  # fmt: skip
+        if run.quick
+        else "",
+    )
 
 
 _LAYOUTS = {

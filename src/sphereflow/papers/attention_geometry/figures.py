@@ -73,9 +73,10 @@ def synthetic_sink(run: Run) -> Figure:
 
 
 @PAPER.figure(
-    "model-curves", presets=("paper",),
+    "model-curves",
+    presets=("paper",),
     caption="SmolLM2-135M: precision, recall and F against N, means over heads; bands: bootstrap over documents.",
-)  # fmt: skip
+)
 def model_curves(run: Run) -> Figure:
     return pictures.draw_curves(real_heads(run.seed))
 
@@ -86,18 +87,20 @@ def model_maps(run: Run) -> Figure:
 
 
 @PAPER.figure(
-    "model-sink", presets=("paper",),
+    "model-sink",
+    presets=("paper",),
     caption="SmolLM2-135M: recall against the cosine of the sink (dots are heads), and regimes by depth.",
-)  # fmt: skip
+)
 def model_sink(run: Run) -> Figure:
     return pictures.draw_sink(real_heads(run.seed))
 
 
 @PAPER.figure(
-    "model-law", presets=("paper",),
+    "model-law",
+    presets=("paper",),
     caption="SmolLM2-135M: recall of heads of the first document against the law for independent values, with the "
     "measured weights and the effective dimension of the values (left) or the width of the head (right).",
-)  # fmt: skip
+)
 def model_law(run: Run) -> Figure:
     found = real_heads(run.seed)
     at = [found.sizes.index(n) for n in (2, 4, 8)]
@@ -109,8 +112,9 @@ def model_law(run: Run) -> Figure:
     axes = figure.subplots(1, 2, sharey=True)
     heads = np.random.default_rng(run.seed).permutation(len(recall))[:48]
     for ax, dimension, title in (
-        (axes[0], effective, "effective dimension"), (axes[1], np.full(len(recall), width), f"width {width}"),
-    ):  # fmt: skip
+        (axes[0], effective, "effective dimension"),
+        (axes[1], np.full(len(recall), width), f"width {width}"),
+    ):
         law = np.array([expected_recall_precision(weights[h], (2, 4, 8), dimension[h], steps=201)[0] for h in heads])
         for k, n in enumerate((2, 4, 8)):
             ax.plot(law[:, k], recall[heads, k], "o", color=PALETTE[k], alpha=0.7, label=f"$N={n}$")
@@ -122,19 +126,21 @@ def model_law(run: Run) -> Figure:
 
 
 @PAPER.figure(
-    "model-theory", presets=("paper",),
+    "model-theory",
+    presets=("paper",),
     caption="SmolLM2-135M beside the particle picture: cosines of tokens, mean cosine and its equiangular prediction, "
     "clusters and rank, effective inverse temperature, its explanation by cosines, entropy.",
-)  # fmt: skip
+)
 def model_theory(run: Run) -> Figure:
     return pictures.draw_theory(real_heads(run.seed))
 
 
 @PAPER.figure(
-    "model-retrieval", presets=("paper",),
+    "model-retrieval",
+    presets=("paper",),
     caption="SmolLM2-135M on a list of keys and values: probability of the right value by place, beside the "
     "closed-form profile of a causal decoder.",
-)  # fmt: skip
+)
 def model_retrieval(run: Run) -> Figure:
     from sphereflow.llm.measurement.keyvalue import fitted, key_value_profile
     from sphereflow.retrieval import profile

@@ -90,9 +90,13 @@ def semi_analytic_law(run: Run) -> Measurement:
             tolerance += [0.06, 0.10] if crude else [0.03, 0.07]
             labels += [f"{letter}, {profile}, d = {d}, N = {n}" for letter in "RP"]
     return agreement(
-        predicted, measured, absolute=np.array(tolerance), labels=tuple(labels), parameters={"draws": 500, "L": LENGTH},
+        predicted,
+        measured,
+        absolute=np.array(tolerance),
+        labels=tuple(labels),
+        parameters={"draws": 500, "L": LENGTH},
         because="error of the normal approximation (largest at N = 2, d = 16) plus three standard errors of 500 draws",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -119,10 +123,13 @@ def inversions(run: Run) -> Measurement:
             tolerance.append(4 * draws.std(ddof=1) / np.sqrt(len(draws)))
             labels.append(f"simulated, {profile}, d = {d}, N = {n}")
     return agreement(
-        predicted, measured, absolute=np.array(tolerance), labels=tuple(labels),
+        predicted,
+        measured,
+        absolute=np.array(tolerance),
+        labels=tuple(labels),
         because="digits of the reference values; four standard errors of the simulations",
         note="At N = 2 the formula is too large: inversions are rare and heavy-tailed there.",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -147,11 +154,16 @@ def vacuous_bounds(run: Run) -> Measurement:
     return agreement(
         [28, 28, 0.77, 1.00],
         [empty, low, recalls[".9^i", 64, 2], recalls[".9^i", 128, 2]],
-        absolute=[0, 0, 0.005, 0.005], because="counts; two digits of the reference",
-        labels=("cells with bound 0 on R", "cells with bound below .28 on P", "R, .9^i, d = 64, N = 2",
-                "R, .9^i, d = 128, N = 2"),
+        absolute=[0, 0, 0.005, 0.005],
+        because="counts; two digits of the reference",
+        labels=(
+            "cells with bound 0 on R",
+            "cells with bound below .28 on P",
+            "R, .9^i, d = 64, N = 2",
+            "R, .9^i, d = 128, N = 2",
+        ),
         note="Draw them as bounds; they predict nothing.",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -181,6 +193,10 @@ def equal_weights(run: Run) -> Measurement:
             tolerance.append(0.03 + 4 * found.precision.std(ddof=1) / np.sqrt(draws))
             labels.append(f"P, d = {d}, N = {n}")
     return agreement(
-        predicted, measured, absolute=np.array(tolerance), labels=tuple(labels), parameters={"draws": draws},
+        predicted,
+        measured,
+        absolute=np.array(tolerance),
+        labels=tuple(labels),
+        parameters={"draws": draws},
         because="normal approximation of projections in dimension d (.01, for P .03) plus four standard errors",
-    )  # fmt: skip
+    )

@@ -20,9 +20,12 @@ def worked_example(run: Run) -> Measurement:
     found = separation(np.array([0.5, 0.3, 0.15, 0.05]), np.array([[1.0, 0], [0, 1], [1, 1], [-1, 0]]), (2,))
     measured = [float(a[0]) for a in (found.precision, found.recall, found.f, found.inversions, found.margin)]
     return agreement(
-        [2 / 3, 1 / 2, 4 / 7, 1.0, np.sqrt(0.145) - 0.5], measured, absolute=1e-12,
-        because="arithmetic by hand; rounding of double precision", labels=("P", "R", "F", "inversions", "margin"),
-    )  # fmt: skip
+        [2 / 3, 1 / 2, 4 / 7, 1.0, np.sqrt(0.145) - 0.5],
+        measured,
+        absolute=1e-12,
+        because="arithmetic by hand; rounding of double precision",
+        labels=("P", "R", "F", "inversions", "margin"),
+    )
 
 
 @PAPER.claim(
@@ -43,9 +46,13 @@ def brute_force(run: Run) -> Measurement:
         fast = np.array([found.precision[0], found.recall[0], found.f[0], found.inversions[0]])
         worst = np.maximum(worst, np.abs(fast - counted(weights, values, size)))
     return agreement(
-        np.zeros(4), worst, absolute=0.0, because="small integers: every number is exact, ties are real ties",
-        labels=("P", "R", "F", "inversions"), parameters={"heads": heads},
-    )  # fmt: skip
+        np.zeros(4),
+        worst,
+        absolute=0.0,
+        because="small integers: every number is exact, ties are real ties",
+        labels=("P", "R", "F", "inversions"),
+        parameters={"heads": heads},
+    )
 
 
 @PAPER.claim(
@@ -71,11 +78,14 @@ def inversion_bounds(run: Run) -> Measurement:
     perfect = (found.precision == 1) & (found.recall == 1) & (found.f == 1)
     mismatches = np.sum(clean != (found.margin > 0)) + np.sum(clean != perfect)
     return at_most(
-        np.zeros(3), [precision_gap, recall_gap, float(mismatches)],
-        slack=1e-12, because="theorems; the bounds can be attained, so rounding of a quotient is allowed",
+        np.zeros(3),
+        [precision_gap, recall_gap, float(mismatches)],
+        slack=1e-12,
+        because="theorems; the bounds can be attained, so rounding of a quotient is allowed",
         labels=("violation of the bound on P", "violation of the bound on R", "heads where the three signs differ"),
-        note=f"{np.mean(clean):.0%} of the cases have no inversion.", parameters={"heads": heads},
-    )  # fmt: skip
+        note=f"{np.mean(clean):.0%} of the cases have no inversion.",
+        parameters={"heads": heads},
+    )
 
 
 @PAPER.claim(

@@ -76,9 +76,13 @@ def above_control(run: Run) -> Measurement:
     share = np.mean(own > control, axis=0)
     means = ", ".join(f"{a:.2f} against {b:.2f}" for a, b in zip(own.mean(axis=0), control.mean(axis=0), strict=True))
     return at_least(
-        np.full(3, 0.5), share, because="'most heads': more than half", labels=tuple(f"share, N = {n}" for n in sizes),
-        note=f"Mean F: {means}. {_SYNTHETIC if run.quick else _REAL}", parameters={"heads": len(own)},
-    )  # fmt: skip
+        np.full(3, 0.5),
+        share,
+        because="'most heads': more than half",
+        labels=tuple(f"share, N = {n}" for n in sizes),
+        note=f"Mean F: {means}. {_SYNTHETIC if run.quick else _REAL}",
+        parameters={"heads": len(own)},
+    )
 
 
 @PAPER.claim(
@@ -98,19 +102,24 @@ def sink_compression(run: Run) -> Measurement:
     error = 4 * (norms / np.median(norms[:, 1:], axis=1, keepdims=True)).std() / np.sqrt(32)
     if run.quick:
         return agreement(
-            1.0, untrained, absolute=error, labels=("random value matrices",), note=_SYNTHETIC,
+            1.0,
+            untrained,
+            absolute=error,
+            labels=("random value matrices",),
+            note=_SYNTHETIC,
             because="four standard deviations of a norm, shrunk by the 32 coordinates of a head",
-        )  # fmt: skip
+        )
     found, mass = (real_heads(run.seed).mean_feature(name) for name in ("compression", "sink_mass"))
     layers = len(found)
     middle = found[layers // 3 : 2 * layers // 3]
     return at_least(
-        [0.5, 0.0, 0.0], [np.mean(middle < 1), 1 - np.median(found), error - abs(untrained - 1)],
+        [0.5, 0.0, 0.0],
+        [np.mean(middle < 1), 1 - np.median(found), error - abs(untrained - 1)],
         because="'most': more than half; a median below one",
         labels=("share of middle heads with kappa < 1", "1 - median kappa", "random value matrices near 1"),
         note=f"Median kappa {np.median(found):.2f}; shorter in {np.mean(found < 1):.0%} of all heads; "
         f"{np.mean(mass > 0.5):.0%} of heads put more than half on the sink. {_REAL}",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -137,11 +146,13 @@ def sink_correlation(run: Run) -> Measurement:
         )
     first = found_all[0]
     return at_least(
-        0.0, float(first.value), slack=float(first.value - first.low),
+        0.0,
+        float(first.value),
+        slack=float(first.value - first.low),
         because="half of a 95 % interval, documents and heads drawn again",
         note=f"Rank correlation of recall and the cosine of the sink {'; '.join(told)}. "
         f"{_SYNTHETIC if run.quick else _REAL}",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -159,9 +170,10 @@ def sink_criterion(run: Run) -> Measurement:
     # The bar is exact for the distance |s|, at which tokens of vanishing weight sit; others may be closer still.
     broken = np.sum(recalled & ~passes) / max(int(recalled.sum()), 1)
     return at_least(
-        [0.5, 0.5], [np.mean(passes == recalled), 1 - broken],
+        [0.5, 0.5],
+        [np.mean(passes == recalled), 1 - broken],
         because="better than a coin; the bar holds to the accuracy with which unselected tokens sit at distance |s|",
         labels=("share of heads that follow the bar", "recalled sinks that pass the bar"),
         note=f"{chosen.mean():.0%} of heads select the sink, {recalled.mean():.0%} of these recall it. "
         f"{_SYNTHETIC if run.quick else _REAL}",
-    )  # fmt: skip
+    )

@@ -90,10 +90,13 @@ def sink_recall(run: Run) -> Measurement:
             tolerance.append(4 * np.hypot(values.std(ddof=1) / np.sqrt(len(values)), _REFERENCE_ERROR))
             labels.append(f"{letter} at N = 4, decay {decay:g}, compression {compression:g}, cosine {cosine:g}")
     return agreement(
-        predicted, measured, absolute=np.array(tolerance), labels=tuple(labels),
+        predicted,
+        measured,
+        absolute=np.array(tolerance),
+        labels=tuple(labels),
         because="four combined standard errors of this run and of the reference (400 draws)",
         parameters={"L": 1024, "d": 128, "heads": len(recall)},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -106,9 +109,11 @@ def sink_recall(run: Run) -> Measurement:
 def ball_of_everything(run: Run) -> Measurement:
     found = heads_of(run, 0.05, 0.1, 0.0)
     return agreement(
-        64 / 1024, float(found.at(64)[0].mean()), absolute=64 / 1024 - 64 / 1034,
+        64 / 1024,
+        float(found.at(64)[0].mean()),
+        absolute=64 / 1024 - 64 / 1034,
         because="up to ten tokens of the 1024 may stay outside on average",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -132,7 +137,10 @@ def synthetic_control(run: Run) -> Measurement:
             tolerance += widths
             labels += [f"{name}, N = {n}, decay {decay:g}, cosine {cosine:g}" for n in SIZES[:5]]
     return agreement(
-        predicted, measured, absolute=np.array(tolerance), labels=tuple(labels),
+        predicted,
+        measured,
+        absolute=np.array(tolerance),
+        labels=tuple(labels),
         because="three standard errors of 40 heads and of the reference (150 heads); for random sets three times the "
         "spread between sets of 16 rankings, which all heads share",
-    )  # fmt: skip
+    )

@@ -38,9 +38,13 @@ def exact_separation(run: Run) -> Measurement:
         lowest.append(float(separation(weights, values, sizes).f.min()))
         labels.append(name)
     return agreement(
-        np.ones(4), lowest, absolute=0.0, because="P and R are counts: they are exactly 1 when the order is right",
-        labels=tuple(labels), parameters={"L": length},
-    )  # fmt: skip
+        np.ones(4),
+        lowest,
+        absolute=0.0,
+        because="P and R are counts: they are exactly 1 when the order is right",
+        labels=tuple(labels),
+        parameters={"L": length},
+    )
 
 
 @PAPER.claim(
@@ -89,9 +93,13 @@ def invariances(run: Run) -> Measurement:
         measured.append(max(float(metrics), float(np.abs(found.margin / scale - base.margin).max())))
     moved = float(np.mean(separation(weights, values + 1.0, sizes).f != base.f))
     return agreement(
-        [0, 0, 0, 1], [*measured, float(moved > 0.1)], absolute=1e-12, because="symmetries of distances; rounding",
-        labels=(*cases, "translation changes F"), note=f"A translation changes F in {moved:.0%} of the cases.",
-    )  # fmt: skip
+        [0, 0, 0, 1],
+        [*measured, float(moved > 0.1)],
+        absolute=1e-12,
+        because="symmetries of distances; rounding",
+        labels=(*cases, "translation changes F"),
+        note=f"A translation changes F in {moved:.0%} of the cases.",
+    )
 
 
 @PAPER.claim(
@@ -105,10 +113,15 @@ def sequence_length(run: Run) -> Measurement:
     rng = np.random.default_rng(run.seed + 3)
     weights = np.concatenate([rng.uniform(1, 2, (100, 8)), rng.uniform(0, 0.9, (100, 120))], axis=1)
     values = rng.standard_normal((100, 128, 8))
-    curves = np.array([
-        [getattr(separation(weights[:, :length], values[:, :length], (2, 4, 8)), m) for m in ("precision", "recall")]
-        for length in (12, 24, 48, 96, 128)
-    ])  # fmt: skip
+    curves = np.array(
+        [
+            [
+                getattr(separation(weights[:, :length], values[:, :length], (2, 4, 8)), m)
+                for m in ("precision", "recall")
+            ]
+            for length in (12, 24, 48, 96, 128)
+        ]
+    )
     rise = np.maximum(np.diff(curves, axis=0), 0).max(axis=(0, 2, 3))
     return at_most(
         np.zeros(2), rise, because="more unselected tokens: exact", labels=("P", "R"), parameters={"heads": 100}
@@ -136,18 +149,24 @@ def deletion(run: Run) -> Measurement:
         mass, z, s = weights[chosen].sum(), y.sum(axis=0), y[chosen].sum(axis=0)
         inside = np.average(values[chosen], axis=0, weights=weights[chosen])
         outside = np.average(values[rest], axis=0, weights=weights[rest])
-        identity = np.maximum(identity, [
-            np.abs((z - s) - (1 - mass) * outside).max(),
-            np.abs((z - s / mass) - (1 - mass) * (outside - inside)).max(),
-        ])  # fmt: skip
+        identity = np.maximum(
+            identity,
+            [
+                np.abs((z - s) - (1 - mass) * outside).max(),
+                np.abs((z - s / mass) - (1 - mass) * (outside - inside)).max(),
+            ],
+        )
         lengths = np.linalg.norm(y, axis=-1)
         excess = max(excess, float(np.linalg.norm(z - s) - lengths[rest].sum()))
         least = np.sort(lengths)[:-6].sum()  # bound of the ranking by contribution
         better += sum(lengths[rng.permutation(40)[6:]].sum() < least - 1e-12 for _ in range(20))
     return at_most(
-        [0.0, 0, 0, 0], [*identity, excess, float(better)], slack=1e-12, because="identities and a minimum; rounding",
+        [0.0, 0, 0, 0],
+        [*identity, excess, float(better)],
+        slack=1e-12,
+        because="identities and a minimum; rounding",
         labels=("deletion error", "renormalisation error", "excess over the bound", "random sets with a smaller bound"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -167,9 +186,12 @@ def competition(run: Run) -> Measurement:
     # p by quadrature over the density of the smallest of K normal scores
     p = quad(lambda x: norm.sf(x) * required * norm.pdf(x - lead) * norm.sf(x - lead) ** (required - 1), -12, 14)[0]
     return agreement(
-        required + (length - required) * p, needed.mean(), absolute=4 * needed.std() / np.sqrt(draws),
-        because="four standard errors", parameters={"L": length, "K": required, "draws": draws},
-    )  # fmt: skip
+        required + (length - required) * p,
+        needed.mean(),
+        absolute=4 * needed.std() / np.sqrt(draws),
+        because="four standard errors",
+        parameters={"L": length, "K": required, "draws": draws},
+    )
 
 
 @PAPER.claim(
@@ -188,12 +210,17 @@ def hand_made_regimes(run: Run) -> Measurement:
     weights = textbook_heads()["retriever"][0]
     return agreement(
         [*(float(REGIMES.index(word)) for word in expected.values()), 4 / 64, 1 / 4, 0.1, 1.0, 1 / np.sum(weights**2)],
-        [*names, *(float(single[k]) for k in ("precision4", "recall4", "f4")), float(few["f4"]),
-         float(few["effective_number"])],
-        absolute=1e-12, because="hand-made heads with orthonormal values: counts",
+        [
+            *names,
+            *(float(single[k]) for k in ("precision4", "recall4", "f4")),
+            float(few["f4"]),
+            float(few["effective_number"]),
+        ],
+        absolute=1e-12,
+        because="hand-made heads with orthonormal values: counts",
         labels=(*expected, "one-hot P", "one-hot R", "one-hot F", "retriever F", "retriever effective number"),
         note=f"Numbers of regimes: {', '.join(f'{k} {name}' for k, name in enumerate(REGIMES))}.",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -216,7 +243,10 @@ def small_n(run: Run) -> Measurement:
             errors.append(difference.std(ddof=1) / np.sqrt(len(difference)))
             labels.append(f"F at {head.sizes[best]} minus F at {head.sizes[other]}, similarity {name}")
     return at_least(
-        np.zeros(len(gaps)), gaps, slack=2 * np.array(errors), labels=tuple(labels),
+        np.zeros(len(gaps)),
+        gaps,
+        slack=2 * np.array(errors),
+        labels=tuple(labels),
         because="two standard errors of the paired difference over heads",
         note="The printed statement of 1-4 tokens is about LLaMA-2-7B; it is not a law. Report the whole curve.",
-    )  # fmt: skip
+    )

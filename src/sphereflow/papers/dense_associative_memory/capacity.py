@@ -26,9 +26,10 @@ def capacity_layers(run: Run) -> Measurement:
     return agreement(
         [0.5, 0.375, 0.6225719],
         [gaussian.lse_capacity(1.0), gaussian.lse_capacity(0.5), float(spherical.capacity(1.0))],
-        absolute=[1e-12, 1e-12, 5.1e-8], because="the Gaussian layer is exact; reference with 7 decimals",
+        absolute=[1e-12, 1e-12, 5.1e-8],
+        because="the Gaussian layer is exact; reference with 7 decimals",
         labels=("gaussian, beta=1", "gaussian, beta=0.5: beta(1-beta/2)", "spherical, beta=1"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -63,9 +64,13 @@ def capacity_table(run: Run) -> Measurement:
 def capacity_finite(run: Run) -> Measurement:
     sizes = (12, 16, 20)
     return agreement(
-        [0.61606, 0.61767, 0.61865], [spherical.finite_capacity(n, 1.0) for n in sizes], absolute=5.1e-6,
-        because="reference with 5 decimals", labels=tuple(f"N={n}" for n in sizes), parameters={"beta": 1},
-    )  # fmt: skip
+        [0.61606, 0.61767, 0.61865],
+        [spherical.finite_capacity(n, 1.0) for n in sizes],
+        absolute=5.1e-6,
+        because="reference with 5 decimals",
+        labels=tuple(f"N={n}" for n in sizes),
+        parameters={"beta": 1},
+    )
 
 
 @PAPER.claim(
@@ -90,13 +95,18 @@ def capacity_extrapolated(run: Run) -> Measurement:
         slopes.append(coefficients[0])
         errors.append(4 * np.sqrt(covariance[1, 1]))
     return agreement(
-        spherical.capacity(np.array([0.5, 1.0])), fitted, absolute=errors,
+        spherical.capacity(np.array([0.5, 1.0])),
+        fitted,
+        absolute=errors,
         because="four standard errors of the weighted fit, which include a term of order 1/N^2",
         labels=("beta=0.5", "beta=1"),
-        note="Measured slopes in 1/N: " + ", ".join(f"{s:.4f}" for s in slopes) + "; predicted: "
-        + ", ".join(f"{np.log1p(-(spherical.saddle(b) ** 4)) / 2:.4f}" for b in (0.5, 1.0)) + ".",
+        note="Measured slopes in 1/N: "
+        + ", ".join(f"{s:.4f}" for s in slopes)
+        + "; predicted: "
+        + ", ".join(f"{np.log1p(-(spherical.saddle(b) ** 4)) / 2:.4f}" for b in (0.5, 1.0))
+        + ".",
         parameters={"N": sizes.tolist()},
-    )  # fmt: skip
+    )
 
 
 def iterated(n: int, alpha: float, beta: float, steps: int, seed: int, projected: bool) -> float:
@@ -126,7 +136,10 @@ def iterated_update(run: Run) -> Measurement:
         [1 - stays[0], 1 - stays[1], abs(collapses)],
         because="reference: overlap above 0.9 in every draw, and below 0.03; what is left of it at the mean of all "
         "patterns has a random sign, so it is averaged over draws",
-        labels=("projected, N=16, beta=1, load 0.4: 1 - overlap", "projected, load 0.5: 1 - overlap",
-                "unprojected, N=18, beta=0.5, load 0.35: |mean overlap|"),
+        labels=(
+            "projected, N=16, beta=1, load 0.4: 1 - overlap",
+            "projected, load 0.5: 1 - overlap",
+            "unprojected, N=18, beta=0.5, load 0.35: |mean overlap|",
+        ),
         parameters={"steps": [30, 30, 100], "draws": draws},
-    )  # fmt: skip
+    )

@@ -94,10 +94,13 @@ def above_threshold(run: Run) -> Measurement:
     values = [log_mean_sum(n, 0.4) / n for n in (1000, 4000)]
     extrapolated = log_mean_sum(1_000_000, 0.4) / 1_000_000
     return agreement(
-        [0.0437, 0.0505, 0.4 - compact.threshold(B)], [*values, extrapolated], absolute=[6e-5, 6e-5, 4e-5],
+        [0.0437, 0.0505, 0.4 - compact.threshold(B)],
+        [*values, extrapolated],
+        absolute=[6e-5, 6e-5, 4e-5],
         because="reference with 4 decimals; corrections are 2.5 ln(N)/N, 3.5e-5 at N = 1e6",
-        labels=("N=1000", "N=4000", "N=1000000 against the limit"), parameters={"b": B, "alpha": 0.4},
-    )  # fmt: skip
+        labels=("N=1000", "N=4000", "N=1000000 against the limit"),
+        parameters={"b": B, "alpha": 0.4},
+    )
 
 
 @PAPER.claim(
@@ -118,9 +121,13 @@ def one_step_retrieval(run: Run) -> Measurement:
     updated = energy.update(x, jnp.asarray(patterns))
     misses = [np.abs(np.asarray(y) - patterns[0]).max() for y in (stepped, updated)]
     return agreement(
-        [0.0, 0.0], misses, absolute=1e-10, because="an identity, to rounding times the largest gradient",
-        labels=("gradient step", "mean of the patterns in support"), parameters={"N": n, "M": 20, "b": B},
-    )  # fmt: skip
+        [0.0, 0.0],
+        misses,
+        absolute=1e-10,
+        because="an identity, to rounding times the largest gradient",
+        labels=("gradient step", "mean of the patterns in support"),
+        parameters={"N": n, "M": 20, "b": B},
+    )
 
 
 @PAPER.claim(
@@ -160,18 +167,30 @@ def centroids(run: Run) -> Measurement:
         # Overlap phi with both patterns leaves the entropy of the part orthogonal to their plane.
         found = minimize_scalar(
             lambda p: -np.log(2 * (1 - B + B * p)) / B - t / 2 * np.log(1 - 2 * p * p / (1 + rho)),
-            bounds=(state.wall(B) + 1e-12, np.sqrt((1 + rho) / 2) - 1e-12), method="bounded", options={"xatol": 1e-12},
-        )  # fmt: skip
+            bounds=(state.wall(B) + 1e-12, np.sqrt((1 + rho) / 2) - 1e-12),
+            method="bounded",
+            options={"xatol": 1e-12},
+        )
         return float(found.x)
 
     deeper = -np.log(2 * (1 - B + B * compact.centroid_overlap(0.0, compact.centroid_rival(B), B))) / B
     return agreement(
         [0.4571, 0.1172, 0.0, 0.0, *(minimum(t, rho) for t, rho in cells)],
-        [compact.centroid_rival(B), compact.centroid_load(B), compact.touching(B), deeper,
-         *(compact.centroid_overlap(t, rho, B) for t, rho in cells)],
+        [
+            compact.centroid_rival(B),
+            compact.centroid_load(B),
+            compact.touching(B),
+            deeper,
+            *(compact.centroid_overlap(t, rho, B) for t, rho in cells),
+        ],
         absolute=[6e-5, 6e-5, 1e-12, 1e-12] + [2e-6] * 3,
         because="reference with 4 decimals; a smooth minimum is located to the square root of rounding",
-        labels=("rival overlap", "load", "touching caps", "energy of the rival centroid",
-                *[f"centroid, T={t:g}, rho={rho:g}" for t, rho in cells]),
+        labels=(
+            "rival overlap",
+            "load",
+            "touching caps",
+            "energy of the rival centroid",
+            *[f"centroid, T={t:g}, rho={rho:g}" for t, rho in cells],
+        ),
         parameters={"b": B},
-    )  # fmt: skip
+    )

@@ -84,8 +84,9 @@ def exact_sampling(run: Run) -> Measurement:
     drawn = drawn - 2 * mirror * (np.sum(mirror * drawn, axis=1) / np.sum(mirror**2, axis=1))[:, None]
     nearest = [np.max(x @ patterns.T, axis=1) / n for x in (np.asarray(walked.final, dtype=float), np.sqrt(n) * drawn)]
     return at_least(
-        0.001, float(ks_2samp(*nearest).pvalue),
+        0.001,
+        float(ks_2samp(*nearest).pvalue),
         because="Kolmogorov-Smirnov test of the largest overlap; a true law fails once in a thousand seeds",
         note=f"Mean largest overlap {nearest[0].mean():.4f} (chains), {nearest[1].mean():.4f} (mixture).",
         parameters={"N": n, "M": count, "chains": chains, "steps": steps, "sigma": 0.5, "beta": 1, "T": 1},
-    )  # fmt: skip
+    )

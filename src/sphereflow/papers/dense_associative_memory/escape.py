@@ -38,18 +38,31 @@ def escape_time(run: Run) -> Measurement:
     noise = float(spherical.noise_overlap(LOAD, 1.0))
     target = random_patterns(n, 1, run.seed)[0]
     x0 = jnp.asarray(state_at(target, np.full(walkers, start), run.seed), jnp.float32)
-    times = np.asarray(first_passage(Bulk(1.0, jnp.asarray(target, jnp.float32), noise), x0, TEMPERATURE, dt,
-                                     jax.random.key(run.seed), STOP, 40_000))  # fmt: skip
+    times = np.asarray(
+        first_passage(
+            Bulk(1.0, jnp.asarray(target, jnp.float32), noise),
+            x0,
+            TEMPERATURE,
+            dt,
+            jax.random.key(run.seed),
+            STOP,
+            40_000,
+        )
+    )
     error = times.std() / np.sqrt(walkers)
     return agreement(
         [0.727428, 13.8609, 14.5145, 13.8609],
-        [noise, escape.escape_time(n, LOAD, TEMPERATURE, stop=STOP),
-         escape.escape_time(n, LOAD, TEMPERATURE, start=0.9, stop=STOP), times.mean()],
+        [
+            noise,
+            escape.escape_time(n, LOAD, TEMPERATURE, stop=STOP),
+            escape.escape_time(n, LOAD, TEMPERATURE, start=0.9, stop=STOP),
+            times.mean(),
+        ],
         absolute=[5.1e-7, 5.1e-5, 5.1e-5, 4 * error],
         because="reference values with their digits; four standard errors of the walkers",
         labels=("noise floor", "quadrature from phi_eq", "quadrature from 0.9", f"{walkers} Langevin walkers"),
         parameters={"N": n, "beta": 1, "alpha": LOAD, "T": TEMPERATURE, "phi_b": STOP, "dt": dt},
-    )  # fmt: skip
+    )
 
 
 def points(run: Run) -> tuple[tuple[int, float], ...]:
@@ -70,10 +83,19 @@ def observed(cells: tuple[tuple[int, float], ...], wanted: int, seed: int) -> tu
         exact.append(tau)
         seen.append(
             bulk_escapes(
-                n, 1.0, temperature, noise, start=start, stop=STOP, walkers=walkers, settle=settle,
-                duration=max(wanted * tau / walkers, settle), dt=min(0.5 * temperature / n, tau / 400), seed=seed,
+                n,
+                1.0,
+                temperature,
+                noise,
+                start=start,
+                stop=STOP,
+                walkers=walkers,
+                settle=settle,
+                duration=max(wanted * tau / walkers, settle),
+                dt=min(0.5 * temperature / n, tau / 400),
+                seed=seed,
             )
-        )  # fmt: skip
+        )
     return exact, seen
 
 
@@ -88,14 +110,15 @@ def escape_decades(run: Run) -> Measurement:
     cells, wanted = points(run), ESCAPES[run.preset]
     exact, seen = observed(cells, wanted, run.seed)
     return agreement(
-        np.ones(len(cells)), [s.mean / t for s, t in zip(seen, exact, strict=True)],
+        np.ones(len(cells)),
+        [s.mean / t for s, t in zip(seen, exact, strict=True)],
         absolute=[4 / np.sqrt(max(s.number, 1)) + 0.02 for s in seen],
         because="four standard errors of the number of escapes, and 2 per cent for the time step, whose error is "
         "linear: 4 per cent were seen at twice the step",
         labels=tuple(f"N={n}, T={t:g}: tau = {tau:.4g}" for (n, t), tau in zip(cells, exact, strict=True)),
         note="Escapes counted: " + ", ".join(str(s.number) for s in seen) + ".",
         parameters={"beta": 1, "alpha": LOAD, "phi_b": STOP},
-    )  # fmt: skip
+    )
 
 
 def boundary_temperature(n: int, alpha: float, duration: float) -> float:
@@ -126,12 +149,18 @@ def kinetic_boundary(run: Run) -> Measurement:
         [0.0] * 4 + [0.02 * limit, 0.05],
         [*np.diff(gaps), gaps[-1], abs(slopes[-1] + 0.5)],
         because="near the spinodal the barrier is quadratic in the gap, N gap^2 = constant: exponent -1/2",
-        labels=(*[f"gap({b}) - gap({a})" for a, b in pairwise(sizes)], "gap at the largest N",
-                "distance of the last exponent from -1/2"),
-        note="Gaps: " + ", ".join(f"{g:.4f}" for g in gaps)
-        + "; exponents: " + ", ".join(f"{s:.3f}" for s in slopes) + ".",
+        labels=(
+            *[f"gap({b}) - gap({a})" for a, b in pairwise(sizes)],
+            "gap at the largest N",
+            "distance of the last exponent from -1/2",
+        ),
+        note="Gaps: "
+        + ", ".join(f"{g:.4f}" for g in gaps)
+        + "; exponents: "
+        + ", ".join(f"{s:.3f}" for s in slopes)
+        + ".",
         parameters={"alpha": 0.5, "beta": 1, "duration": 1e5, "criterion": "escape time equal to the duration"},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -147,9 +176,13 @@ def finite_tip(run: Run) -> Measurement:
     prefactor = -np.log1p(-(float(spherical.saddle(1.0)) ** 4)) / 2
     measured = [escape.finite_overlap(n, 1.0, 0.005, a + float(spherical.g_max(1.0)) + prefactor / n) for n, a in cells]
     return agreement(
-        [0.9953, 0.9923, 0.9767], measured, absolute=6e-5, because="reference with 4 decimals",
-        labels=tuple(f"N={n}, load {a:g}" for n, a in cells), parameters={"beta": 1, "T": 0.005},
-    )  # fmt: skip
+        [0.9953, 0.9923, 0.9767],
+        measured,
+        absolute=6e-5,
+        because="reference with 4 decimals",
+        labels=tuple(f"N={n}, load {a:g}" for n, a in cells),
+        parameters={"beta": 1, "T": 0.005},
+    )
 
 
 @PAPER.claim(
@@ -162,11 +195,15 @@ def finite_tip(run: Run) -> Measurement:
 )
 def step_size(run: Run) -> Measurement:
     t = np.array([0.1, 0.3])
-    measured = [bulk_metropolis(n, 1.0, t, np.full(2, -2.0), 64, 600, 100, run.seed).acceptance.mean(axis=1)
-                for n in (100, 1000)]  # fmt: skip
+    measured = [
+        bulk_metropolis(n, 1.0, t, np.full(2, -2.0), 64, 600, 100, run.seed).acceptance.mean(axis=1)
+        for n in (100, 1000)
+    ]
     return agreement(
-        [0.88, 0.82, 0.88, 0.82], np.concatenate(measured), absolute=0.015,
+        [0.88, 0.82, 0.88, 0.82],
+        np.concatenate(measured),
+        absolute=0.015,
         because="reference with 2 decimals, and the error of 64 chains",
         labels=tuple(f"N={n}, T={v:g}" for n in (100, 1000) for v in t),
         parameters={"steps": 600, "chains": 64},
-    )  # fmt: skip
+    )

@@ -41,18 +41,33 @@ def plane_lsr(run: Run) -> Figure:
 )
 def overlap_in_a_bath(run: Run) -> Figure:
     dense = np.linspace(0.03, 2.6, 120)
-    curves = {"lse": [lse_mean_overlap(simulations.N, t) for t in dense],
-              "lsr": [lsr_mean_overlap(simulations.N, t, REFERENCE_B) for t in dense]}  # fmt: skip
+    curves = {
+        "lse": [lse_mean_overlap(simulations.N, t) for t in dense],
+        "lsr": [lsr_mean_overlap(simulations.N, t, REFERENCE_B) for t in dense],
+    }
     with look():
         figure = blank(6.4, 4.2)
         axes = figure.subplots()
         for colour, kernel in zip(PALETTE, ("lse", "lsr"), strict=False):
             mean, error = simulations.overlaps_in_bath(kernel, simulations.N, *simulations.preset(run), run.seed)
             axes.plot(dense, curves[kernel], color=colour, label=f"{kernel.upper()}, one pattern at $N=50$")
-            axes.errorbar(simulations.TEMPERATURES[kernel], mean, error, fmt="o", color=colour, ms=4, capsize=2,
-                          label=f"{kernel.upper()}, 148 patterns")  # fmt: skip
-        axes.axvline(float(spherical.spinodal_temperature(0.1, 1.0)), color="0.6", lw=0.8, ls="--",
-                     label="spinodal of LSE at this load")  # fmt: skip
+            axes.errorbar(
+                simulations.TEMPERATURES[kernel],
+                mean,
+                error,
+                fmt="o",
+                color=colour,
+                ms=4,
+                capsize=2,
+                label=f"{kernel.upper()}, 148 patterns",
+            )
+        axes.axvline(
+            float(spherical.spinodal_temperature(0.1, 1.0)),
+            color="0.6",
+            lw=0.8,
+            ls="--",
+            label="spinodal of LSE at this load",
+        )
         axes.set(xlabel="$T$", ylabel=r"$\langle\phi\rangle$", xlim=(0, 2.6), ylim=(-0.1, 1.05))
         figure.legend(fontsize=8, loc="outside lower center", ncols=3)
     return figure
@@ -135,8 +150,15 @@ def escape_figure(run: Run) -> Figure:
                 label=f"$T={t:g}$",
             )
             mine = [k for k, cell in enumerate(cells) if cell[1] == t]
-            right.errorbar([cells[k][0] for k in mine], [seen[k].mean for k in mine], [seen[k].error for k in mine],
-                           fmt="o", color=colour, ms=4, capsize=2)  # fmt: skip
+            right.errorbar(
+                [cells[k][0] for k in mine],
+                [seen[k].mean for k in mine],
+                [seen[k].error for k in mine],
+                fmt="o",
+                color=colour,
+                ms=4,
+                capsize=2,
+            )
         right.set(xlabel="$N$", ylabel=r"$\tau$", yscale="log", ylim=(0.5, 1e6))
         right.legend(fontsize=8)
     return figure

@@ -45,10 +45,13 @@ def spinodal(run: Run) -> Measurement:
 def equal_depth(run: Run) -> Measurement:
     t = np.array([0.05, 0.1, 0.2, 0.3, 1.0])
     return agreement(
-        [0.5224, 0.4562, 0.3566, 0.28075, 0.07684], spherical.equal_depth(t, 1.0), absolute=[6e-5] * 3 + [6e-6] * 2,
-        because="reference values with 4 and 5 decimals", labels=tuple(f"T={v:g}" for v in t),
+        [0.5224, 0.4562, 0.3566, 0.28075, 0.07684],
+        spherical.equal_depth(t, 1.0),
+        absolute=[6e-5] * 3 + [6e-6] * 2,
+        because="reference values with 4 and 5 decimals",
+        labels=tuple(f"T={v:g}" for v in t),
         parameters={"beta": 1, "layer": "spherical"},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -70,10 +73,14 @@ def static_line(run: Run) -> Measurement:
         [*spherical.static(t, 1.0), *spherical.static(t, 1.0), *np.concatenate(forms), tip],
         absolute=[5.1e-6] * 4 + [1e-12] * 13,
         because="reference with 5 decimals; identities to rounding",
-        labels=(*[f"T={v:g}" for v in t], *[f"both forms, T={v:g}" for v in t],
-                *[f"difference, beta={b:g}, beta T={v:g}" for b in other for v in t], "meets alpha* at T=1/beta"),
+        labels=(
+            *[f"T={v:g}" for v in t],
+            *[f"both forms, T={v:g}" for v in t],
+            *[f"difference, beta={b:g}, beta T={v:g}" for b in other for v in t],
+            "meets alpha* at T=1/beta",
+        ),
         parameters={"layer": "spherical"},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -90,9 +97,12 @@ def line_order(run: Run) -> Measurement:
         lines = [f(t, beta) for f in (spherical.equal_depth, spherical.static, spherical.spinodal)]
         gaps += [np.max(lines[0] - lines[1]), np.max(lines[1] - lines[2])]
     return at_most(
-        np.zeros(6), gaps, slack=1e-10, because="rounding where lines touch",
+        np.zeros(6),
+        gaps,
+        slack=1e-10,
+        because="rounding where lines touch",
         labels=tuple(f"beta={b:g}, {w}" for b in (0.5, 1.0, 3.0) for w in ("depth - static", "static - spinodal")),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -106,5 +116,10 @@ def exact_point(run: Run) -> Measurement:
     betas, loads = np.array([0.3, 1.0, 2.5, 8.0]), np.array([0.1, 0.4, 0.9])
     left = lse_free_energy(1 / betas)[:, None] - loads / betas[:, None]
     right = 1 - (loads + spherical.g_max(betas)[:, None]) / betas[:, None]
-    return agreement(right.ravel(), left.ravel(), absolute=1e-12, because="an identity, to rounding",
-                     labels=tuple(f"beta={b:g}, load {a:g}" for b in betas for a in loads))  # fmt: skip
+    return agreement(
+        right.ravel(),
+        left.ravel(),
+        absolute=1e-12,
+        because="an identity, to rounding",
+        labels=tuple(f"beta={b:g}, load {a:g}" for b in betas for a in loads),
+    )

@@ -58,10 +58,13 @@ def mean_noise_leading(run: Run) -> Measurement:
     sizes = (10, 50, 1000)
     measured = [log_mean_noise(n, 0.3, 1.0) - log_mean_noise_leading(n, 0.3, 1.0) for n in sizes]
     return agreement(
-        [-9.2e-4, -1.3e-4, -6e-6], measured, absolute=[5.1e-6, 5.1e-6, 5.1e-7],
+        [-9.2e-4, -1.3e-4, -6e-6],
+        measured,
+        absolute=[5.1e-6, 5.1e-6, 5.1e-7],
         because="half a unit of the last digit of the reference differences",
-        labels=tuple(f"N={n}" for n in sizes), parameters={"beta": 1},
-    )  # fmt: skip
+        labels=tuple(f"N={n}" for n in sizes),
+        parameters={"beta": 1},
+    )
 
 
 @PAPER.claim(
@@ -76,9 +79,9 @@ def typical_noise(run: Run) -> Measurement:
     n, alpha, beta = 150, 0.1, 1.0
     count = round(np.exp(alpha * n))
     rng = np.random.default_rng(run.seed)
-    direct = np.array([
-        logsumexp(beta * n * overlaps.sample(rng, n, count)) / (beta * n) for _ in range(4 if run.quick else 16)
-    ])  # fmt: skip
+    direct = np.array(
+        [logsumexp(beta * n * overlaps.sample(rng, n, count)) / (beta * n) for _ in range(4 if run.quick else 16)]
+    )
     law = 1 + sample_log_noise(n, alpha, beta, 2000, run.seed) / (beta * n)
     below = float(spherical.noise_overlap(alpha, beta))
     return agreement(
@@ -117,10 +120,13 @@ def typical_noise_limit(run: Run) -> Measurement:
             tolerance.append(2 * np.log(n) / (n * slope) if alpha < spherical.load_switch(beta) else 1 / n)
             labels.append(f"load {alpha:g}, N={n}")
     return agreement(
-        predicted, measured, absolute=tolerance,
+        predicted,
+        measured,
+        absolute=tolerance,
         because="corrections are logarithmic over N below alpha* (density of the extreme) and of order 1/N above it",
-        labels=tuple(labels), parameters={"beta": beta},
-    )  # fmt: skip
+        labels=tuple(labels),
+        parameters={"beta": beta},
+    )
 
 
 @PAPER.claim(
@@ -135,10 +141,12 @@ def noise_smooth(run: Run) -> Measurement:
     alpha = np.linspace(0, 3, 300_001)
     best = [np.max(spherical.extreme_overlap(alpha) - alpha / b) for b in betas]
     return agreement(
-        best, spherical.g_max(betas) / betas, absolute=1e-9,
+        best,
+        spherical.g_max(betas) / betas,
+        absolute=1e-9,
         because="a maximum over a grid of step 1e-5 is short by the square of the step",
         labels=tuple(f"beta={b:g}" for b in betas),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(

@@ -30,8 +30,10 @@ def minimised(energy: Callable[[float], float], temperature: float, lowest: floa
     """(overlap, free energy) by direct minimisation of u(phi) - (T/2) ln(1 - phi^2) over (lowest, 1)."""
     found = minimize_scalar(
         lambda phi: energy(phi) - temperature / 2 * np.log(1 - phi * phi),
-        bounds=(lowest + 1e-12, 1 - 1e-12), method="bounded", options={"xatol": 1e-13},
-    )  # fmt: skip
+        bounds=(lowest + 1e-12, 1 - 1e-12),
+        method="bounded",
+        options={"xatol": 1e-13},
+    )
     return float(found.x), float(found.fun)
 
 
@@ -95,10 +97,13 @@ def published_lse_line(run: Run) -> Measurement:
 )
 def printed_lsr_end(run: Run) -> Measurement:
     return agreement(
-        [0.213155, 0.25], [gaussian.lsr_published_end(B), gaussian.lsr_threshold(B)], absolute=[5.1e-7, 1e-12],
+        [0.213155, 0.25],
+        [gaussian.lsr_published_end(B), gaussian.lsr_threshold(B)],
+        absolute=[5.1e-7, 1e-12],
         because="reference value with 6 decimals; the threshold is exact",
-        labels=("T_max", "threshold"), parameters={"b": B, "layer": "gaussian"},
-    )  # fmt: skip
+        labels=("T_max", "threshold"),
+        parameters={"b": B, "layer": "gaussian"},
+    )
 
 
 @PAPER.claim(

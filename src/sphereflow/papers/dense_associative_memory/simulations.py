@@ -106,9 +106,14 @@ def cone_constant(run: Run) -> Measurement:
         )
         measured.append(np.logaddexp(log_rest(n, alpha, beta, keep), inside))
         predicted.append(log_mean_noise(n, alpha, beta))
-    return agreement(predicted, measured, absolute=1e-10, because="an identity, to the accuracy of the quadratures",
-                     labels=tuple(f"keep {k:g}" for k in (0.2, 0.4, 0.7)),
-                     parameters={"N": n, "M": 20_000})  # fmt: skip
+    return agreement(
+        predicted,
+        measured,
+        absolute=1e-10,
+        because="an identity, to the accuracy of the quadratures",
+        labels=tuple(f"keep {k:g}" for k in (0.2, 0.4, 0.7)),
+        parameters={"N": n, "M": 20_000},
+    )
 
 
 @PAPER.claim(
@@ -134,9 +139,11 @@ def cone_against_full(run: Run) -> Measurement:
         for place in (full, cone)
     )
     return agreement(
-        [lse_mean_overlap(n, t), cone_mean], [full_mean, full_mean], absolute=[0.005, 0.005],
+        [lse_mean_overlap(n, t), cone_mean],
+        [full_mean, full_mean],
+        absolute=[0.005, 0.005],
         because="spread of the chains, 0.001; inside the basin one pattern alone has the same mean",
         labels=("all patterns against one alone", "all patterns against the cone"),
         note=f"{cone.patterns.shape[0]} of {count} patterns are in the cone.",
         parameters={"N": n, "M": count, "keep": 0.4, "T": t, "chains": chains, "steps": steps},
-    )  # fmt: skip
+    )

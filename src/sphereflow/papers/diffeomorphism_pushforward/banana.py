@@ -111,12 +111,13 @@ def banana_error(run: Run) -> Measurement:
     squares, (entropies, gaps) = squared_errors(seeds, run.seed), relative_entropies(few, run.seed)
     found = (squares, gaps, entropies)
     return agreement(
-        [MAP_CONSTANT, MAP_CONSTANT, MAP_CONSTANT / 2], [v.mean() for v in found],
+        [MAP_CONSTANT, MAP_CONSTANT, MAP_CONSTANT / 2],
+        [v.mean() for v in found],
         absolute=[4 * v.std() / math.sqrt(len(v)) for v in found],
         because="four standard errors of the draws, of the profile alone and of those pushed through schedules",
         labels=(f"map, {seeds} draws", f"map through schedules, {few} draws", f"KL through schedules, {few} draws"),
         parameters={"R": REACH, "n": PLAYS},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -129,9 +130,11 @@ def banana_error(run: Run) -> Measurement:
 def banana_half(run: Run) -> Measurement:
     entropies, gaps = relative_entropies(150 if run.quick else 4000, run.seed)
     return at_most(
-        [1e-9], [np.abs(entropies - gaps / 2).max()], because="the rule is exact for the quadratic in the second axis",
+        [1e-9],
+        [np.abs(entropies - gaps / 2).max()],
+        because="the rule is exact for the quadratic in the second axis",
         labels=("largest difference over draws",),
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -158,12 +161,24 @@ def rotation_trap(run: Run) -> Measurement:
     noise = 4 * 8 / (2 * math.sqrt(5)) / math.sqrt(samples)
     return agreement(
         [0, 0, math.sqrt(5), 0, 0, 1],
-        [honest.push_forward.tv.value, caught.push_forward.tv.value, caught.map_error, honest.map_error,
-         float(honest.trapped), float(caught.trapped)],
+        [
+            honest.push_forward.tv.value,
+            caught.push_forward.tv.value,
+            caught.map_error,
+            honest.map_error,
+            float(honest.trapped),
+            float(caught.trapped),
+        ],
         absolute=[0.01, 0.01, noise, 0.01, 0, 0],
         because="800 neurons leave 1e-5 in the map, the rare samples beyond R = 4 about 1e-3; four standard errors of "
         "a mean square; flags",
-        labels=("TV, banana", "TV, turned banana", "map error, turned banana", "map error, banana",
-                "flag, banana", "flag, turned banana"),
+        labels=(
+            "TV, banana",
+            "TV, turned banana",
+            "map error, turned banana",
+            "map error, banana",
+            "flag, banana",
+            "flag, turned banana",
+        ),
         parameters={"samples": samples},
-    )  # fmt: skip
+    )

@@ -52,12 +52,13 @@ def conditional_banana(run: Run) -> Measurement:
     made = np.array([[w1(banana.flow(row), x0) ** 2 for x0 in PLACES] for row in offsets[:few]])
     drift = max(ConditionalSampler(banana.flow(row), 1).drift(x0) for row in offsets[:3] for x0 in PLACES)
     return agreement(
-        [*known, 0, 0], [*(n * squares.mean(axis=0)), np.abs(made - squares[:few]).max(), drift],
+        [*known, 0, 0],
+        [*(n * squares.mean(axis=0)), np.abs(made - squares[:few]).max(), drift],
         absolute=[*(4 * math.sqrt(2 / seeds) * known), 1e-12, 0],
         because="four standard errors of a mean of squares of Gaussians; rounding; zero is exact",
         labels=(*[f"n E W1^2 at x0={x0:g}" for x0 in PLACES], "samples against the profile", "drift of x"),
         parameters={"R": r, "n": n, "draws": seeds},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -82,9 +83,12 @@ def conditional_guarantee(run: Run) -> Measurement:
         distances.append(math.sqrt(np.mean(squares)))
         errors.append(math.sqrt(((image - wanted) ** 2).sum(axis=-1).mean()))
     return at_most(
-        errors, distances, slack=1e-12, labels=tuple(made),
+        errors,
+        distances,
+        slack=1e-12,
+        labels=tuple(made),
         because="both over the same pairs (x, z), where the inequality is exact; rounding",
-    )  # fmt: skip
+    )
 
 
 def turned_w1(x0: float) -> float:
@@ -105,11 +109,12 @@ def trap_conditional(run: Run) -> Measurement:
     turned = rotation(0, 1, math.pi / 2, 2) + banana.dense()
     sampler = ConditionalSampler(turned, 1)
     return agreement(
-        [*map(turned_w1, PLACES), 0, 1], [*(w1(turned, x0) for x0 in PLACES), float(sampler.frozen),
-                                         float(sampler.drift(0.0) > 1)],
-        absolute=[0.01, 0.01, 0.01, 0, 0], because="2000 quantiles instead of all; flags",
+        [*map(turned_w1, PLACES), 0, 1],
+        [*(w1(turned, x0) for x0 in PLACES), float(sampler.frozen), float(sampler.drift(0.0) > 1)],
+        absolute=[0.01, 0.01, 0.01, 0, 0],
+        because="2000 quantiles instead of all; flags",
         labels=(*[f"W1 at x0={x0:g}" for x0 in PLACES], "x frozen", "drift is seen"),
-    )  # fmt: skip
+    )
 
 
 def pairs(run: Run) -> int:
@@ -146,8 +151,13 @@ def conditional_from_samples(run: Run) -> Measurement:
         [*made, found.drift(1.5), loss.value, found.rank_gap, -other],
         because="three standard errors of the mean of the neighbours, for the joint fit the other way round; the "
         "entropy of N(0, 1), four standard errors and 0.05; Kolmogorov's bound at 99 %",
-        labels=(*[f"W1 at x0={x0:g}" for x0 in PLACES], "drift of x", "mean of -log density", "gap of the ranks",
-                "minus W1 of the joint fit"),
+        labels=(
+            *[f"W1 at x0={x0:g}" for x0 in PLACES],
+            "drift of x",
+            "mean of -log density",
+            "gap of the ranks",
+            "minus W1 of the joint fit",
+        ),
         note=f"Energy distance of sampled to held-out pairs {found.energy:.2g}; {found.schedule.n_switches} switches.",
         parameters={"pairs": count},
-    )  # fmt: skip
+    )

@@ -50,10 +50,14 @@ def affine_exact(run: Run) -> Measurement:
     found = np.array([affine_errors(d, run.seed, 5 if run.quick else 100) for d in DIMENSIONS]).T
     turned = [rotation_error(angle) for angle in ANGLES]
     return at_most(
-        1e-12, np.concatenate([found.ravel(), turned]), because="rounding over at most 161 pieces",
-        labels=(*[f"{name}, d={d}" for name in ("map", "log-determinant") for d in DIMENSIONS],
-                *[f"rotation by {angle:.5g}" for angle in ANGLES]),
-    )  # fmt: skip
+        1e-12,
+        np.concatenate([found.ravel(), turned]),
+        because="rounding over at most 161 pieces",
+        labels=(
+            *[f"{name}, d={d}" for name in ("map", "log-determinant") for d in DIMENSIONS],
+            *[f"rotation by {angle:.5g}" for angle in ANGLES],
+        ),
+    )
 
 
 @PAPER.claim(
@@ -76,8 +80,12 @@ def compressible_exact(run: Run) -> Measurement:
     cell = np.searchsorted(knots, x[:, 0])
     return at_most(
         [1e-12, 0.0, 1e-12, 9],
-        [np.abs(y[:, 0] - wanted).max(), np.abs(y[:, 1:] - x[:, 1:]).max(),
-         np.abs(log_det - np.log(slopes)[cell]).max(), schedule.n_pieces],
+        [
+            np.abs(y[:, 0] - wanted).max(),
+            np.abs(y[:, 1:] - x[:, 1:]).max(),
+            np.abs(log_det - np.log(slopes)[cell]).max(),
+            schedule.n_pieces,
+        ],
         because="rounding; seven knots and two ends",
         labels=("first coordinate", "other coordinates", "log-determinant", "pieces"),
-    )  # fmt: skip
+    )

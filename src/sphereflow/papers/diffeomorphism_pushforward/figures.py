@@ -124,15 +124,27 @@ def banana_conditional(run: Run) -> Figure:
             left.axvline(x0, color=colour, lw=1.2)
             drawn = found.sample(x0, 4000, run.seed)[:, 0]
             middle.hist(drawn, bins=60, range=(-4, 5), density=True, histtype="stepfilled", alpha=0.35, color=colour)
-            middle.plot(y, np.exp(-0.5 * (y - 0.5 * (x0**2 - 1)) ** 2) / math.sqrt(2 * math.pi), color=colour,
-                        label=f"$x={x0:g}$")  # fmt: skip
+            middle.plot(
+                y,
+                np.exp(-0.5 * (y - 0.5 * (x0**2 - 1)) ** 2) / math.sqrt(2 * math.pi),
+                color=colour,
+                label=f"$x={x0:g}$",
+            )
         middle.set(xlabel="$y$", ylabel="density given $x$", ylim=(0, 0.52))
         middle.legend(loc="upper right")
         right.plot(
             fine, 2 * banana.REACH / 3 * np.abs(fine) ** 3 - fine**4 / 4, color="0.6", lw=2.5, label="closed form"
         )
-        right.errorbar(places, squares.mean(axis=0), 2 * squares.std(axis=0) / math.sqrt(len(squares)), fmt="o",
-                       color=PALETTE[0], ms=3.5, lw=0.9, label="1500 draws")  # fmt: skip
+        right.errorbar(
+            places,
+            squares.mean(axis=0),
+            2 * squares.std(axis=0) / math.sqrt(len(squares)),
+            fmt="o",
+            color=PALETTE[0],
+            ms=3.5,
+            lw=0.9,
+            label="1500 draws",
+        )
         right.set(xlabel="$x_0$", ylabel="$n\\,E\\,W_1^2$")
         right.legend(loc="upper center")
     return figure

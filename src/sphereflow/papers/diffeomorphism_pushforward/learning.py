@@ -66,9 +66,13 @@ def learned_map(run: Run) -> Measurement:
         [alone, max(l2(found) - 0.5 * alone, 0.0), max(l2(played) - l2(cells), 0.0), max(far - 0.1, 0.0)],
         absolute=[0.0027, 0, 0, 0],
         because="four standard errors over 2000 points of the swirl's root mean square 0.12; the rest is one-sided",
-        labels=("error of the turn alone", "trained, above half of that", "played, above permuted cells",
-                "its switches over theirs, above a tenth"),
+        labels=(
+            "error of the turn alone",
+            "trained, above half of that",
+            "played, above permuted cells",
+            "its switches over theirs, above a tenth",
+        ),
         note=f"Errors: trained {l2(found):.3g} with {found.n_switches} switches, played {l2(played):.3g} with "
         f"{played.n_switches}, permuted cells {l2(cells):.3g} with {cells.n_switches}.",
         parameters={"steps": steps(run)},
-    )  # fmt: skip
+    )

@@ -67,12 +67,18 @@ def three_cycle(run: Run) -> Measurement:
         exceptional.append(float((np.abs(y - probes - wanted * SIDE).max(axis=1) > 1e-9).mean()))
     error = np.sqrt(0.01 / len(probes))
     return at_most(
-        [0, 0, 1e-9, 0, 12 * RAMP * SIDE**2 + 4 * error], [wrong, loose, rest, volume, max(exceptional)],
+        [0, 0, 1e-9, 0, 12 * RAMP * SIDE**2 + 4 * error],
+        [wrong, loose, rest, volume, max(exceptional)],
         because="a permutation is exact; rounding times weights of size r/ramp; four standard errors of the area",
-        labels=("cells that go astray", "points off the row and the column that move", "rest after whole cells",
-                "|log-determinant|", "exceptional area"),
+        labels=(
+            "cells that go astray",
+            "points off the row and the column that move",
+            "rest after whole cells",
+            "|log-determinant|",
+            "exceptional area",
+        ),
         parameters={"h": SIDE, "ramp / h": RAMP},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -96,10 +102,11 @@ def cube_cycle(run: Run) -> Measurement:
         moving.append(int(moved.any(axis=(1, 2)).sum()))
         rest = max(rest, left.max() * SIDE)
     return at_most(
-        [0, 3, 1e-9, 64], [astray, max(moving), rest, schedule.n_pieces],
+        [0, 3, 1e-9, 64],
+        [astray, max(moving), rest, schedule.n_pieces],
         because="a permutation is exact; rounding times weights of size r/ramp",
         labels=("cubes that go astray", "cubes that move", "rest after whole cubes", "pieces"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -125,7 +132,10 @@ def routing(run: Run) -> Measurement:
         bounds += [n * n + n, 1e-15 / ramp * len(cycles), 0.0]
         told.append(f"{len(cycles)} cycles for {n * n} cells")
     return at_most(
-        bounds, values, because="rounding of 1e-16 over the ramp in every cycle, with a factor of ten",
+        bounds,
+        values,
+        because="rounding of 1e-16 over the ramp in every cycle, with a factor of ten",
         labels=tuple(f"{name}, n={n}" for n in sizes for name in ("cycles", "core error", "|log-determinant|")),
-        note="; ".join(told) + ".", parameters={"ramp / h": ramp},
-    )  # fmt: skip
+        note="; ".join(told) + ".",
+        parameters={"ramp / h": ramp},
+    )

@@ -81,11 +81,13 @@ def map_rate(run: Run) -> Measurement:
     found = rows(run)
     scaled = [e.l2 * n * k for (n, k), e in found.items()]
     return agreement(
-        np.ones(len(scaled)), scaled, absolute=0.25,
+        np.ones(len(scaled)),
+        scaled,
+        absolute=0.25,
         because="between 0.75 and 1.25 in two independent implementations; ties and candidate cells are free",
         labels=_named(list(found), "L2 error over the side of a fine cell"),
         note="Pieces: " + ", ".join(str(built(*key).schedule.n_pieces) for key in found) + ".",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -100,9 +102,10 @@ def map_table(run: Run) -> Measurement:
     return agreement(
         [TABLE[key][i] for i in (0, 1) for key in found],
         [value for values in zip(*[(e.l2, e.tv) for e in found.values()], strict=True) for value in values],
-        relative=0.2, because="the freedom in ties, candidate cells and the order of rows, 20 % at most",
+        relative=0.2,
+        because="the freedom in ties, candidate cells and the order of rows, 20 % at most",
         labels=(*_named(list(found), "L2"), *_named(list(found), "TV")),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -122,7 +125,7 @@ def fall_together(run: Run) -> Measurement:
         because="a quarter of the fine side leaves about a quarter of the map's error; TV also feels the rounding of "
         "the Jacobian to 1/kappa, and has to fall at every refinement",
         labels=("L2, (8,4) over (4,2)", "TV, (8,4) over (4,2)", "TV, (8,2) over (4,2)", "TV, (8,4) over (8,2)"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -145,6 +148,8 @@ def volume_bookkeeping(run: Run) -> Measurement:
         values += [np.abs(jacobian[:, None] - np.unique(known)).min(axis=1).max(), abs(jacobian.mean() - known.mean())]
         bounds += [1e-12, 1e-12]
     return at_most(
-        bounds, values, because="rounding: no midpoint of the grid lies in a collar, of relative width 1e-5",
+        bounds,
+        values,
+        because="rounding: no midpoint of the grid lies in a collar, of relative width 1e-5",
         labels=tuple(f"{name}, N={n}, kappa={k}" for n, k in keys for name in ("values of exp L", "integral of exp L")),
-    )  # fmt: skip
+    )

@@ -78,11 +78,13 @@ def maurey_slope(run: Run) -> Measurement:
         run.notify(done / len(DIMENSIONS), f"d = {d}")
         found.append(slopes(d, PLAYS, repetitions, "iid", run.seed))
     return agreement(
-        np.full(6, -0.5), np.ravel(found), absolute=np.tile([0.05, 0.08], 3),
+        np.full(6, -0.5),
+        np.ravel(found),
+        absolute=np.tile([0.05, 0.08], 3),
         because="spread of a slope fitted to four sizes with 64 repetitions, and the first correction to the root",
         labels=tuple(f"{name}, d={d}" for d in DIMENSIONS for name in ("map", "log-determinant")),
         parameters={"n": list(PLAYS), "repetitions": repetitions, "points": POINTS},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -94,12 +96,16 @@ def maurey_slope(run: Run) -> Measurement:
 )
 def maurey_dimension(run: Run) -> Measurement:
     repetitions = REPETITIONS if run.quick else 4 * REPETITIONS
-    ratio = [np.log2(played(32, n, repetitions, "iid", run.seed)[0] / played(2, n, repetitions, "iid", run.seed)[0])
-             for n in PLAYS]  # fmt: skip
+    ratio = [
+        np.log2(played(32, n, repetitions, "iid", run.seed)[0] / played(2, n, repetitions, "iid", run.seed)[0])
+        for n in PLAYS
+    ]
     return at_most(
-        1.0, np.abs(ratio), because="a factor of two for the draw of the two fields",
+        1.0,
+        np.abs(ratio),
+        because="a factor of two for the draw of the two fields",
         labels=tuple(f"|log2 of the ratio|, n={n}" for n in PLAYS),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -113,9 +119,11 @@ def maurey_dimension(run: Run) -> Measurement:
 def without_replacement(run: Run) -> Measurement:
     found = slopes(2, (64, 256, 1024), REPETITIONS, "shuffled", run.seed)
     return at_most(
-        [-1.2, -0.8], found, because="observed slopes are -1.4 to -1.5 and -1; between them and the next half",
+        [-1.2, -0.8],
+        found,
+        because="observed slopes are -1.4 to -1.5 and -1; between them and the next half",
         labels=("map", "log-determinant"),
-    )  # fmt: skip
+    )
 
 
 def regular(x: np.ndarray) -> np.ndarray:
@@ -158,7 +166,11 @@ def fitted_neurons(run: Run) -> Measurement:
         [fitted(run.seed).residual, *even, *even[1:], *free],
         because="what 150 neurons can miss; shares must beat the draw; four times the pieces at most 0.6 of the "
         "error; three predicted errors of the draw, the growth of the flow included",
-        labels=("residual of the fit", *[f"shares against draw, n={n}" for n in plays],
-                *[f"shares, n={n} against a quarter of it" for n in plays[1:]], *[f"draw, n={n}" for n in plays]),
+        labels=(
+            "residual of the fit",
+            *[f"shares against draw, n={n}" for n in plays],
+            *[f"shares, n={n} against a quarter of it" for n in plays[1:]],
+            *[f"draw, n={n}" for n in plays],
+        ),
         note=f"Barron mass {fitted(run.seed).mass:.3g}; residual of the fit {fitted(run.seed).residual:.2g}.",
-    )  # fmt: skip
+    )

@@ -58,9 +58,12 @@ def flow_matching_gradient(run: Run) -> Measurement:
     differences = (error(theta + step) - error(theta - step)) / (2 * step)
     found = float(jax.grad(surrogate)(Parabola(jnp.asarray(theta))).bend)
     return agreement(
-        [differences, -0.2226118], [found, found], absolute=1e-6, because="1e-6, central differences",
+        [differences, -0.2226118],
+        [found, found],
+        absolute=1e-6,
+        because="1e-6, central differences",
         labels=("finite differences of the error", "reference value"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -84,9 +87,12 @@ def bridge_normaliser(run: Run) -> Measurement:
 
     integral = quad(integrand, -15, 15, epsabs=1e-13, epsrel=1e-13)[0]
     return agreement(
-        [integral, 2.2511652811], [found, found], absolute=1e-8, because="1e-8, quadrature",
+        [integral, 2.2511652811],
+        [found, found],
+        absolute=1e-8,
+        because="1e-8, quadrature",
         labels=("quadrature", "reference value"),
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -101,8 +107,9 @@ def flow_matching_errors(quick: bool, seed: int) -> tuple[float, float]:
     rows = [rng.multivariate_normal(*law, size=count) for law in laws]
     means = 2 * rng.normal(size=(4, dimension))
     potential = SoftMaximum(0.3, 1.2, 1.5 * rng.normal(size=(6, dimension)), 0.5 * rng.normal(size=6))
-    first, second, tested = (means[rng.integers(0, 4, n)] + 0.5 * rng.normal(size=(n, dimension))
-                             for n in (count, count, TESTED))  # fmt: skip
+    first, second, tested = (
+        means[rng.integers(0, 4, n)] + 0.5 * rng.normal(size=(n, dimension)) for n in (count, count, TESTED)
+    )
     cases = (
         (rows[0], rows[1], x, gaussian_map(laws[0], laws[1])(x)),
         (first, potential.gradient(second), tested, potential.gradient(tested)),
@@ -110,9 +117,14 @@ def flow_matching_errors(quick: bool, seed: int) -> tuple[float, float]:
     found = []
     for source, target, places, truth in cases:
         learned = train_flow_matching(
-            from_rows(source), from_rows(target), dimension, widths=(width, width), steps=steps,
-            batch=64 if quick else 128, seed=seed,
-        )  # fmt: skip
+            from_rows(source),
+            from_rows(target),
+            dimension,
+            widths=(width, width),
+            steps=steps,
+            batch=64 if quick else 128,
+            seed=seed,
+        )
         found.append(unexplained(np.asarray(learned.potential.map(jnp.asarray(places)), float), truth))
     return found[0], found[1]
 
@@ -127,11 +139,12 @@ def flow_matching_errors(quick: bool, seed: int) -> tuple[float, float]:
 )
 def flow_matching_optimum(run: Run) -> Measurement:
     return at_most(
-        [0.5, 1.0] if run.quick else [0.5, 3.0], list(flow_matching_errors(run.quick, run.seed)),
+        [0.5, 1.0] if run.quick else [0.5, 3.0],
+        list(flow_matching_errors(run.quick, run.seed)),
         because="per cent of the variance; published solvers stay below 1 to 3 on benchmarks of this kind",
         labels=("Gaussians", "mixture and its image"),
         parameters={"dimension": 2 if run.quick else 8, "rows": ROWS if run.quick else MANY_ROWS},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -149,9 +162,11 @@ def bridge_optimum(run: Run) -> Measurement:
     laws = [(np.zeros(dimension), np.diag(variances[0])), (rng.normal(size=dimension), np.diag(variances[1]))]
     x = rng.normal(size=(TESTED, dimension)) * np.sqrt(variances[0])
     hidden = LightBridge(
-        jnp.zeros(3), jnp.asarray(2 * rng.normal(size=(3, dimension))),
-        jnp.log(jnp.asarray(rng.uniform(0.3, 1, (3, dimension)))), epsilon,
-    )  # fmt: skip
+        jnp.zeros(3),
+        jnp.asarray(2 * rng.normal(size=(3, dimension))),
+        jnp.log(jnp.asarray(rng.uniform(0.3, 1, (3, dimension)))),
+        epsilon,
+    )
     first, origin = (rng.normal(size=(ROWS, dimension)) * np.sqrt(variances[0]) for _ in range(2))
     made = drawn_from(hidden, origin, rng)
     plain = rng.multivariate_normal(*laws[1], size=ROWS)
@@ -161,14 +176,23 @@ def bridge_optimum(run: Run) -> Measurement:
         (made, np.asarray(hidden.mean_map(jnp.asarray(x)))),
     ):
         bridge, _ = train_light_bridge(
-            from_rows(first), from_rows(rows), epsilon=epsilon, steps=steps, rate=3e-2, falling=True,
-            batch=64 if run.quick else 128, seed=run.seed,
-        )  # fmt: skip
+            from_rows(first),
+            from_rows(rows),
+            epsilon=epsilon,
+            steps=steps,
+            rate=3e-2,
+            falling=True,
+            batch=64 if run.quick else 128,
+            seed=run.seed,
+        )
         errors.append(unexplained(np.asarray(bridge.mean_map(jnp.asarray(x))), truth))
     return at_most(
-        [1.0, 1.0], errors, because="per cent of the variance; 5000 samples alone leave a tenth",
-        labels=("Gaussians", "known potential"), parameters={"dimension": dimension, "epsilon": epsilon},
-    )  # fmt: skip
+        [1.0, 1.0],
+        errors,
+        because="per cent of the variance; 5000 samples alone leave a tenth",
+        labels=("Gaussians", "known potential"),
+        parameters={"dimension": dimension, "epsilon": epsilon},
+    )
 
 
 def drawn_from(bridge: LightBridge, x: Float[np.ndarray, "n D"], rng: np.random.Generator) -> np.ndarray:

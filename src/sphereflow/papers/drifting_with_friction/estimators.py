@@ -31,9 +31,13 @@ def three_normalisations(run: Run) -> Measurement:
     )
     measured = [float(np.asarray(f(jnp.asarray(y), jnp.asarray(x)).value)[0] @ u) for f in fields]
     return agreement(
-        [0.0646141, -0.2310586, -0.1224593, 0.5], measured, absolute=1e-6, because="six decimals of the reference",
-        labels=("unnormalised", "self included", "self included, Gaussian", "self masked"), parameters={"a": 0.5},
-    )  # fmt: skip
+        [0.0646141, -0.2310586, -0.1224593, 0.5],
+        measured,
+        absolute=1e-6,
+        because="six decimals of the reference",
+        labels=("unnormalised", "self included", "self included, Gaussian", "self masked"),
+        parameters={"a": 0.5},
+    )
 
 
 @PAPER.claim(
@@ -54,9 +58,12 @@ def product_form(run: Run) -> Measurement:
     field = PopulationField("laplace", 0.6, itself="include")
     measured = field(*(jnp.asarray(a) for a in (y, z, wy, wz))).value
     return at_most(
-        0.0, np.max(np.abs(np.asarray(measured) - literal)), slack=1e-12, because="rounding",
+        0.0,
+        np.max(np.abs(np.asarray(measured) - literal)),
+        slack=1e-12,
+        because="rounding",
         parameters={"data": 30, "generated": 20},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -74,9 +81,12 @@ def antisymmetry(run: Run) -> Measurement:
     there, back = field.at(x, y, z, w, v).value, field.at(x, z, y, v, w).value
     same = field.at(x, y, y, w, w).value
     return at_most(
-        [0.0, 0.0], [float(jnp.max(jnp.abs(there + back))), float(jnp.max(jnp.abs(same)))], slack=1e-14,
-        because="rounding", labels=("exchange", "equal laws"),
-    )  # fmt: skip
+        [0.0, 0.0],
+        [float(jnp.max(jnp.abs(there + back))), float(jnp.max(jnp.abs(same)))],
+        slack=1e-14,
+        because="rounding",
+        labels=("exchange", "equal laws"),
+    )
 
 
 @PAPER.claim(
@@ -94,18 +104,19 @@ def score(run: Run) -> Measurement:
     def log_smoothed(place: np.ndarray) -> float:
         return float(np.log(np.mean(np.exp(-np.sum((y - place) ** 2, axis=1) / (2 * sigma**2)))))
 
-    gradient = np.array([
-        [(log_smoothed(p + h * e) - log_smoothed(p - h * e)) / (2 * h) for e in np.eye(2)] for p in x
-    ])  # fmt: skip
+    gradient = np.array([[(log_smoothed(p + h * e) - log_smoothed(p - h * e)) / (2 * h) for e in np.eye(2)] for p in x])
     # Repulsion from one far sample at z is z - x, which is taken off again.
     z = np.array([[3.0, -2.0]])
     value = (
         PopulationField("gaussian", sigma, itself="include").at(jnp.asarray(x), jnp.asarray(y), jnp.asarray(z)).value
     )
     return at_most(
-        0.0, np.max(np.abs(np.asarray(value) + (z - x) - sigma**2 * gradient)), slack=1e-6,
-        because="a central difference of step 1e-5", parameters={"sigma": sigma},
-    )  # fmt: skip
+        0.0,
+        np.max(np.abs(np.asarray(value) + (z - x) - sigma**2 * gradient)),
+        slack=1e-6,
+        because="a central difference of step 1e-5",
+        parameters={"sigma": sigma},
+    )
 
 
 @PAPER.claim(
@@ -135,9 +146,12 @@ def two_sided_estimator(run: Run) -> Measurement:
     shifted = field(jnp.asarray(p + 5.0), jnp.asarray(g + 5.0)).value
     found = field(jnp.asarray(p), jnp.asarray(g)).value
     return at_most(
-        [0.0, 0.0], [float(np.max(np.abs(found - value))), float(jnp.max(jnp.abs(found - shifted)))], slack=1e-13,
-        because="rounding", labels=("entry by entry", "after a shift of everything by 5"),
-    )  # fmt: skip
+        [0.0, 0.0],
+        [float(np.max(np.abs(found - value))), float(jnp.max(jnp.abs(found - shifted)))],
+        slack=1e-13,
+        because="rounding",
+        labels=("entry by entry", "after a shift of everything by 5"),
+    )
 
 
 @PAPER.claim(
@@ -160,9 +174,12 @@ def scaled_forces(run: Run) -> Measurement:
         sizes.append(float(jnp.sqrt(jnp.mean(drift.value**2))) / (unit / np.sqrt(8)))
         raws.append(float(jnp.sqrt(jnp.mean(drift.raw**2))))
     return agreement(
-        [1.0, 1.0, 1.0], [*sizes, float(raws[1] > 2 * raws[0])], absolute=[1e-10, 1e-10, 0.0],
-        because="rounding; an ordering", labels=("near the data", "far from the data", "raw drift more than doubles"),
-    )  # fmt: skip
+        [1.0, 1.0, 1.0],
+        [*sizes, float(raws[1] > 2 * raws[0])],
+        absolute=[1e-10, 1e-10, 0.0],
+        because="rounding; an ordering",
+        labels=("near the data", "far from the data", "raw drift more than doubles"),
+    )
 
 
 @PAPER.claim(
@@ -186,9 +203,12 @@ def stop_gradient(run: Run) -> Measurement:
     scale = float(jnp.max(jnp.abs(expected)))
     off = [float(jnp.max(jnp.abs(each - expected))) / scale for each in (gradient, leaking)]
     return agreement(
-        [0.0, 1.0], [off[0], float(off[1] > 0.05)], absolute=[1e-6, 0.0], because="rounding; an ordering",
+        [0.0, 1.0],
+        [off[0], float(off[1] > 0.05)],
+        absolute=[1e-6, 0.0],
+        because="rounding; an ordering",
         labels=("with the stop", "different without it"),
-    )  # fmt: skip
+    )
 
 
 def cloud_radius(n: int, steps: int, seed: int, itself: str = "mask") -> float:
@@ -222,11 +242,12 @@ def few_particles_diverge(run: Run) -> Measurement:
     apart = [min(cloud_radius(n, 200, seed) for seed in seeds) for n in (2, 3)]
     radius = [float(np.mean([cloud_radius(n, 1200, seed) for seed in seeds])) for n, _ in cases]
     return agreement(
-        [1.0, 1.0, *(value for _, value in cases)], [*(float(a > 1e6) for a in apart), *radius],
+        [1.0, 1.0, *(value for _, value in cases)],
+        [*(float(a > 1e6) for a in apart), *radius],
         absolute=[0.0, 0.0, *(0.03 * value for _, value in cases)],
         because="an ordering; 3% scatter over starts",
         labels=("n=2 beyond 1e6", "n=3 beyond 1e6", *(f"n={n}" for n, _ in cases)),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -244,6 +265,8 @@ def blind_samples(run: Run) -> Measurement:
     seen = PopulationField("compact", 2.0, itself="include")(data, x)
     finite = [float(jnp.all(jnp.isfinite(drift.value))) for drift in (*far, seen)]
     return at_least(
-        np.ones(5), [*finite, float(seen.blind[2]), float(jnp.all(seen.value[2] == 0))], because="counting",
+        np.ones(5),
+        [*finite, float(seen.blind[2]), float(jnp.all(seen.value[2] == 0))],
+        because="counting",
         labels=("population finite", "two-sided finite", "compact finite", "compact blind", "blind stays"),
-    )  # fmt: skip
+    )

@@ -35,10 +35,13 @@ def finite_gain(run: Run) -> Measurement:
         a, moved = a + change, moved + np.abs(change)
         worst = np.maximum(worst, a / gain_bound(a0, step))
     return at_most(
-        [1.0, 1.0, 0.0], [worst.max(), np.max(moved / gain_movement_bound(step, horizon)), -a.min()], slack=1e-9,
-        because="1e-9 relative, rounding", labels=("distance over its bound", "movement over its bound", "below zero"),
+        [1.0, 1.0, 0.0],
+        [worst.max(), np.max(moved / gain_movement_bound(step, horizon)), -a.min()],
+        slack=1e-9,
+        because="1e-9 relative, rounding",
+        labels=("distance over its bound", "movement over its bound", "below zero"),
         parameters={"draws": len(a0)},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -65,11 +68,13 @@ def finite_restoring(run: Run) -> Measurement:
     exponent = step * (horizon - end * (horizon - 1) / 2)
     grown = np.log(np.where(a0 > 0, bound / np.where(a0 > 0, a0, 1), 1))
     return at_most(
-        [1.0, 0.0, 0.0], [worst.max(), -low, np.max(grown - exponent)], slack=1e-9,
+        [1.0, 0.0, 0.0],
+        [worst.max(), -low, np.max(grown - exponent)],
+        slack=1e-9,
         because="1e-9 relative, rounding",
         labels=("distance over the product", "sign change, stronger hypothesis", "product over its exponential"),
         parameters={"draws": len(a0)},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -89,6 +94,9 @@ def schedule(run: Run) -> Measurement:
     for rate in 0.7 * (1 - np.arange(50) / 50):
         x = x + rate * surrogate_field(x)
     return agreement(
-        [0.0, 0.98, 51], [np.max(np.abs(path[-1] - x)), friction.at(49), len(path)], absolute=[1e-14, 1e-15, 0],
-        because="rounding", labels=("distance of the paths", "friction of the last step", "positions"),
-    )  # fmt: skip
+        [0.0, 0.98, 51],
+        [np.max(np.abs(path[-1] - x)), friction.at(49), len(path)],
+        absolute=[1e-14, 1e-15, 0],
+        because="rounding",
+        labels=("distance of the paths", "friction of the last step", "positions"),
+    )

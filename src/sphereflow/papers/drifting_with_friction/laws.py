@@ -52,15 +52,18 @@ def gaussian_closed_form(run: Run) -> Measurement:
     n = 1000 if run.quick else 4000
     share = 0.003 if run.quick else 0.001
     return agreement(
-        reference * 2, [*recursion, *quantile_run(n)],
+        reference * 2,
+        [*recursion, *quantile_run(n)],
         absolute=[*[1e-6] * 8, *[1e-3] * 4, *(share * np.array(reference[4:]))],
         because="six decimals; 1e-3 in the mean and 0.1% (0.3% at n = 1000) in the variance for quantile particles",
         labels=tuple(
             f"{how} {what}, step {t}"
-            for how in ("recursion", "particles") for what in ("mean", "variance") for t in STEPS
+            for how in ("recursion", "particles")
+            for what in ("mean", "variance")
+            for t in STEPS
         ),
         parameters={"n": n, "sigma": 0.7, "eta": 0.2},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -77,18 +80,27 @@ def affine_field(run: Run) -> Measurement:
     count, batches = 4000, 16
     places = rng.normal(size=(3, 2))
     field = PopulationField("gaussian", 1.0, itself="include")
-    seen = np.stack([
-        np.asarray(field.at(jnp.asarray(places), jnp.asarray(rng.normal(size=(count, 2)) @ root_p.T + mean_p),
-                            jnp.asarray(rng.normal(size=(count, 2)) @ root_q.T + mean_q)).value)
-        for _ in range(batches)
-    ])  # fmt: skip
+    seen = np.stack(
+        [
+            np.asarray(
+                field.at(
+                    jnp.asarray(places),
+                    jnp.asarray(rng.normal(size=(count, 2)) @ root_p.T + mean_p),
+                    jnp.asarray(rng.normal(size=(count, 2)) @ root_q.T + mean_q),
+                ).value
+            )
+            for _ in range(batches)
+        ]
+    )
     exact = gaussian_field(places, (mean_p, root_p @ root_p.T), (mean_q, root_q @ root_q.T), 1.0)
     error = seen.std(axis=0, ddof=1) / np.sqrt(batches)
     return agreement(
-        exact.ravel(), seen.mean(axis=0).ravel(), absolute=(5 * error + 1.0 / count).ravel(),
+        exact.ravel(),
+        seen.mean(axis=0).ravel(),
+        absolute=(5 * error + 1.0 / count).ravel(),
         because="five standard errors over 16 batches, and the bias of a ratio, of order 1/4000",
         parameters={"samples": count * batches},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -113,9 +125,10 @@ def laplace_not_local(run: Run) -> Measurement:
     return agreement(
         [0.0, 0.2151, 0.494, 0.308562],
         [largest("laplace", x), largest("laplace", jnp.asarray([[0.8]])), gauss, float(weights[0])],
-        absolute=[1e-12, 5e-5, 5e-4, 5e-7], because="rounding; digits of the reference",
+        absolute=[1e-12, 5e-5, 5e-4, 5e-7],
+        because="rounding; digits of the reference",
         labels=("Laplace, x <= 0.5", "Laplace, x = 0.8", "Gaussian, x = -3", "weight"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -138,9 +151,12 @@ def compact_mass_blind(run: Run) -> Measurement:
         field = PopulationField(kernel, 1.0, itself="include")
         differences.append(float(jnp.max(jnp.abs(field.at(x, y, y, even).value - field.at(x, y, y, tilted).value))))
     return agreement(
-        [0.0, 1.0], [differences[0], float(differences[1] > 1e-3)], absolute=[1e-14, 0.0],
-        because="rounding; an ordering", labels=("compact", "Laplace sees it"),
-    )  # fmt: skip
+        [0.0, 1.0],
+        [differences[0], float(differences[1] > 1e-3)],
+        absolute=[1e-14, 0.0],
+        because="rounding; an ordering",
+        labels=("compact", "Laplace sees it"),
+    )
 
 
 @PAPER.claim(
@@ -167,10 +183,12 @@ def fission(run: Run) -> Measurement:
         drift = PopulationField("laplace", tau, itself=itself)(jnp.asarray(y[:, None]), pair, jnp.asarray(w)).value
         rates.append(float(drift[0, 0] - drift[1, 0]) / (2 * a))
     return agreement(
-        [0.1502926020, 0.7651567292, 0.7651567, 1.7651567], [c, rate, *rates], absolute=[1e-9, 1e-9, 1e-6, 1e-6],
+        [0.1502926020, 0.7651567292, 0.7651567, 1.7651567],
+        [c, rate, *rates],
+        absolute=[1e-9, 1e-9, 1e-6, 1e-6],
         because="ten decimals of the reference; a finite pair of half-width 1e-7",
         labels=("zero of the attraction", "tilted mean distance", "pair, self included", "pair, masked"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -191,9 +209,12 @@ def curl(run: Run) -> Measurement:
         )
         found.append(float(jnp.max(jnp.abs(jacobians[:, 0, 1] - jacobians[:, 1, 0]))))
     return agreement(
-        [0.0, 1.0], [found[0], float(found[1] > 1e-2)], absolute=[1e-12, 0.0], because="rounding; an ordering",
+        [0.0, 1.0],
+        [found[0], float(found[1] > 1e-2)],
+        absolute=[1e-12, 0.0],
+        because="rounding; an ordering",
         labels=("Gaussian", "Laplace above 0.01"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -218,7 +239,10 @@ def identified_on_an_interval(run: Run) -> Measurement:
         singular = np.linalg.svd(np.asarray(jax.jacfwd(seen)(jnp.zeros(2))), compute_uv=False)
         ratios.append(singular[1] / singular[0])
     return agreement(
-        [1.0, 0.0], [float(ratios[0] > 1e-3), ratios[1]], absolute=[0.0, 1e-13], because="an ordering; rounding",
+        [1.0, 0.0],
+        [float(ratios[0] > 1e-3), ratios[1]],
+        absolute=[0.0, 1e-13],
+        because="an ordering; rounding",
         labels=("Gaussian, second singular value above 0.001", "Laplace, second singular value"),
         note=f"The ratio of the singular values is {ratios[0]:.3g} for the Gaussian kernel.",
-    )  # fmt: skip
+    )

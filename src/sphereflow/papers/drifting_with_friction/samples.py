@@ -95,7 +95,14 @@ def images(run: Run) -> Figure:
         rows[NAMES[point.method]] = projection.decode(moved[:10])
 
     quality_against_compute(
-        source, target, methods=("drift", "drift-friction", "drift-felt", "ofm", "lightsb", "affine"), budgets=(500,),
-        seeds=(run.seed,), batch=128, hidden=128, show=show, progress=False,
-    )  # fmt: skip
+        source,
+        target,
+        methods=("drift", "drift-friction", "drift-felt", "ofm", "lightsb", "affine"),
+        budgets=(500,),
+        seeds=(run.seed,),
+        batch=128,
+        hidden=128,
+        show=show,
+        progress=False,
+    )
     return before_and_after(rows, domains.name)

@@ -63,9 +63,12 @@ def surrogate_formula(run: Run) -> Measurement:
         value = a * (2 * np.exp(-2 * a / 0.8) - np.exp(-a / 0.8))
         predicted += [value, 0.0, value]
     return agreement(
-        predicted, measured, absolute=1e-14, because="rounding",
+        predicted,
+        measured,
+        absolute=1e-14,
+        because="rounding",
         labels=tuple(f"{what}, a={a}" for a in (0.1, 0.5, 1.3) for what in ("radial", "perpendicular", "closed form")),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -113,7 +116,7 @@ def growth_factor(run: Run) -> Measurement:
         absolute=[1e-6, 1e-5, 1e-6, 1e-5, 1e-12, 1e-5, 1e-8, 1e-8],
         because="decimals of the reference; a minimum is known to the root of rounding",
         labels=("largest u g", "where", "smallest u g", "where", "smallest g", "where", "constant outwards", "inwards"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -126,7 +129,9 @@ def growth_factor(run: Run) -> Measurement:
 def gaussian_threshold(run: Run) -> Measurement:
     root = brentq(lambda a: radial(3, a, 1.0, "gaussian")[0], 0.3, 2.0, xtol=1e-15)
     return agreement(
-        [0.6797779934, 0.6797779934, -1.10030], [root, spurious_scale(1.0, "gaussian"), slope_at_scale("gaussian")],
-        absolute=[1e-9, 1e-9, 1e-5], because="ten and five decimals of the reference",
+        [0.6797779934, 0.6797779934, -1.10030],
+        [root, spurious_scale(1.0, "gaussian"), slope_at_scale("gaussian")],
+        absolute=[1e-9, 1e-9, 1e-5],
+        because="ten and five decimals of the reference",
         labels=("root of the field", "formula", "slope"),
-    )  # fmt: skip
+    )

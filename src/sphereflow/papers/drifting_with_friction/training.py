@@ -48,9 +48,15 @@ def toy(name: str, steps: int, batch: int, seed: int) -> Toy:
         return {"energy": energy_distance(samples(generator, FRESH, seed), fresh)}
 
     state, history = train(
-        beginning(model, recipe), recipe, TwoSidedField(WIDTH), noise, from_rows(table.astype(np.float32)),
-        every=steps // 4, progress=False, measure=measure,
-    )  # fmt: skip
+        beginning(model, recipe),
+        recipe,
+        TwoSidedField(WIDTH),
+        noise,
+        from_rows(table.astype(np.float32)),
+        every=steps // 4,
+        progress=False,
+        measure=measure,
+    )
     told = {0: measure(model)["energy"], **{int(m["step"]): m["energy"] for m in history.measured}}
     return Toy(model, state.average, told, fresh, again)
 
@@ -76,13 +82,14 @@ def swiss_roll(run: Run) -> Measurement:
     seen = toy("swiss-roll", steps, batch, run.seed)
     floor, blob = sampling_floor(seen.fresh, seen.again), energy_distance(gaussian_like(seen.again, FRESH), seen.fresh)
     return at_most(
-        [0.01, blob] if run.quick else [0.01, 0.002], [seen.told[steps // 4], seen.told[steps]],
+        [0.01, blob] if run.quick else [0.01, 0.002],
+        [seen.told[steps // 4], seen.told[steps]],
         because="reference run at batch 512: 0.0039 after 500 steps, 0.00015 after 2000",
         labels=tuple(f"energy distance after {n} steps" for n in (steps // 4, steps)),
         note=f"A Gaussian with the moments of the roll is at {blob:.4f}: a distance above that says nothing about the "
         f"shape. Two samples of the roll differ by 0 ± {floor:.5f}.",
         parameters={"steps": steps, "batch": batch, "rate": RATE},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -103,13 +110,14 @@ def loss_says_little(run: Run) -> Measurement:
     distances = [seen.told[0], seen.told[steps]]
     floor = sampling_floor(seen.fresh, seen.again)
     return at_least(
-        [2.0, 20.0], [losses[1] / losses[0], distances[0] / max(distances[1], floor)],
+        [2.0, 20.0],
+        [losses[1] / losses[0], distances[0] / max(distances[1], floor)],
         because="reference run: the loss grows from 9e-6 to 7e-5 while the energy distance falls from 0.3 to 0.0002",
         labels=("loss after over before", "distance before over after, or over what chance makes of equal laws"),
         note=f"Loss {losses[0]:.2g} before and {losses[1]:.2g} after; energy distance {distances[0]:.3g} and "
         f"{distances[1]:.3g}.",
         parameters={"steps": steps, "batch": batch},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -129,14 +137,19 @@ def friction_under_adam(run: Run) -> Measurement:
         measured.append(adam_update(gains))
         # Weighted means over the past, in closed form: weights b^k, k steps back, summing to one.
         past = np.arange(half + 1)[::-1]
-        means = [np.sum(b**past * (1 - np.arange(half + 1) / horizon) ** p) / np.sum(b**past)
-                 for b, p in ((0.9, 1), (0.999, 2))]  # fmt: skip
+        means = [
+            np.sum(b**past * (1 - np.arange(half + 1) / horizon) ** p) / np.sum(b**past)
+            for b, p in ((0.9, 1), (0.999, 2))
+        ]
         predicted.append(means[0] / np.sqrt(means[1]))
     return agreement(
-        predicted, measured, relative=1e-4, because="float32 accumulation in the optimiser",
+        predicted,
+        measured,
+        relative=1e-4,
+        because="float32 accumulation in the optimiser",
         labels=tuple(f"update at half of {horizon} steps, friction 0.5" for horizon in horizons),
         note="Plain gradient descent would give 0.5 in both.",
-    )  # fmt: skip
+    )
 
 
 def adam_update(gains: Float[np.ndarray, " k"]) -> float:

@@ -42,9 +42,15 @@ def points(quick: bool, seed: int) -> list[Point]:
             source, target, budgets=(50, 100), seeds=(0, 1, 2), batch=64, hidden=64, epsilon=0.5, progress=False
         )
     return quality_against_compute(
-        source, target, budgets=(30, 100, 300, 1000), seeds=(0, 1, 2), batch=128, hidden=512, epsilon=1.0,
+        source,
+        target,
+        budgets=(30, 100, 300, 1000),
+        seeds=(0, 1, 2),
+        batch=128,
+        hidden=512,
+        epsilon=1.0,
         progress=False,
-    )  # fmt: skip
+    )
 
 
 def common_level(found: list[Point], methods: tuple[str, str]) -> float:
@@ -79,14 +85,15 @@ def equal_quality(run: Run) -> Measurement:
     reached = [name for name, (mean, bar) in told.items() if mean - bar >= CLAIMED]
     floor = np.mean([p.frechet for p in found if p.method == "affine"])
     return at_least(
-        [1.0, 1.0], [passes - 2 * error, bridge],
+        [1.0, 1.0],
+        [passes - 2 * error, bridge],
         because="a factor of one is a tie; two standard errors over seeds",
         labels=("passes, flow matching over drifting, less two errors", "multiply-adds, drifting over bridge"),
         note=f"At Frechet distance {level:.3g} flow matching takes "
         + ", ".join(f"{mean:.3g} ± {bar:.2g} times the {name}" for name, (mean, bar) in told.items())
         + f". The published factor 16 is reached in {' and '.join(reached) if reached else 'none of these'}. "
         f"The closed-form affine map, which trains nothing, stands at {floor:.3g}.",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -99,13 +106,19 @@ def equal_quality(run: Run) -> Measurement:
 def friction_or_schedule(run: Run) -> Measurement:
     found = points(run.quick, run.seed)
     budget = max(p.steps for p in found)
-    last = {m: np.array([p.frechet for p in found if p.method == m and p.steps == budget])
-            for m in ("drift", "drift-friction", "drift-schedule", "drift-felt")}  # fmt: skip
+    last = {
+        m: np.array([p.frechet for p in found if p.method == m and p.steps == budget])
+        for m in ("drift", "drift-friction", "drift-schedule", "drift-felt")
+    }
     gap = last["drift-friction"] - last["drift-felt"]
     error = gap.std(ddof=1) / np.sqrt(len(gap))
     return at_least(
-        0.0, gap.mean(), slack=3 * error, because="three standard errors over paired seeds",
+        0.0,
+        gap.mean(),
+        slack=3 * error,
+        because="three standard errors over paired seeds",
         note="Frechet distances (schedule: the nominal factor, felt: what Adam leaves of it): "
-        + "; ".join(f"{m} {v.mean():.4g} ± {v.std(ddof=1) / np.sqrt(len(v)):.2g}" for m, v in last.items()) + ".",
+        + "; ".join(f"{m} {v.mean():.4g} ± {v.std(ddof=1) / np.sqrt(len(v)):.2g}" for m, v in last.items())
+        + ".",
         parameters={"steps": budget, "seeds": len(gap)},
-    )  # fmt: skip
+    )

@@ -62,9 +62,13 @@ def certificate_constants(run: Run) -> Measurement:
     digits = [5e-8, 5e-8, 5e-8, 1.1e-5] * 2 + [5e-8, 5e-8, 5e-8, 1.8e-6] + [5e-6]
     digits[7] = 1.1e-6
     return agreement(
-        predicted, measured, absolute=np.array(digits) * 1.01, because="digits of an independent computation",
-        labels=(*labels, "T1 bound, lambda=.3"), parameters={"n": 9, "caps": "3 at 120 degrees"},
-    )  # fmt: skip
+        predicted,
+        measured,
+        absolute=np.array(digits) * 1.01,
+        because="digits of an independent computation",
+        labels=(*labels, "T1 bound, lambda=.3"),
+        parameters={"n": 9, "caps": "3 at 120 degrees"},
+    )
 
 
 @PAPER.claim(
@@ -108,10 +112,12 @@ def confinement_and_collapse(run: Run) -> Measurement:
         heights.append(min(found.height(x) for x in frames))
         spreads.append(max(found.spread(x) for x in frames[times >= bound]))
     return at_most(
-        [0.0, 0.0, 2 * math.exp(-18), 2 * math.exp(-18)], [-heights[0], -heights[1], *spreads],
-        because="a theorem: no tolerance", labels=("outside SA", "outside USA", "spread SA", "spread USA"),
+        [0.0, 0.0, 2 * math.exp(-18), 2 * math.exp(-18)],
+        [-heights[0], -heights[1], *spreads],
+        because="a theorem: no tolerance",
+        labels=("outside SA", "outside USA", "spread SA", "spread USA"),
         parameters={"beta": 60, "epsilon": 0.004, "lambda": 0.3, "n": 9},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -131,9 +137,12 @@ def collapse_inside_caps(run: Run) -> Measurement:
         measured.append(closing_time(x, 60.0, kind, found.labels, 2 * math.exp(-18), 100.0))
     labels = tuple(f"{kind} {what}" for kind in MODELS for what in ("t=5", "t=20", "time"))
     return agreement(
-        predicted, measured, relative=[1e-5, 1e-4, 2e-6, 1e-5, 1e-5, 2e-6], labels=labels,
+        predicted,
+        measured,
+        relative=[1e-5, 1e-4, 2e-6, 1e-5, 1e-5, 2e-6],
+        labels=labels,
         because="printed digits; distances of 3e-10 carry the solver's 1e-14",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -154,9 +163,13 @@ def collapse_below_bound(run: Run) -> Measurement:
             times.append(closing_time(x, beta, kind, found.labels, 2 * math.exp(-0.3 * beta), 1000.0))
             labels.append(f"{kind} beta={beta:g}")
     return at_most(
-        bounds, times, because="a theorem: no tolerance", labels=tuple(labels),
-        note="measured " + ", ".join(f"{t:.3g}" for t in times), parameters={"lambda": 0.3},
-    )  # fmt: skip
+        bounds,
+        times,
+        because="a theorem: no tolerance",
+        labels=tuple(labels),
+        note="measured " + ", ".join(f"{t:.3g}" for t in times),
+        parameters={"lambda": 0.3},
+    )
 
 
 @PAPER.claim(
@@ -168,13 +181,15 @@ def collapse_below_bound(run: Run) -> Measurement:
 )
 def differential_inequality(run: Run) -> Measurement:
     labels = np.repeat(np.arange(3), 3)
-    slack = [
-        _smallest_slack(kind, cap_frames(kind, beta)[1], labels, beta) for beta in (30.0, 60.0) for kind in MODELS
-    ]  # fmt: skip
+    slack = [_smallest_slack(kind, cap_frames(kind, beta)[1], labels, beta) for beta in (30.0, 60.0) for kind in MODELS]
     return at_least(
-        [0.0] * 4, slack, slack=1e-12, because="rounding of the vector field",
-        labels=("SA beta=30", "USA beta=30", "SA beta=60", "USA beta=60"), parameters={"n": 9, "t1": 1e4},
-    )  # fmt: skip
+        [0.0] * 4,
+        slack,
+        slack=1e-12,
+        because="rounding of the vector field",
+        labels=("SA beta=30", "USA beta=30", "SA beta=60", "USA beta=60"),
+        parameters={"n": 9, "t1": 1e4},
+    )
 
 
 @PAPER.claim(
@@ -189,10 +204,13 @@ def brackets(run: Run) -> Measurement:
     late = [r["log_collapse"] - r["log_T1"] for r in rows]
     early = [r["log_T2"] - r["log_exit"] for r in rows]
     return at_most(
-        np.zeros(2 * len(rows)), [*late, *early], because="a theorem: no tolerance",
+        np.zeros(2 * len(rows)),
+        [*late, *early],
+        because="a theorem: no tolerance",
         note=f"{len(rows)} starts; closest: collapse at {math.exp(max(late)):.2g} of the T1 bound, "
-        f"exit {-max(early):.2f} e-folds after T2", parameters={"starts": len(rows), "d": "2, 3"},
-    )  # fmt: skip
+        f"exit {-max(early):.2f} e-folds after T2",
+        parameters={"starts": len(rows), "d": "2, 3"},
+    )
 
 
 def random_brackets(seed: int, count: int, run: Run) -> list[dict[str, float]]:
@@ -214,10 +232,14 @@ def random_brackets(seed: int, count: int, run: Run) -> list[dict[str, float]]:
         log_exit = first_exit(found, kind, x)
         rows.append(
             {
-                "beta": beta, "d": d, "log_collapse": math.log(collapse), "log_T1": math.log(bound),
-                "log_T2": found.log_T2, "log_exit": log_exit,
+                "beta": beta,
+                "d": d,
+                "log_collapse": math.log(collapse),
+                "log_T1": math.log(bound),
+                "log_T2": found.log_T2,
+                "log_exit": log_exit,
             }
-        )  # fmt: skip
+        )
         run.notify(len(rows) / count, "random separated starts")
     return rows
 

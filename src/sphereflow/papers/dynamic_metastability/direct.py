@@ -128,7 +128,7 @@ def _near(x: np.ndarray, groups: list[frozenset[int]], radius: float) -> tuple[i
 
 def _first_meeting(
     solver: LSODA, points: Callable[[np.ndarray], np.ndarray], groups: list[frozenset[int]], radius: float
-) -> tuple[float, tuple[int, int]]:  # fmt: skip
+) -> tuple[float, tuple[int, int]]:
     """The earliest meeting of two groups inside the last step."""
     dense = solver.dense_output()
 

@@ -36,9 +36,7 @@ def staircase_sharpens(run: Run) -> Figure:
                 rows = merge(kind, float(beta)).curve[1:]
                 axes.plot(np.maximum(rows[:, 0], 0) / beta, rows[:, 1], color=colour, lw=1.4, label=f"$\\beta={beta}$")
             heights, levels = limit(on_circle(START), kind)
-            axes.step(
-                [0, *heights, 2.1], [0.2, *levels, 1.0], where="post", color="0.4", ls="--", lw=1, label="limit"
-            )  # fmt: skip
+            axes.step([0, *heights, 2.1], [0.2, *levels, 1.0], where="post", color="0.4", ls="--", lw=1, label="limit")
             axes.set_title(kind.upper())
             axes.set_xlabel(r"$\log t\,/\,\beta$")
             axes.set_ylim(0, 1.03)

@@ -48,9 +48,13 @@ def event_times(run: Run) -> Measurement:
     measured = [np.exp(merge(kind, 9.0).log_times) for kind in EVENTS]
     labels = tuple(f"{kind} merger {k + 1}" for kind in EVENTS for k in range(4))
     return agreement(
-        np.concatenate(list(EVENTS.values())), np.concatenate(measured), relative=1e-4,
-        because="accuracy of the reference run", labels=labels, parameters={"n": 5, "beta": 9},
-    )  # fmt: skip
+        np.concatenate(list(EVENTS.values())),
+        np.concatenate(measured),
+        relative=1e-4,
+        because="accuracy of the reference run",
+        labels=labels,
+        parameters={"n": 5, "beta": 9},
+    )
 
 
 @PAPER.claim(
@@ -63,9 +67,13 @@ def direct_crossings(run: Run) -> Measurement:
     measured = [integrate(START, 9.0, kind, 1e-3 / 3, levels=LEVELS).levels for kind in CROSSINGS]
     labels = tuple(f"{kind} energy {level}" for kind in CROSSINGS for level in LEVELS)
     return agreement(
-        np.concatenate(list(CROSSINGS.values())), np.concatenate(measured), relative=3e-6,
-        because="six printed digits, solver tolerance 1e-10", labels=labels, parameters={"n": 5, "beta": 9},
-    )  # fmt: skip
+        np.concatenate(list(CROSSINGS.values())),
+        np.concatenate(measured),
+        relative=3e-6,
+        because="six printed digits, solver tolerance 1e-10",
+        labels=labels,
+        parameters={"n": 5, "beta": 9},
+    )
 
 
 @PAPER.claim(
@@ -78,10 +86,13 @@ def last_merger_direct(run: Run) -> Measurement:
     predicted = [integrate(START, 9.0, kind, 1e-3 / 3).mergers[-1][0] for kind in EVENTS]
     measured = [math.exp(merge(kind, 9.0).log_times[-1]) for kind in EVENTS]
     return agreement(
-        predicted, measured, relative=1e-6,
+        predicted,
+        measured,
+        relative=1e-6,
         because="solver tolerance 1e-10 on positions, times beta = 9 in the exponent, over many steps",
-        labels=tuple(EVENTS), parameters={"n": 5, "beta": 9},
-    )  # fmt: skip
+        labels=tuple(EVENTS),
+        parameters={"n": 5, "beta": 9},
+    )
 
 
 @PAPER.claim(
@@ -96,10 +107,13 @@ def same_sequence(run: Run) -> Measurement:
     different = sum(not same for same, _, _ in rows)
     worst = [abs(coarse / direct - 1) for _, coarse, direct in rows]
     return at_most(
-        [0.0, 0.005], [different, max(worst)], because="sequences are equal or not; half a per cent is the promise",
+        [0.0, 0.005],
+        [different, max(worst)],
+        because="sequences are equal or not; half a per cent is the promise",
         labels=("starts that differ", "largest deviation of the last time"),
-        note=f"{len(rows)} starts, SA and USA, d = 2 and 3", parameters={"n": 6, "beta": 5},
-    )  # fmt: skip
+        note=f"{len(rows)} starts, SA and USA, d = 2 and 3",
+        parameters={"n": 6, "beta": 5},
+    )
 
 
 @PAPER.claim(
@@ -114,9 +128,13 @@ def log_times(run: Run) -> Measurement:
     labels = tuple(f"{kind} beta={beta} merger {k + 1}" for kind, beta in LOG_TIMES for k in range(4))
     last = float(measured[3][-1] * 2000)
     return agreement(
-        np.concatenate([np.array(v) for v in LOG_TIMES.values()]), np.concatenate(measured), absolute=5.1e-5,
-        because="four printed digits", labels=labels, note=f"last SA merger at beta=2000: log T = {last:.2f}",
-    )  # fmt: skip
+        np.concatenate([np.array(v) for v in LOG_TIMES.values()]),
+        np.concatenate(measured),
+        absolute=5.1e-5,
+        because="four printed digits",
+        labels=labels,
+        note=f"last SA merger at beta=2000: log T = {last:.2f}",
+    )
 
 
 @PAPER.claim(
@@ -135,10 +153,12 @@ def landing_point(run: Run) -> Measurement:
     usa = 0.275 + merge_pair(1.075, 50, (0.4, 0.2), "usa", end=1e-4).moved[0] + 1e-4 / 3
     # The first pair alone differs from the full system by the third cluster: e^{-1.1} at beta = 50.
     return agreement(
-        [*predicted, 0.95 * 2 / 3], [*landed, usa], absolute=[2e-4, 5.1e-5, 5.1e-5, 5.1e-5, 1e-9],
+        [*predicted, 0.95 * 2 / 3],
+        [*landed, usa],
+        absolute=[2e-4, 5.1e-5, 5.1e-5, 5.1e-5, 1e-9],
         because="four printed digits; at beta=50 the freezing of the other clusters shifts the fourth",
         labels=("SA beta=50", "SA beta=200", "SA beta=1000", "SA beta=2000", "USA"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -157,10 +177,12 @@ def plateau_levels(run: Run) -> Measurement:
             middles = [times[0] / 2, *((times[:-1] + times[1:]) / 2), 1.1 * times[-1]]
             measured.append(history.energy(middles))
     return agreement(
-        np.tile([0.2, 0.28, 0.44, 0.52, 1.0], 4), np.concatenate(measured), absolute=1e-9,
+        np.tile([0.2, 0.28, 0.44, 0.52, 1.0], 4),
+        np.concatenate(measured),
+        absolute=1e-9,
         because="clusters feel each other by less than e^-29",
         labels=tuple(f"{k} beta={b} plateau {p}" for k in ("sa", "usa") for b in (200, 2000) for p in range(1, 6)),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -180,10 +202,13 @@ def kinetic_movie(run: Run) -> Measurement:
     predicted = [*energies, 2.69027, 325.604, 105.3035, 0.37797148, 0.52032151, 0.52053745, 361.2]
     labels = (*(f"E({t:g})" for t in times), "time of .46", "time of .76", "final angle", "layers E(1)", "E(10)")
     return agreement(
-        predicted, [*measured, *passed.levels, final, *layers, late],
-        absolute=[1e-8] * 7 + [1e-5, 1e-3, 1e-4] + [1e-8] * 3 + [0.05], because="printed digits",
-        labels=(*labels, "E(200)", "layers, time of .76"), parameters={"n": 5, "beta": 4, "dt": 0.1},
-    )  # fmt: skip
+        predicted,
+        [*measured, *passed.levels, final, *layers, late],
+        absolute=[1e-8] * 7 + [1e-5, 1e-3, 1e-4] + [1e-8] * 3 + [0.05],
+        because="printed digits",
+        labels=(*labels, "E(200)", "layers, time of .76"),
+        parameters={"n": 5, "beta": 4, "dt": 0.1},
+    )
 
 
 @PAPER.claim(
@@ -203,9 +228,13 @@ def one_cluster_in_the_end(run: Run) -> Measurement:
         measured += [_energy(x, beta) for x in frames.final]
         labels += [f"d={d} beta={beta:g} start {k}" for d in (3, 10) for k in range(3)]
     return agreement(
-        np.ones(len(measured)), measured, absolute=1e-10, because="distances below 1e-6 at tolerance 1e-9",
-        labels=tuple(labels), parameters={"n": 16, "t": 3000},
-    )  # fmt: skip
+        np.ones(len(measured)),
+        measured,
+        absolute=1e-10,
+        because="distances below 1e-6 at tolerance 1e-9",
+        labels=tuple(labels),
+        parameters={"n": 16, "t": 3000},
+    )
 
 
 @PAPER.claim(
@@ -218,10 +247,12 @@ def pairs_suffice(run: Run) -> Measurement:
     predicted = [_by_hand(kind, 2000.0) for kind in ("sa", "usa")]
     measured = [merge(kind, 2000.0).log_times for kind in ("sa", "usa")]
     return agreement(
-        np.concatenate(predicted), np.concatenate(measured), absolute=1e-6,
+        np.concatenate(predicted),
+        np.concatenate(measured),
+        absolute=1e-6,
         because="positions to 1e-10 times beta = 2000",
         labels=tuple(f"{kind} merger {m}" for kind in ("sa", "usa") for m in range(1, 5)),
-    )  # fmt: skip
+    )
 
 
 def sequences(run: Run, count: int) -> list[tuple[bool, float, float]]:

@@ -42,9 +42,13 @@ def two_cluster_time(run: Run) -> Measurement:
                 measured += [tokens, quadrature, atoms]
                 labels += [f"{kind} beta={beta} {masses} {way}" for way in ("tokens", "quadrature", "atoms")]
     return agreement(
-        predicted, measured, relative=1e-6, because="tolerance of the solver, 1e-10, and eight printed digits",
-        labels=tuple(labels), parameters={"tokens": 10, "angles": "1 to 0.05"},
-    )  # fmt: skip
+        predicted,
+        measured,
+        relative=1e-6,
+        because="tolerance of the solver, 1e-10, and eight printed digits",
+        labels=tuple(labels),
+        parameters={"tokens": 10, "angles": "1 to 0.05"},
+    )
 
 
 @PAPER.claim(
@@ -63,9 +67,13 @@ def laplace_prefactor(run: Run) -> Measurement:
     ]
     labels = tuple(f"{kind} beta={b}" for kind in ("sa", "usa") for b in betas)
     return agreement(
-        [1.04380, 1.02035, 1.00984] * 2, ratios, absolute=5.1e-6, because="independent quadrature, five decimals",
-        labels=labels, parameters={"masses": "(.6, .4)", "angle": 1},
-    )  # fmt: skip
+        [1.04380, 1.02035, 1.00984] * 2,
+        ratios,
+        absolute=5.1e-6,
+        because="independent quadrature, five decimals",
+        labels=labels,
+        parameters={"masses": "(.6, .4)", "angle": 1},
+    )
 
 
 @PAPER.claim(
@@ -83,10 +91,13 @@ def scalar_collapse_time(run: Run) -> Measurement:
     within = at_most(bounds, times, because="a theorem")
     assert within.verdict == "holds", within.note
     return agreement(
-        exact, times, relative=1e-6, because="independent quadrature, eight digits; solver tolerance 1e-11",
+        exact,
+        times,
+        relative=1e-6,
+        because="independent quadrature, eight digits; solver tolerance 1e-11",
         labels=tuple(f"u0={u}, beta={b}, c={c}" for u, b, c in cases),
         note=f"bounds {', '.join(f'{bound:.6f}' for bound in bounds)}, all above the times",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -104,9 +115,13 @@ def merge_clock(run: Run) -> Measurement:
     measured += [_clock(b, 1 / math.sqrt(b * math.log(b))) for b in betas]
     labels = tuple(f"beta={b:g}, {name}" for name in ("outer", "inner") for b in betas)
     return agreement(
-        outer + inner, measured, absolute=5.1e-7, because="six printed digits of the closed form", labels=labels,
+        outer + inner,
+        measured,
+        absolute=5.1e-7,
+        because="six printed digits of the closed form",
+        labels=labels,
         parameters={"u0": 0.8, "masses": "(.5, .5)"},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -122,9 +137,14 @@ def merge_clock_centre(run: Run) -> Measurement:
     # The mean of the two is 1/2 + log(2 tan(u0/2))/log(beta) up to exponentially small terms.
     away = abs(math.log(2 * math.tan(0.4))) / math.log(beta)
     return agreement(
-        0.5, middle, absolute=1.001 * away, because="distance of the closed form from its limit at beta = 1e48",
-        printed=2.0, note="c times the time, mean of the two gluing scales", parameters={"beta": beta},
-    )  # fmt: skip
+        0.5,
+        middle,
+        absolute=1.001 * away,
+        because="distance of the closed form from its limit at beta = 1e48",
+        printed=2.0,
+        note="c times the time, mean of the two gluing scales",
+        parameters={"beta": beta},
+    )
 
 
 def _clock(beta: float, end: float) -> float:

@@ -34,10 +34,13 @@ def circle_fractions(run: Run) -> Measurement:
     # Four standard deviations of this sample and of the 4000 draws behind the prediction, and its two digits.
     spread = 4 * np.sqrt(predicted * (1 - predicted) * (1 / draws + 1 / 4000)) + 0.005
     return agreement(
-        predicted, measured, absolute=spread, because="four standard deviations and two digits",
+        predicted,
+        measured,
+        absolute=spread,
+        because="four standard deviations and two digits",
         labels=tuple(f"beta={b} n={n}" for b in FRACTIONS for n in SIZES),
         parameters={"draws": draws, "epsilon": EPSILON},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -58,9 +61,12 @@ def high_dimension(run: Run) -> Measurement:
             good += found.separated and len(found.centres) == 5
         fractions.append(good / draws)
     return at_least(
-        [1.0] * 3, fractions, because="every draw counts", labels=("d=20", "d=200", "d=2000"),
+        [1.0] * 3,
+        fractions,
+        because="every draw counts",
+        labels=("d=20", "d=200", "d=2000"),
         parameters={"n": 5, "beta": 50, "draws": draws},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(

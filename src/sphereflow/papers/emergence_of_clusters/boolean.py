@@ -147,11 +147,15 @@ def symmetric_triple(run: Run) -> Measurement:
         [x[2, 0], x[2, 0], x[1, 0], *rows[1], rows[2, 2]],
         absolute=1e-8,
         because="two solvers at 1e-11 or tighter, compared at 1e-8",
-        labels=("u(3) against SciPy", "u(3) against reference", "middle token",
-                *(f"middle row from u0 = 1 at t = 2, entry {j}" for j in (1, 2, 3)),
-                "own weight of the right token there"),
+        labels=(
+            "u(3) against SciPy",
+            "u(3) against reference",
+            "middle token",
+            *(f"middle row from u0 = 1 at t = 2, entry {j}" for j in (1, 2, 3)),
+            "own weight of the right token there",
+        ),
         parameters={"n": 3, "d": 1, "u0": 0.3},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(

@@ -93,13 +93,15 @@ def scaling_symmetry(run: Run) -> Measurement:
     y = original(c * x0, (0.0, 2.0), value=PLANAR, query=shrink, key=shrink, tol=1e-13)[-1]
     return agreement(
         [0.0, 0.0],
-        [np.abs(y - c * x).max() / np.abs(c * x).max(),
-         np.abs(attention(y, query=shrink, key=shrink) - attention(x)).max()],
+        [
+            np.abs(y - c * x).max() / np.abs(c * x).max(),
+            np.abs(attention(y, query=shrink, key=shrink) - attention(x)).max(),
+        ],
         absolute=1e-9,
         because="the solver's tolerance is 1e-13; attention amplifies it through the logits",
         labels=("tokens", "attention"),
         parameters={"n": 12, "d": 2, "c": c, "t1": 2},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(

@@ -45,11 +45,13 @@ def decay_rate(run: Run) -> Measurement:
         [*limit, *reference, *approach],
         absolute=[1e-3] * 2 + [5e-6] * 3 + [5e-5, 5e-5, 5e-6] + [0.0] * 2,
         because="corrections are of order log(t)/t, below 1e-3 at t = 2000; references have 4 or 5 decimals",
-        labels=(*(f"{name} tokens, t = 2000" for name in STARTS),
-                *(f"{name} tokens, t = {t:g}, reference" for name in STARTS for t in TIMES[1:]),
-                *(f"{name} tokens: further from 1 than at t = 200 by" for name in STARTS)),
+        labels=(
+            *(f"{name} tokens, t = 2000" for name in STARTS),
+            *(f"{name} tokens, t = {t:g}, reference" for name in STARTS for t in TIMES[1:]),
+            *(f"{name} tokens: further from 1 than at t = 200 by" for name in STARTS),
+        ),
         parameters={"n": "4 and 5", "d": 1, "t1": 2000},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(

@@ -92,8 +92,12 @@ def high_dimension(run: Run) -> Figure:
     basis = np.linalg.qr(random.normal(size=(d, d)))[0]
     times = np.linspace(0, t1, 61)
     sharp = 6  # at t = 1.5 attention is one-hot to rounding, and the flow can be solved exactly from there
-    begun = evolve(RescaledAttention(EuclideanAttention(value), d), random.uniform(-0.5, 0.5, (n, d)) @ basis,
-                   saveat=times[: sharp + 1], tol=1e-9)  # fmt: skip
+    begun = evolve(
+        RescaledAttention(EuclideanAttention(value), d),
+        random.uniform(-0.5, 0.5, (n, d)) @ basis,
+        saveat=times[: sharp + 1],
+        tol=1e-9,
+    )
     frames = list(begun.xs)
     for before, after in zip(times[sharp:-1], times[sharp + 1 :], strict=True):
         frames.append(hardmax_flow(frames[-1], before, after, value=value).z)

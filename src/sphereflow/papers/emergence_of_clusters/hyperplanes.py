@@ -122,7 +122,13 @@ def codimension_simple(run: Run) -> Measurement:
         absolute=[0.5, 5e-4, 5e-4, 0.5, 1e-6, 1e-6],
         because="counts are exact, values printed with 3 decimals; attention is hardmax by t = 12, so that the groups "
         "close at the rate of the second eigenvalue up to the tolerance of the solver",
-        labels=("values of phi_1", "a", "b", "groups of phi_2", "closing rate, t = 12 to 16",
-                "closing rate, t = 16 to 20"),
+        labels=(
+            "values of phi_1",
+            "a",
+            "b",
+            "groups of phi_2",
+            "closing rate, t = 12 to 16",
+            "closing rate, t = 16 to 20",
+        ),
         parameters={"n": 20, "d": 3, "t1": 20},
-    )  # fmt: skip
+    )

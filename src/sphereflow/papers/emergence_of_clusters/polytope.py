@@ -144,10 +144,13 @@ def limits_exactly(run: Run) -> Measurement:
         [*points, *residuals],
         absolute=[6e-6] * len(points) + [1e-13] * 2,
         because="reference limits are printed with 5 decimals; the identity is then a matter of rounding",
-        labels=(*(f"size {s:g}, point {i}, x{k}" for s in LIMITS for i in range(len(LIMITS[s])) for k in (1, 2)),
-                "identity, size 1", "identity, size 5"),
+        labels=(
+            *(f"size {s:g}, point {i}, x{k}" for s in LIMITS for i in range(len(LIMITS[s])) for k in (1, 2)),
+            "identity, size 1",
+            "identity, size 5",
+        ),
         parameters={"n": 12, "d": 2, "switch to hardmax at": 10},
-    )  # fmt: skip
+    )
 
 
 def cross_polytope_radius(d: int, t1: float) -> float:
@@ -174,13 +177,15 @@ def cross_polytope_solution(run: Run) -> Measurement:
     references = {"r(2), d = 2": (0.7506675280, measured[1][0, 0]), "r(2), d = 3": (0.5942218438, measured[2][0, 0])}
     return agreement(
         [*(0.0 for _ in dimensions), *(reference for reference, _ in references.values())],
-        [*(np.abs(m - p).max() for m, p in zip(measured, predicted, strict=True)),
-         *(value for _, value in references.values())],
+        [
+            *(np.abs(m - p).max() for m, p in zip(measured, predicted, strict=True)),
+            *(value for _, value in references.values()),
+        ],
         absolute=1e-8,
         because="two solvers at 1e-11 or tighter, compared at 1e-8",
         labels=(*(f"largest deviation, d = {d}" for d in dimensions), *references),
         parameters={"t1": 2},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(

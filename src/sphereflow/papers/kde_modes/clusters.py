@@ -43,11 +43,13 @@ def circle_counts(run: Run) -> Measurement:
     ]
     predicted = np.array([circle_modes(b) for b in betas])
     return agreement(
-        [*predicted, 1.0], [*(float(e.value) for e in found), predicted[-1] / np.sqrt(1.5 * betas[-1])],
+        [*predicted, 1.0],
+        [*(float(e.value) for e in found), predicted[-1] / np.sqrt(1.5 * betas[-1])],
         absolute=[*(4 * float(e.error) for e in found), 1 / betas[-1]],
         because="four standard errors; the limit is approached like 1/beta",
-        labels=(*(f"beta={b:g}" for b in betas), "formula over sqrt(3 beta / 2)"), parameters={"n": 4000},
-    )  # fmt: skip
+        labels=(*(f"beta={b:g}" for b in betas), "formula over sqrt(3 beta / 2)"),
+        parameters={"n": 4000},
+    )
 
 
 @PAPER.claim(
@@ -66,11 +68,15 @@ def attention_clusters(run: Run) -> Measurement:
     slope = np.polyfit(np.log(BETAS), np.log([e.value for e in formed]), 1)[0]
     wobble = max(e.error / e.value for e in formed) / np.log(BETAS[-1] / BETAS[0]) * 2
     return agreement(
-        [*noise, *noise, 0.5], [*(e.value for e in start), *(e.value for e in formed), slope],
+        [*noise, *noise, 0.5],
+        [*(e.value for e in start), *(e.value for e in formed), slope],
         absolute=[*(4 * float(e.error) for e in start), *((rival - noise) / 2), 4 * wobble],
         because="four standard errors at the start; half the way to sqrt(2 beta) for clusters: tells the two apart",
-        labels=(*(f"modes at t=0, beta={b:g}" for b in BETAS), *(f"clusters at t=10, beta={b:g}" for b in BETAS),
-                "exponent of beta"),
+        labels=(
+            *(f"modes at t=0, beta={b:g}" for b in BETAS),
+            *(f"clusters at t=10, beta={b:g}" for b in BETAS),
+            "exponent of beta",
+        ),
         note=f"fastest harmonics {[fastest_harmonic(b) for b in BETAS]}; clusters {formed}",
         parameters={"n": TOKENS, "runs": len(both[0].modes[0])},
-    )  # fmt: skip
+    )

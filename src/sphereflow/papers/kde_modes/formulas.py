@@ -103,11 +103,13 @@ def joint_law(run: Run) -> Measurement:
     third -= (1 - _mass_near()) * n * (means[0] / n / spread) ** 3
     columns = [draws[:, 0], draws[:, 1], *products, cube]
     return agreement(
-        [*means, *(n * scale * np.array([m.s11, m.s12, m.s22])), third], [c.mean() for c in columns],
-        absolute=[4 * c.std() / math.sqrt(len(c)) for c in columns], because="four standard errors",
+        [*means, *(n * scale * np.array([m.s11, m.s12, m.s22])), third],
+        [c.mean() for c in columns],
+        absolute=[4 * c.std() / math.sqrt(len(c)) for c in columns],
+        because="four standard errors",
         labels=("mean of F", "mean of F'", "variance of F", "covariance", "variance of F'", "skewness of F"),
         parameters={"t": PLACE, "n": n, "beta": BETA, "draws": len(draws)},
-    )  # fmt: skip
+    )
 
 
 def _mass_near() -> float:
@@ -134,8 +136,10 @@ def sparse_rates(run: Run) -> Measurement:
         run.notify((k + 1) / (len(chosen) + 1), f"sparse rate at {x:g}")
     dense = simulated_rate(8.0, length // 25, seed=run.seed + 60)
     return agreement(
-        [*(table[x] for x in chosen), DENSE_RATE], [v for v, _ in [*found, dense]],
+        [*(table[x] for x in chosen), DENSE_RATE],
+        [v for v, _ in [*found, dense]],
         absolute=[3 * math.hypot(e, 5e-5) for _, e in found] + [3 * dense[1]],
         because="three standard errors, that of the reference (5e-5) included",
-        labels=(*(f"x={x:g}" for x in chosen), "x=8 against the limit"), parameters={"bandwidths": length},
-    )  # fmt: skip
+        labels=(*(f"x={x:g}" for x in chosen), "x=8 against the limit"),
+        parameters={"bandwidths": length},
+    )

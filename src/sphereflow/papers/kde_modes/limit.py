@@ -44,10 +44,11 @@ def order(run: Run) -> Measurement:
     steps = [np.max(np.diff(d[3:])) for d in distance]
     # sqrt(log beta) itself grows by sqrt(15) = 3.9 from n = 10^4 to 10^60.
     return at_most(
-        [1.5] * 4 + [0.0] * 4, [*spread, *steps],
+        [1.5] * 4 + [0.0] * 4,
+        [*spread, *steps],
         because="one factor sqrt(log) more or less would change the ratio by sqrt(15) = 3.9; 1.5 is far from both",
         labels=(*(f"largest over smallest, a={a:g}" for a in found), *(f"distance grows, a={a:g}" for a in found)),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -63,12 +64,16 @@ def constant(run: Run) -> Measurement:
     middle, far = ([ratio(n, a) for a in exponents] for n in (1e30, 1e60))
     known = [limit_constant(a) for a in (0.5, 2 / 3, 0.75, 1.0, 1.5)]
     return agreement(
-        [*limits, *limits, 0.2854, 0.5513, 0.5033, 0.3898, 0.2251], [*middle, *far, *known],
+        [*limits, *limits, 0.2854, 0.5513, 0.5033, 0.3898, 0.2251],
+        [*middle, *far, *known],
         absolute=[*(limits * [0.025, 0.025, 0.045]), *(limits * 0.025), *[6e-5] * 5],
         because="corrections of order log log n / log n: 2.5 % (4.5 % for a = 1.5 at 10^30); C(a) has four decimals",
-        labels=(*(f"a={a:g}, n=1e30" for a in exponents), *(f"a={a:g}, n=1e60" for a in exponents),
-                *(f"C({a})" for a in ("1/2", "2/3", "3/4", "1", "3/2"))),
-    )  # fmt: skip
+        labels=(
+            *(f"a={a:g}, n=1e30" for a in exponents),
+            *(f"a={a:g}, n=1e60" for a in exponents),
+            *(f"C({a})" for a in ("1/2", "2/3", "3/4", "1", "3/2")),
+        ),
+    )
 
 
 @PAPER.claim(
@@ -80,7 +85,8 @@ def constant(run: Run) -> Measurement:
 def approach(run: Run) -> Measurement:
     return agreement(
         [value for values in _REFERENCE.values() for value in values],
-        [ratio(n, a) for a in _REFERENCE for n in SIZES], absolute=1.5e-4,
+        [ratio(n, a) for a in _REFERENCE for n in SIZES],
+        absolute=1.5e-4,
         because="reference values with four decimals",
         labels=tuple(f"a={a:g}, n={n:g}" for a in _REFERENCE for n in SIZES),
-    )  # fmt: skip
+    )

@@ -34,11 +34,12 @@ def saturated_interval(run: Run) -> Measurement:
     reference = [value for *_, value in cases]
     limit = [saturated_rate(beta) for _, beta, _, _ in cases]
     return agreement(
-        [*reference, *reference, *limit], [*(float(e.value) / 2 for e in found), *formula, *formula],
+        [*reference, *reference, *limit],
+        [*(float(e.value) / 2 for e in found), *formula, *formula],
         absolute=[*(0.03 * np.array(reference)), *[0.006] * len(cases), *(0.015 * np.array(limit))],
         because="3 % for Monte Carlo (standard error below 1 %), two decimals of the reference, 1.5 % to the limit",
         labels=tuple(f"{what}, n={n}" for what in ("Monte Carlo", "formula", "formula and limit") for n, *_ in cases),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -59,11 +60,14 @@ def slope_suppression(run: Run) -> Measurement:
 
     printed = quad(script, -1, 1, points=[-0.01, 0.01], limit=200)[0]
     return agreement(
-        predicted, found.value, absolute=3 * found.error + 0.025 * predicted, printed=printed,
+        predicted,
+        found.value,
+        absolute=3 * found.error + 0.025 * predicted,
+        printed=printed,
         because="three standard errors, and 2.5 % for the Gaussian formula",
         note=f"{found!r} modes in [-1, 1]; exponent with n: {predicted:.3f}, with n^2: {printed:.3f}",
         parameters={"n": n, "beta": beta},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -79,7 +83,10 @@ def three_regimes(run: Run) -> Measurement:
     n, low, middle, high = 1e60, 1e12, 1e32, 1e54
     found = [gaussian_modes(n, low, -1, 1), gaussian_modes(n, middle, -1, 1), gaussian_modes(n, high, -1, 1)]
     return agreement(
-        [1.0, central_modes(n, middle), 2 * saturated_rate(high)], found, relative=1e-6,
+        [1.0, central_modes(n, middle), 2 * saturated_rate(high)],
+        found,
+        relative=1e-6,
         because="corrections are powers of n: below 1e-6 at n = 10^60",
-        labels=("one mode", "near the top", "saturated"), parameters={"n": n, "beta": [low, middle, high]},
-    )  # fmt: skip
+        labels=("one mode", "near the top", "saturated"),
+        parameters={"n": n, "beta": [low, middle, high]},
+    )

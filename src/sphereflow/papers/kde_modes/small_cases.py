@@ -44,9 +44,12 @@ def two_random_samples(run: Run) -> Measurement:
     draws = 20_000 if run.quick else 100_000
     found = [sample_modes(2, b, draws, seed=run.seed + 11).everywhere for b in betas]
     return agreement(
-        1 + erfc(np.array(betas) ** -0.5), [e.value for e in found], absolute=[4 * e.error for e in found],
-        because=f"four standard errors of {draws} draws", labels=tuple(f"beta={b:g}" for b in betas),
-    )  # fmt: skip
+        1 + erfc(np.array(betas) ** -0.5),
+        [e.value for e in found],
+        absolute=[4 * e.error for e in found],
+        because=f"four standard errors of {draws} draws",
+        labels=tuple(f"beta={b:g}" for b in betas),
+    )
 
 
 @PAPER.claim(
@@ -68,9 +71,11 @@ def bounds(run: Run) -> Measurement:
     closest = np.diff(np.sort(samples, axis=1), axis=1).min(axis=1)
     missing = 50 - find_modes(samples, (2.5 / closest) ** 2).counts.min()
     return at_most(
-        np.zeros(9), [*excess, *outside, missing], slack=[0.0] * 4 + [1e-12] * 4 + [0.0],
+        np.zeros(9),
+        [*excess, *outside, missing],
+        slack=[0.0] * 4 + [1e-12] * 4 + [0.0],
         because="whole numbers; positions to rounding",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -89,9 +94,11 @@ def monotone_in_bandwidth(run: Run) -> Measurement:
         falls.append(int(np.sum(np.diff(modes.counts) < 0)))
         doubtful += modes.undecided
     return at_most(
-        0, [*falls, doubtful], because="whole numbers; the last entry counts places that are not certain",
+        0,
+        [*falls, doubtful],
+        because="whole numbers; the last entry counts places that are not certain",
         parameters={"n": 300, "bandwidths": 200},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -112,7 +119,10 @@ def mean_shift_agrees(run: Run) -> Measurement:
         same = len(ends) == len(modes)
         gaps.append(np.abs(ends - modes).max() * beta**0.5 if same else np.inf)
     return agreement(
-        np.zeros(2), [np.abs(differences).max(), max(gaps)], absolute=[0, 1e-6],
+        np.zeros(2),
+        [np.abs(differences).max(), max(gaps)],
+        absolute=[0, 1e-6],
         because="steps below 1e-12 h leave less than 1e-6 h to the mode",
-        labels=("difference in number", "distance in h"), parameters={"n": n, "beta": beta},
-    )  # fmt: skip
+        labels=("difference in number", "distance in h"),
+        parameters={"n": n, "beta": beta},
+    )

@@ -64,9 +64,12 @@ def _labels(chosen: list) -> tuple[str, ...]:
 )
 def gaussian_values(run: Run) -> Measurement:
     return agreement(
-        [row[3] for row in ROWS], [gaussian_modes(row[0], row[1]) for row in ROWS], absolute=[1e-6] * 8 + [1e-5],
-        because="reference values with six decimals (the last with five)", labels=_labels(list(ROWS)),
-    )  # fmt: skip
+        [row[3] for row in ROWS],
+        [gaussian_modes(row[0], row[1]) for row in ROWS],
+        absolute=[1e-6] * 8 + [1e-5],
+        because="reference values with six decimals (the last with five)",
+        labels=_labels(list(ROWS)),
+    )
 
 
 @PAPER.claim(
@@ -81,10 +84,12 @@ def uniform_values(run: Run) -> Measurement:
     inside = [expected_modes(row[0], row[1], -edge(row[0], row[1]), edge(row[0], row[1])) for row in ROWS]
     reference = np.array([row[8] for row in ROWS] + [row[9] for row in ROWS])
     return agreement(
-        reference, [*line, *inside], absolute=6e-4 + 5e-5 * reference,
+        reference,
+        [*line, *inside],
+        absolute=6e-4 + 5e-5 * reference,
         because="reference values with three decimals, from a rule with a kink at 0.02 samples per bandwidth",
         labels=(*_labels(list(ROWS)), *(f"{label}, inside" for label in _labels(list(ROWS)))),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -99,10 +104,13 @@ def kac_rice(run: Run) -> Measurement:
     predicted = np.array([gaussian_modes(row[0], row[1]) for row, _ in chosen])
     found = [sample.inside for _, sample in chosen]
     return agreement(
-        predicted, [e.value for e in found], absolute=[3 * e.error for e in found] + 0.025 * predicted,
+        predicted,
+        [e.value for e in found],
+        absolute=[3 * e.error for e in found] + 0.025 * predicted,
         because="three standard errors, and 2.5 % since the law is not Gaussian near T0",
-        labels=_labels([row for row, _ in chosen]), parameters={"runs": [s.modes.runs for _, s in chosen]},
-    )  # fmt: skip
+        labels=_labels([row for row, _ in chosen]),
+        parameters={"runs": [s.modes.runs for _, s in chosen]},
+    )
 
 
 @PAPER.claim(
@@ -120,12 +128,13 @@ def uniform_predictor(run: Run) -> Measurement:
     predicted = np.concatenate([line, inside])
     names = _labels([row for row, _ in chosen])
     return agreement(
-        [*predicted, 0], [*(float(e.value) for e in found), sum(s.modes.undecided for _, s in chosen)],
+        [*predicted, 0],
+        [*(float(e.value) for e in found), sum(s.modes.undecided for _, s in chosen)],
         absolute=[*([3 * e.error for e in found] + 0.02 * predicted), 0],
         because="three standard errors, and 2 % for the predictor",
         labels=(*names, *(f"{name}, in [-T0, T0]" for name in names), "counts not certain"),
         parameters={"runs": [s.modes.runs for _, s in chosen]},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -140,10 +149,12 @@ def monte_carlo_table(run: Run) -> Measurement:
     reference = [(row[4], row[5]) for row, _ in chosen] + [(row[6], row[7]) for row, _ in chosen]
     names = _labels([row for row, _ in chosen])
     return agreement(
-        [v for v, _ in reference], [e.value for e in found],
+        [v for v, _ in reference],
+        [e.value for e in found],
         absolute=[4 * np.hypot(e.error, r) for e, (_, r) in zip(found, reference, strict=True)],
-        because="four combined standard errors", labels=(*names, *(f"{name}, in [-T0, T0]" for name in names)),
-    )  # fmt: skip
+        because="four combined standard errors",
+        labels=(*names, *(f"{name}, in [-T0, T0]" for name in names)),
+    )
 
 
 @PAPER.claim(
@@ -159,11 +170,13 @@ def million(run: Run) -> Measurement:
     found = [find_modes(sample, beta) for beta in betas]
     predicted = np.array([expected_modes(1e6, beta) for beta in betas])
     return agreement(
-        [*predicted, 0], [*(len(modes) for modes in found), sum(modes.undecided for modes in found)],
+        [*predicted, 0],
+        [*(len(modes) for modes in found), sum(modes.undecided for modes in found)],
         absolute=[*(3 * np.sqrt(predicted) + 0.02 * predicted), 0],
         because="modes repel each other, so a count spreads less than a Poisson number: 3 sqrt(N), and 2 %",
-        labels=(*(f"beta={beta:g}" for beta in betas), "counts not certain"), parameters={"n": 1_000_000},
-    )  # fmt: skip
+        labels=(*(f"beta={beta:g}" for beta in betas), "counts not certain"),
+        parameters={"n": 1_000_000},
+    )
 
 
 @PAPER.claim(
@@ -176,8 +189,10 @@ def million(run: Run) -> Measurement:
 )
 def belts(run: Run) -> Measurement:
     if run.quick:
-        samples = [(ROWS[2], sampled(1000, 300.0, _QUICK_RUNS, run.seed + 1)),
-                   (ROWS[6], sampled(10000, 1000.0, 100, run.seed + 1))]  # fmt: skip
+        samples = [
+            (ROWS[2], sampled(1000, 300.0, _QUICK_RUNS, run.seed + 1)),
+            (ROWS[6], sampled(10000, 1000.0, 100, run.seed + 1)),
+        ]
     else:
         samples = rows(run)
     shares = [float(s.belt_fraction.value) for _, s in samples]
@@ -187,8 +202,12 @@ def belts(run: Run) -> Measurement:
     names = _labels([row for row, _ in samples])
     return agreement(
         [*(row[10] for row, _ in samples), *theory, 0.184, 0.354, 0.515, 0.634, 0.855, 0.887, 0.909, 0.925],
-        [*shares, *shares, *growth], absolute=[0.03] * (2 * len(shares)) + [1e-3] * 8,
+        [*shares, *shares, *growth],
+        absolute=[0.03] * (2 * len(shares)) + [1e-3] * 8,
         because="0.03 for Monte Carlo and predictor together; reference values of the predictor with three decimals",
-        labels=(*names, *(f"{name}, predictor" for name in names),
-                *(f"a={a:g}, n={n:g}" for a in (0.5, 0.75) for n in sizes)),
-    )  # fmt: skip
+        labels=(
+            *names,
+            *(f"{name}, predictor" for name in names),
+            *(f"a={a:g}, n={n:g}" for a in (0.5, 0.75) for n in sizes),
+        ),
+    )

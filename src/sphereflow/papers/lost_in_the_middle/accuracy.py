@@ -38,9 +38,12 @@ def hard_accuracy(run: Run) -> Measurement:
         measured += [*positions, *(float(c.excess(s)) for c, s in zip(curves, positions, strict=True))]
     names = ("hard minimum", "soft minimum", "hard excess", "soft excess")
     return agreement(
-        np.ravel(list(_KNOWN.values())), measured, absolute=5.1e-5, because="four printed digits",
+        np.ravel(list(_KNOWN.values())),
+        measured,
+        absolute=5.1e-5,
+        because="four printed digits",
         labels=tuple(f"M={vocab}: {name}" for vocab in _KNOWN for name in names),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -58,9 +61,18 @@ def accuracy_simulated(run: Run) -> Measurement:
     readouts: tuple[Readout, Readout] = ("hard", "soft")
     for n, sources, environments in cases:
         found = measure_profile(
-            n, 1.0, beta=1.0, weights=1.0, vocab=8, sources=sources, environments=environments, modes=MODES,
-            room=room(n), seed=run.seed, notify=run.notify,
-        )  # fmt: skip
+            n,
+            1.0,
+            beta=1.0,
+            weights=1.0,
+            vocab=8,
+            sources=sources,
+            environments=environments,
+            modes=MODES,
+            room=room(n),
+            seed=run.seed,
+            notify=run.notify,
+        )
         for readout in readouts:
             curve = profile(1.0, 1.0, 1.0, 8, readout=readout)
             value, error = found.excess(readout)
@@ -69,10 +81,12 @@ def accuracy_simulated(run: Run) -> Measurement:
             tolerance.append(3 * error + next_order(8, n, found.sigma0, readout))
             labels += [f"{readout}, N={n} k={k}" for k in sources]
     return agreement(
-        np.concatenate(predicted), np.concatenate(measured), absolute=np.concatenate(tolerance),
+        np.concatenate(predicted),
+        np.concatenate(measured),
+        absolute=np.concatenate(tolerance),
         because="three standard errors and the next order of the waves 1 to 3, weighed as in the readout",
         labels=tuple(labels),
-    )  # fmt: skip
+    )
 
 
 def next_order(vocab: int, n: int, sigma0: np.ndarray, readout: Readout) -> np.ndarray:

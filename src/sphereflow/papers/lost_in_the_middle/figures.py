@@ -50,9 +50,12 @@ def phase_diagram(run: Run) -> Figure:
         axes.text(3.6, 8, "decreasing", color="0.35", ha="center")
         axes.text(1.2, 0.12, "U-shaped (theorem)", color=PALETTE[0], ha="center")
         axes.annotate(
-            "U-shaped (observed)", xy=(2.6, 0.27), xytext=(3.0, 1.2), color="0.25",
+            "U-shaped (observed)",
+            xy=(2.6, 0.27),
+            xytext=(3.0, 1.2),
+            color="0.25",
             arrowprops={"arrowstyle": "-", "color": "0.4", "lw": 0.7},
-        )  # fmt: skip
+        )
     return figure
 
 
@@ -103,10 +106,17 @@ def particles(run: Run) -> Figure:
             estimate = measured(n, k, 1.0, 1.0, environments, run.seed)
             for i, (value, error) in enumerate(zip(estimate.value, estimate.error, strict=True)):
                 axes.errorbar(
-                    (k - 0.5) / n, value, 3 * error, fmt="o" if n == 64 else "s", ms=3.5, capsize=2, lw=1,
-                    color=PALETTE[i], mfc="white" if n == 64 else PALETTE[i],
+                    (k - 0.5) / n,
+                    value,
+                    3 * error,
+                    fmt="o" if n == 64 else "s",
+                    ms=3.5,
+                    capsize=2,
+                    lw=1,
+                    color=PALETTE[i],
+                    mfc="white" if n == 64 else PALETTE[i],
                     label=None if n in named else f"particles, $N={n}$",
-                )  # fmt: skip
+                )
                 named.add(n)
         axes.set(xlim=(0, 1), xlabel=r"position of the source $\sigma_0$")
         axes.set_ylabel(r"$N\,E\cos n(\theta_N(t)-\theta_k(0))$")

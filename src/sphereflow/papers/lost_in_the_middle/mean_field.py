@@ -49,10 +49,12 @@ def layers_alike(run: Run) -> Measurement:
     flow = layers(lambda sigma, theta: 1 + 0.5 * np.cos(theta) + 0 * sigma)
     means = [flow.wave(n) for n in (1, 2)]
     return agreement(
-        [*REFERENCE, 0.0, 0.0], [means[0][-1], means[1][-1], np.ptp(means[0]), np.ptp(means[1])],
-        absolute=[1.5e-10, 1.5e-10, 1e-10, 1e-10], because="ten printed digits; time steps to 1e-10",
+        [*REFERENCE, 0.0, 0.0],
+        [means[0][-1], means[1][-1], np.ptp(means[0]), np.ptp(means[1])],
+        absolute=[1.5e-10, 1.5e-10, 1e-10, 1e-10],
+        because="ten printed digits; time steps to 1e-10",
         labels=("average of cos", "average of cos 2", "spread of cos over layers", "spread of cos 2 over layers"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -69,10 +71,13 @@ def wave_growth(run: Run) -> Measurement:
         flow = layers(lambda sigma, theta, n=n: 1 + size * np.cos(n * theta) + 0 * sigma, beta=beta, t=0.5)
         measured.append(np.log(flow.wave(n)[-1] / (size / 2)) / 0.5)
     return agreement(
-        growth_rates(beta)[:3], measured, relative=1e-9,
+        growth_rates(beta)[:3],
+        measured,
+        relative=1e-9,
         because="terms of second order in the amplitude 1e-5, that is 1e-10, and time steps to 1e-10",
-        labels=tuple(f"wave {n}" for n in (1, 2, 3)), parameters={"beta": beta, "t": 0.5},
-    )  # fmt: skip
+        labels=tuple(f"wave {n}" for n in (1, 2, 3)),
+        parameters={"beta": beta, "t": 0.5},
+    )
 
 
 @PAPER.claim(
@@ -93,9 +98,10 @@ def mean_field_rate(run: Run) -> Measurement:
     first, second = np.array(spread).T * np.sqrt(sizes)
     exponent = np.polyfit(np.log(sizes), np.log(first / np.sqrt(sizes)), 1)[0]
     return agreement(
-        [-0.5, *[1.2] * len(sizes), *[1.64] * len(sizes)], [exponent, *first, *second],
+        [-0.5, *[1.2] * len(sizes), *[1.64] * len(sizes)],
+        [exponent, *first, *second],
         absolute=[0.1, *[0.1] * len(sizes), *[0.2] * len(sizes)],
         because="three standard errors of a root mean square over 400 samples are 11 percent",
         labels=("exponent", *(f"cos, N={n}" for n in sizes), *(f"cos 2, N={n}" for n in sizes)),
         parameters={"samples": samples},
-    )  # fmt: skip
+    )

@@ -42,9 +42,17 @@ def room(n: int) -> int:
 def measured(n: int, source: int, beta: float, t: float, environments: int, seed: int) -> Estimate:
     """N E cos m(theta_N(t) - theta_k(0)) for waves 1 and 2, slope 1; `source` is k, from one."""
     return wave_influence(
-        n, source - 1, t, beta=beta, weights=1.0, waves=WAVES, environments=environments, modes=MODES,
-        room=room(n), seed=seed + source,
-    )  # fmt: skip
+        n,
+        source - 1,
+        t,
+        beta=beta,
+        weights=1.0,
+        waves=WAVES,
+        environments=environments,
+        modes=MODES,
+        room=room(n),
+        seed=seed + source,
+    )
 
 
 def closed(n: int, source: int, beta: float, t: float) -> np.ndarray:
@@ -69,9 +77,14 @@ def _compare(run: Run, cases: list[tuple[int, int, int]], beta: float, t: float)
         notes.append(f"N={n} k={k}: " + ", ".join(f"{v:.4f}±{e:.4f}" for v, e in zip(*_both(estimate), strict=True)))
         run.notify((i + 1) / len(cases), labels[-1])
     return agreement(
-        np.concatenate(predicted), np.concatenate(found), absolute=np.concatenate(tolerance), because=_BAND,
-        labels=tuple(labels), note="; ".join(notes) + ".", parameters={"beta": beta, "slope": 1, "t": t},
-    )  # fmt: skip
+        np.concatenate(predicted),
+        np.concatenate(found),
+        absolute=np.concatenate(tolerance),
+        because=_BAND,
+        labels=tuple(labels),
+        note="; ".join(notes) + ".",
+        parameters={"beta": beta, "slope": 1, "t": t},
+    )
 
 
 def _both(estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
@@ -124,14 +137,19 @@ def bias(run: Run) -> Measurement:
     # Two other programs, 0.6173 +- 0.0026 and 0.6126 +- 0.0018 at N = 64, together; the closed form gives 0.6390.
     known, bar = 64 * (0.6141 - 0.6390), 64 * 0.0015
     return agreement(
-        [known, *[scaled[0]] * (len(sizes) - 1)], [scaled[1], *scaled[1:]],
-        absolute=[3 * np.hypot(error[1], bar),
-                  *(3 * np.hypot(error[0], e) + 8 * abs(scaled[0]) / sizes[0] for e in error[1:])],
+        [known, *[scaled[0]] * (len(sizes) - 1)],
+        [scaled[1], *scaled[1:]],
+        absolute=[
+            3 * np.hypot(error[1], bar),
+            *(3 * np.hypot(error[0], e) + 8 * abs(scaled[0]) / sizes[0] for e in error[1:]),
+        ],
         because="three standard errors, of the reference as well; terms of relative order 8/N at the smaller size",
-        labels=("N times the remainder, N=64, against other programs",
-                *(f"N times the remainder, N={n} (predicted: at N={sizes[0]})" for n in sizes[1:])),
+        labels=(
+            "N times the remainder, N=64, against other programs",
+            *(f"N times the remainder, N={n} (predicted: at N={sizes[0]})" for n in sizes[1:]),
+        ),
         note=", ".join(f"N={n}: {s:.2f}±{e:.2f}" for n, s, e in zip(sizes, scaled, error, strict=True)) + ".",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -149,16 +167,25 @@ def two_kinds_simulated(run: Run) -> Measurement:
 
     environments = 800 if run.quick else 20_000
     estimate = source_average(
-        circle_advance(model, 1.0, room=64), uniform_angles(n), equidistant(8), both, source=k - 1,
-        target=(n - 1, k - 1), environments=environments, seed=run.seed, notify=run.notify,
-    ).scaled(n)  # fmt: skip
+        circle_advance(model, 1.0, room=64),
+        uniform_angles(n),
+        equidistant(8),
+        both,
+        source=k - 1,
+        target=(n - 1, k - 1),
+        environments=environments,
+        seed=run.seed,
+        notify=run.notify,
+    ).scaled(n)
     return agreement(
-        [0.725, 1.224], estimate.value, absolute=3 * np.hypot(estimate.error, [0.018, 0.026]),
+        [0.725, 1.224],
+        estimate.value,
+        absolute=3 * np.hypot(estimate.error, [0.018, 0.026]),
         because="three standard errors of the difference of two simulations",
         labels=("two times", "equal times"),
         note=f"standard errors {estimate.error[0]:.4f} and {estimate.error[1]:.4f}; predicted by other simulations, "
         "0.725±0.018 and 1.224±0.026; linear theory without its next order gives 0.750 and 1.312.",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -177,9 +204,12 @@ def exact_causality(run: Run) -> Measurement:
     before, after = (np.asarray(flow(model, x, 1.0, dt=0.25)) for x in (start, moved))
     change = np.abs(after - before)
     return agreement(
-        [0.0, 1.0], [change[:40].max(), float(np.all(change[41:] > 0))], absolute=0.0, because="exact",
+        [0.0, 1.0],
+        [change[:40].max(), float(np.all(change[41:] > 0))],
+        absolute=0.0,
+        because="exact",
         labels=("largest change of an earlier token", "every later token moves"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -196,6 +226,9 @@ def sphere(run: Run) -> Measurement:
     )
     exact = two_time_influence(sphere_growth_rates(1.0, 3, 2), 1.0, 1.0, (k - 0.5) / n, 1.0)
     return at_most(
-        3 * estimate.error + band(n, k), np.abs(estimate.value - exact), because=_BAND, labels=("degree 1", "degree 2"),
+        3 * estimate.error + band(n, k),
+        np.abs(estimate.value - exact),
+        because=_BAND,
+        labels=("degree 1", "degree 2"),
         note=", ".join(f"{v:.3f}±{e:.3f} (closed {g:.3f})" for v, e, g in zip(*_both(estimate), exact, strict=True)),
-    )  # fmt: skip
+    )

@@ -35,10 +35,13 @@ def u_shape_theorem(run: Run) -> Measurement:
         primacy.append(bool(np.all(np.diff(logs) < 0)))
         run.notify((i + 1) / count, f"{i + 1} of {count} profiles")
     return agreement(
-        [1, 1, count, count], [min(minima), max(minima), sum(ends), sum(primacy)], absolute=0.0, because="counts",
+        [1, 1, count, count],
+        [min(minima), max(minima), sum(ends), sum(primacy)],
+        absolute=0.0,
+        because="counts",
         labels=("fewest minima", "most minima", "profiles with recency", "profiles with primacy"),
         parameters={"profiles": count, "beta": "0.05 to 6", "slope": "0.05 to 20", "vocab": "2 to 32"},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -62,11 +65,13 @@ def critical(run: Run) -> Measurement:
         absolute=[*[0] * (len(before) + len(after) + len(flat)), 5e-5, 5e-5],
         because="counts, and slopes printed to four decimals",
         labels=(
-            *(f"minima at {f:g} t_crit" for f in fractions), *(f"minima at {f:g} t_crit" for f in (1.001, 1.3, 3.0)),
+            *(f"minima at {f:g} t_crit" for f in fractions),
+            *(f"minima at {f:g} t_crit" for f in (1.001, 1.3, 3.0)),
             *(f"minima, slope {s:g}" for s in (0.0, -0.5, -3.0)),
-            "end slope at 0.999 t_crit", "end slope at 1.001 t_crit",
+            "end slope at 0.999 t_crit",
+            "end slope at 1.001 t_crit",
         ),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -90,11 +95,13 @@ def outlives(run: Run) -> Measurement:
     found = [turn.sigma0 for turn in profile(1.0, slope, t).turns()]
     gentle = len(profile(1.0, 1.0, 1.05 * critical_time(1.0, 1.0, 8)).turns())
     return agreement(
-        [2, *(2 * finite[1] - finite[0]), 0], [len(found), *found, gentle], absolute=[0, 2 / sizes[1], 2 / sizes[1], 0],
+        [2, *(2 * finite[1] - finite[0]), 0],
+        [len(found), *found, gentle],
+        absolute=[0, 2 / sizes[1], 2 / sizes[1], 0],
         because="counts; positions by linear theory of 400 and 800 tokens, extrapolated, to the width of their cells",
         labels=("turns at slope 3", "minimum", "maximum", "turns at slope 1"),
         parameters={"beta": 1, "vocab": 8, "t / t_crit": 1.05},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -115,9 +122,13 @@ def uniqueness(run: Run) -> Measurement:
         )
         run.notify((i + 1) / count, f"{i + 1} of {count} profiles")
     return agreement(
-        [1, 1], [min(minima), max(minima)], absolute=0.0, because="counts", labels=("fewest minima", "most minima"),
+        [1, 1],
+        [min(minima), max(minima)],
+        absolute=0.0,
+        because="counts",
+        labels=("fewest minima", "most minima"),
         parameters={"profiles": count},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -137,9 +148,11 @@ def convexity(run: Run) -> Measurement:
     edge = 3 - np.sqrt(3)
     inside, outside = least(edge * (1 - 1e-6)), least(edge * (1 + 1e-6))
     return at_least(
-        [0.0, 0.0], [inside, -outside], because="signs on either side of the threshold, at a relative distance of 1e-6",
+        [0.0, 0.0],
+        [inside, -outside],
+        because="signs on either side of the threshold, at a relative distance of 1e-6",
         labels=("just inside: smallest curvature", "just outside: minus the smallest curvature"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -165,7 +178,7 @@ def early_minimum(run: Run) -> Measurement:
         absolute=[5e-4, 5e-4, 1e-3, 1e-5, 1e-4],
         because="three printed digits; corrections of order t log(1/t) at the start and 1 - t/t_crit at the end",
         labels=("formula at t=0.25", "formula at t=0.5", "ratio at t=1e-4", "ratio at t=1e-6", "ratio near t_crit"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -184,10 +197,12 @@ def primacy(run: Run) -> Measurement:
     exponent = (far[0] - far[1]) / (150 * np.log(10))
     bound = np.sqrt(c / separation(1.0, 1e-150, 1.0))
     return agreement(
-        [0.96359, 0.98874, 0.99646, 0.0], [*ratios, exponent], absolute=[5e-6, 5e-6, 5e-6, bound],
+        [0.96359, 0.98874, 0.99646, 0.0],
+        [*ratios, exponent],
+        absolute=[5e-6, 5e-6, 5e-6, bound],
         because="five printed digits; the last is the power of 1/sigma0 between 1e-150 and 1e-300, below sqrt(a t / Y)",
         labels=("ratio at Y=50", "ratio at Y=500", "ratio at Y=5000", "local power of 1/sigma0"),
-    )  # fmt: skip
+    )
 
 
 def _minima(curve: object) -> int:

@@ -81,10 +81,12 @@ def thresholds(run: Run) -> Measurement:
         measured.append((float(a.max()), float(a.argmax() + 1), critical_time(beta, 1.0, 8), theorem_time(beta, 1.0)))
     names = ("largest rate", "its wave", "critical time", "theorem")
     return agreement(
-        np.ravel(list(THRESHOLDS.values())), np.ravel(measured), because=_DIGITS,
+        np.ravel(list(THRESHOLDS.values())),
+        np.ravel(measured),
+        because=_DIGITS,
         absolute=np.ravel([(5e-7, 0, *[5e-8 if beta > 4 else 5e-7] * 2) for beta in THRESHOLDS]),
         labels=tuple(f"beta={beta:g}: {name}" for beta in THRESHOLDS for name in names),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -95,9 +97,12 @@ def thresholds(run: Run) -> Measurement:
 def vocabulary(run: Run) -> Measurement:
     known = {1: 2.236965, 2: 2.239026, 4: 2.293868, 8: 2.457489, 16: 2.567686, 64: 2.615757}
     return agreement(
-        list(known.values()), [critical_time(1.0, 1.0, m) for m in known], absolute=5e-7, because=_DIGITS,
+        list(known.values()),
+        [critical_time(1.0, 1.0, m) for m in known],
+        absolute=5e-7,
+        because=_DIGITS,
         labels=tuple(f"M={m}" for m in known),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -134,9 +139,12 @@ def profiles(run: Run) -> Measurement:
 def end_value(run: Run) -> Measurement:
     times = (0.1, 1.0, 7.0)
     return agreement(
-        [1.63825114 * t for t in times], [float(profile(1.0, 1.0, t).score(1.0)) for t in times], relative=4e-9,
-        because=_DIGITS, labels=tuple(f"t={t:g}" for t in times),
-    )  # fmt: skip
+        [1.63825114 * t for t in times],
+        [float(profile(1.0, 1.0, t).score(1.0)) for t in times],
+        relative=4e-9,
+        because=_DIGITS,
+        labels=tuple(f"t={t:g}" for t in times),
+    )
 
 
 @PAPER.claim(
@@ -151,10 +159,12 @@ def slope_decides(run: Run) -> Measurement:
     grid = np.geomspace(1e-8, 1, 2000)
     rises = [int(np.sum(np.diff(curve.score(grid)) >= 0)) for curve in flat]
     return agreement(
-        [0.0743, 0.0169, 0, 0, 0], [*(np.nan if s is None else s for s in steep), *rises],
-        absolute=[5e-5, 5e-5, 0, 0, 0], because=_DIGITS + "; the other entries count rises and are exact",
+        [0.0743, 0.0169, 0, 0, 0],
+        [*(np.nan if s is None else s for s in steep), *rises],
+        absolute=[5e-5, 5e-5, 0, 0, 0],
+        because=_DIGITS + "; the other entries count rises and are exact",
         labels=("minimum, slope 3", "minimum, slope 10", "rises, slope 0.1", "rises, slope 0", "rises, slope -1"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -170,6 +180,9 @@ def double_well(run: Run) -> Measurement:
     digits = [(0, 5e-6, 1e-10), (0, 5e-6, 1e-7), (0, 5e-6, 1e-10)]
     names = ("first well", "hill", "second well")
     return agreement(
-        np.ravel(known), np.ravel(found), absolute=np.ravel(digits), because=_DIGITS,
+        np.ravel(known),
+        np.ravel(found),
+        absolute=np.ravel(digits),
+        because=_DIGITS,
         labels=tuple(f"{name}: {what}" for name in names for what in ("is a minimum", "position", "value")),
-    )  # fmt: skip
+    )

@@ -59,11 +59,12 @@ def finite_tokens(run: Run) -> Measurement:
     found = errors(sizes)
     ratios = [a / b for a, b in pairwise(found)]
     return agreement(
-        [*(known[n] for n in sizes), *[2.0] * len(ratios)], [*found, *ratios],
+        [*(known[n] for n in sizes), *[2.0] * len(ratios)],
+        [*found, *ratios],
         absolute=[*(0.005 * known[n] for n in sizes), *(2.0 / n for n in sizes[:-1])],
         because="three printed digits; the ratio is 2 up to terms of relative order 1/N",
         labels=(*(f"error at N={n}" for n in sizes), *(f"ratio N={n} to {2 * n}" for n in sizes[:-1])),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -88,7 +89,7 @@ def layered_covariance(run: Run) -> Measurement:
         because="time steps to 1e-10 and polynomials of degree 7 per panel; zero before the source is exact",
         labels=(*(f"largest error, wave {n}" for n in flow.waves), "largest influence on earlier layers"),
         parameters={"layers": len(flow.sigma), "source": SOURCE},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -112,10 +113,12 @@ def total_influence(run: Run) -> Measurement:
         return integrate.quad(integrand, end - 80, end, epsabs=1e-12, epsrel=1e-12, limit=200)[0]
 
     return agreement(
-        [0.759727740, *(np.expm1(a * t) for _, t in cases)], [total(*cases[0]), *(total(*case) for case in cases)],
-        absolute=1e-9, because="a reference value of nine digits, and quadrature to 1e-11",
+        [0.759727740, *(np.expm1(a * t) for _, t in cases)],
+        [total(*cases[0]), *(total(*case) for case in cases)],
+        absolute=1e-9,
+        because="a reference value of nine digits, and quadrature to 1e-11",
         labels=("reference, slope 1, t 1", *(f"slope {slope:g}, t {t:g}" for slope, t in cases)),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -136,8 +139,9 @@ def two_kinds(run: Run) -> Measurement:
         lambda r: float(two_time_influence(a, 1.0, end, r, 1.0) * two_time_influence(a, 1.0, s, r, 1.0)), 0, 1 / n
     )[0]
     return agreement(
-        [0.750236, 1.311982, equal_time_correlation(a, 1.0, end, s, 1.0)], [*finite, many],
+        [0.750236, 1.311982, equal_time_correlation(a, 1.0, end, s, 1.0)],
+        [*finite, many],
         absolute=[5e-7, 5e-7, first],
         because="six printed digits; the last differs by what the first cell, a frozen token, adds to the integral",
         labels=("two times, N=32, k=19", "equal times, N=32, k=19", f"equal times, N={n}, k={k} against the integral"),
-    )  # fmt: skip
+    )

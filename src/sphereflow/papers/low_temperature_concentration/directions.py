@@ -49,12 +49,17 @@ def which_matrix(run: Run) -> Measurement:
     wrap = lambda a: (a + 1) % 180 - 1  # noqa: E731  (179.99... and 0 are one direction)
     return agreement(
         [26.565, 26.565, 1.0, 0.3, 0.0, 59.04, 78.47, 38.66, 0.0],
-        [median_angle(reached), leading_angle(v @ b.T), mine.eigenvalue, mine.next_eigenvalue,
-         *[wrap(leading_angle(m)) for m in others.values()]],
+        [
+            median_angle(reached),
+            leading_angle(v @ b.T),
+            mine.eigenvalue,
+            mine.next_eigenvalue,
+            *[wrap(leading_angle(m)) for m in others.values()],
+        ],
         absolute=[1e-3, 1e-3, 1e-12, 1e-12, 1e-2, 1e-2, 1e-2, 1e-2, 1e-2],
-        because="printed digits, in degrees", labels=("reached at zero temperature", "V B^T", "first eigenvalue",
-                                                      "second eigenvalue", *others),
-    )  # fmt: skip
+        because="printed digits, in degrees",
+        labels=("reached at zero temperature", "V B^T", "first eigenvalue", "second eigenvalue", *others),
+    )
 
 
 @PAPER.claim(
@@ -71,6 +76,12 @@ def three_phases(run: Run) -> Measurement:
     angles = follow(1000.0, TRAP_V, TRAP_B, equispaced(n), times, 0.125)
     moments = [t for t in range(2, 17, 2) if t <= last]
     measured = [median_angle(angles[int(np.argmin(np.abs(times - t)))]) for t in moments]
-    return agreement(list(MEDIANS[: len(moments)]), measured, absolute=0.1, because="a tenth of a degree",
-                     labels=tuple(f"t={t}" for t in moments), parameters={"n": n, "beta": 1000},
-                     note="The quick preset sees the first phase only." if run.quick else "")  # fmt: skip
+    return agreement(
+        list(MEDIANS[: len(moments)]),
+        measured,
+        absolute=0.1,
+        because="a tenth of a degree",
+        labels=tuple(f"t={t}" for t in moments),
+        parameters={"n": n, "beta": 1000},
+        note="The quick preset sees the first phase only." if run.quick else "",
+    )

@@ -76,9 +76,13 @@ def laplace_expansion(run: Run) -> Measurement:
         absolute=[5.1e-6] * 6 + [6e-6, 1e-3, 1e-2],
         because="five printed decimals; at beta = 800 the next order is 1e-3; with a matrix B the remainder times "
         "beta^2 must settle as well",
-        labels=(*(f"theta={t:g} beta={b:g}" for t in REMAINDERS for b in BETAS), "coefficient",
-                "remainder / coefficient", "general B: remainder at 800 / at 400"),
-    )  # fmt: skip
+        labels=(
+            *(f"theta={t:g} beta={b:g}" for t in REMAINDERS for b in BETAS),
+            "coefficient",
+            "remainder / coefficient",
+            "general B: remainder at 800 / at 400",
+        ),
+    )
 
 
 @PAPER.claim(
@@ -96,5 +100,10 @@ def uniform_average(run: Run) -> Measurement:
         weights = masses * np.exp(b * (heights - 1))
         measured.append(weights @ heights / weights.sum())
     predicted = [special.ive(d / 2, b) / special.ive(d / 2 - 1, b) for d, b in cases]
-    return agreement(predicted, measured, absolute=1e-12, because="Gauss quadrature, to rounding",
-                     labels=tuple(f"d={d} beta|k|={b:g}" for d, b in cases))  # fmt: skip
+    return agreement(
+        predicted,
+        measured,
+        absolute=1e-12,
+        because="Gauss quadrature, to rounding",
+        labels=tuple(f"d={d} beta|k|={b:g}" for d, b in cases),
+    )

@@ -75,8 +75,13 @@ def rates_figure(run: Run) -> Figure:
         fit = fit_power(np.array(used), gaps)
         left.plot(used, gaps, "o-", color=PALETTE[3], label=rf"$t=6$: {fit.exponent:.2f} ± {fit.error:.2f}")
         dense = np.geomspace(sharp[0], sharp[-1], 100)
-        left.plot(dense, 0.06 * np.sqrt(np.log(dense + 1) / dense), ":", color="0.4",
-                  label=r"$\propto\sqrt{\log(\beta+1)/\beta}$")  # fmt: skip
+        left.plot(
+            dense,
+            0.06 * np.sqrt(np.log(dense + 1) / dense),
+            ":",
+            color="0.4",
+            label=r"$\propto\sqrt{\log(\beta+1)/\beta}$",
+        )
         left.set(xscale="log", yscale="log", xlabel=r"$\beta$", ylabel=r"$W_2(\mu_\beta(t),\mu_\infty(t))$")
         left.legend(loc="lower left", fontsize=8)
         betas, best = np.array(phases.betas(run)), phases.measured_best(run)
@@ -117,10 +122,18 @@ def phase_diagram(run: Run) -> Figure:
         axes.plot(np.log10(betas), leave, "--", color="white", lw=1.4)
         middle = len(betas) // 2
         for curve, word, offset, side in (
-            (crossover, "$t^*$", (8, -12), "left"), (leave, "$t_{exit}$", (-8, 8), "right"),
-        ):  # fmt: skip
-            axes.annotate(word, (np.log10(betas[middle]), curve[middle]), xytext=offset, textcoords="offset points",
-                          color="white", fontsize=12, ha=side)  # fmt: skip
+            (crossover, "$t^*$", (8, -12), "left"),
+            (leave, "$t_{exit}$", (-8, 8), "right"),
+        ):
+            axes.annotate(
+                word,
+                (np.log10(betas[middle]), curve[middle]),
+                xytext=offset,
+                textcoords="offset points",
+                color="white",
+                fontsize=12,
+                ha=side,
+            )
         finest = 2 * np.log10(0.3 * runs[0][1].shape[1] / (2 * np.pi))
         if finest < np.log10(betas[-1]):
             axes.axvline(finest, color="white", lw=1, ls=":")
@@ -160,8 +173,9 @@ def gaussian_cluster(run: Run) -> Figure:
         figure = blank(8.6, 3.4)
         left, right = figure.subplots(1, 2)
         for axes, line, dots, word in (
-            (left, -mean, -off.mean(axis=1), r"$-\bar y$"), (right, variance, off.var(axis=1), r"$\Sigma$"),
-        ):  # fmt: skip
+            (left, -mean, -off.mean(axis=1), r"$-\bar y$"),
+            (right, variance, off.var(axis=1), r"$\Sigma$"),
+        ):
             axes.plot(times[shown], dots[shown], "o", ms=3, color=PALETTE[1], label="tokens")
             axes.plot(times[shown], line, color=PALETTE[0], label="reduction")
             axes.set(xlabel="$t$", ylabel=word, yscale="log")

@@ -94,12 +94,14 @@ def best_concentration(run: Run) -> Measurement:
     found, known = measured_best(run), np.array([BEST[b] for b in betas(run)])
     slack = np.tile([2e-4, 0.01, 0.01], (len(known), 1))
     return agreement(
-        known.ravel(), found.ravel(), absolute=slack.ravel(),
+        known.ravel(),
+        found.ravel(),
+        absolute=slack.ravel(),
         because="four printed decimals, and the parabola through three samples; times to a twentieth of the sampling "
         "interval, what interpolation leaves",
         labels=tuple(f"beta={b:g}: {what}" for b in betas(run) for what in ("smallest D", "at t", "exit")),
         parameters={"n": TOKENS, "every": 0.25 if run.quick else 0.125},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -121,10 +123,14 @@ def best_concentration_rate(run: Run) -> Measurement:
         predicted, measured, tolerance = [*predicted, -0.49], [*measured, decade], [*tolerance, 0.01]
         labels.append("beta 100-1000, in [-0.50, -0.48]")
     return agreement(
-        predicted, measured, absolute=tolerance, because="three or four digits of the reference values of D",
-        labels=tuple(labels), note=f"one exponent for all: {fit.exponent:.4f} ± {fit.error:.4f}.",
+        predicted,
+        measured,
+        absolute=tolerance,
+        because="three or four digits of the reference values of D",
+        labels=tuple(labels),
+        note=f"one exponent for all: {fit.exponent:.4f} ± {fit.error:.4f}.",
         parameters={"n": TOKENS},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -142,14 +148,22 @@ def departure_time(run: Run) -> Measurement:
     told = "" if run.quick else f"; fitted over all beta {fit[0]:.3f} ± {np.sqrt(cov[0, 0]):.3f}"
     if run.quick:
         return agreement(
-            [5.92, theory], [exits[2] - exits[0], exits[2] - exits[0]], absolute=[0.02, 0.3],
+            [5.92, theory],
+            [exits[2] - exits[0], exits[2] - exits[0]],
+            absolute=[0.02, 0.3],
             because="both times to 0.01; between beta = 10 and 100 clusters are still as broad as the "
             "circle, and corrections are of the size of the first terms left out, 1/sqrt(10)",
-            labels=("per decade, 10-100", "against theory"), note=f"theory {theory:.3f} per decade{told}.",
-        )  # fmt: skip
-    return agreement([theory, 5.92], [exits[4] - exits[2], exits[2] - exits[0]], absolute=[0.03 * theory, 0.05],
-                     because="three percent at beta = 100 to 1000; times to 0.05",
-                     labels=("per decade, 100-1000", "10-100"), note=f"theory {theory:.3f}{told}.")  # fmt: skip
+            labels=("per decade, 10-100", "against theory"),
+            note=f"theory {theory:.3f} per decade{told}.",
+        )
+    return agreement(
+        [theory, 5.92],
+        [exits[4] - exits[2], exits[2] - exits[0]],
+        absolute=[0.03 * theory, 0.05],
+        because="three percent at beta = 100 to 1000; times to 0.05",
+        labels=("per decade, 100-1000", "10-100"),
+        note=f"theory {theory:.3f}{told}.",
+    )
 
 
 @PAPER.claim(
@@ -168,8 +182,14 @@ def support_is_not_the_law(run: Run) -> Measurement:
         many = follow(10.0, SPLIT_V, SPLIT_B, quantile_points(2400), 0.125 * np.arange(FRAMES), 0.125)
         predicted, measured = [*predicted, 0.383], [*measured, transport_distance(many).min()]
         labels, tolerance = [*labels, "W_2, beta=10, 2,400 tokens"], [*tolerance, 1e-3]
-    return agreement(predicted, measured, absolute=tolerance, because="three printed decimals of W_2, four of D",
-                     labels=tuple(labels), parameters={"n": TOKENS})  # fmt: skip
+    return agreement(
+        predicted,
+        measured,
+        absolute=tolerance,
+        because="three printed decimals of W_2, four of D",
+        labels=tuple(labels),
+        parameters={"n": TOKENS},
+    )
 
 
 @PAPER.claim(
@@ -187,11 +207,14 @@ def limit_alone(run: Run) -> Measurement:
     known = [0.5881, 0.3446, 0.1934, 0.1069, 0.0588, 0.0323]
     fit = fit_power(np.exp(times[40:]), found[40:])
     return agreement(
-        [*known, 0.30], [*[found[8 * i] for i in range(1, 7)], -fit.exponent], absolute=[6e-5] * 6 + [5e-3],
+        [*known, 0.30],
+        [*[found[8 * i] for i in range(1, 7)], -fit.exponent],
+        absolute=[6e-5] * 6 + [5e-3],
         because="four printed decimals with 600 tokens; the rate between t = 10 and 16.5 up to e^(-2ct)",
         labels=(*(f"t={t}" for t in (2, 4, 6, 8, 10, 12)), "rate"),
-        note=f"rate {-fit.exponent:.4f} ± {fit.error:.4f}.", parameters={"n": n},
-    )  # fmt: skip
+        note=f"rate {-fit.exponent:.4f} ± {fit.error:.4f}.",
+        parameters={"n": n},
+    )
 
 
 @PAPER.claim(
@@ -219,9 +242,14 @@ def gaussian_clusters(run: Run) -> Measurement:
         tolerance += [*0.01 * np.abs(known[beta]), *0.15 * np.abs(reduced[0][1:]), *0.15 * reduced[1][1:]]
         labels += [f"beta={beta:g}: {what}" for what in ("mean at 8", "variance at 8")]
         labels += [f"beta={beta:g}: {what} at {t}" for what in ("mean", "variance") for t in (10, 12, 14)]
-    return agreement(predicted, measured, absolute=tolerance, labels=tuple(labels),
-                     because="one percent of the reference start; 15 percent for terms beyond the Gaussian",
-                     parameters={"n": TOKENS})  # fmt: skip
+    return agreement(
+        predicted,
+        measured,
+        absolute=tolerance,
+        labels=tuple(labels),
+        because="one percent of the reference start; 15 percent for terms beyond the Gaussian",
+        parameters={"n": TOKENS},
+    )
 
 
 @PAPER.claim(
@@ -239,8 +267,12 @@ def terminal_phase(run: Run) -> Measurement:
             more = 0.25 * np.arange(FRAMES)
             times, angles = times[-1] + more, follow(beta, SPLIT_V, SPLIT_B, angles[-1], more, 0.25)
         found.append(axis_distance(angles[int(np.argmin(np.abs(times - 30)))], 0.0))
-    return at_most(np.full(len(found), 3e-3), found, because="reference bound for every beta of the table",
-                   labels=tuple(f"beta={b:g}" for b in ((10.0,) if run.quick else BEST)))  # fmt: skip
+    return at_most(
+        np.full(len(found), 3e-3),
+        found,
+        because="reference bound for every beta of the table",
+        labels=tuple(f"beta={b:g}" for b in ((10.0,) if run.quick else BEST)),
+    )
 
 
 def bound_ratio(run: Run, growth: float) -> Float[np.ndarray, " b"]:
@@ -266,13 +298,14 @@ def bound(run: Run) -> Measurement:
     ratio = bound_ratio(run, 0.25)
     known = np.array([RATIOS[b][0] for b in betas(run)])
     return agreement(
-        [*np.zeros(len(known)), *known], [*np.maximum(ratio - 1.2, 0), *ratio],
+        [*np.zeros(len(known)), *known],
+        [*np.maximum(ratio - 1.2, 0), *ratio],
         absolute=[*np.zeros(len(known)), *(0.01 * known)],
         because="a one-sided bound without slack; the ratio itself to one percent of its reference, as samples in time "
         "may miss its maximum",
         labels=tuple(f"{what}, beta={b:g}" for what in ("above 1.2", "largest ratio") for b in betas(run)),
         parameters={"C": 0.25, "c": 0.3},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -287,8 +320,16 @@ def growth_cannot_be_slow(run: Run) -> Measurement:
     ratio = bound_ratio(run, 0.1)
     if run.quick:
         known, least = [RATIOS[b][1] for b in betas(run)], 1 / (2 * CLUSTER.exit_growth)
-        return agreement([*known, 0.1875], [*ratio, least], absolute=[*[0.015] * len(known), 1e-12],
-                         because="two printed decimals, D to one percent",
-                         labels=(*(f"ratio, beta={b:g}" for b in betas(run)), "least C"))  # fmt: skip
-    return at_least([1.3, 0.0], [ratio[-1], np.diff(ratio).min()], because="one-sided: above 1.3, and rising",
-                    labels=("beta=1000", "smallest increase"))  # fmt: skip
+        return agreement(
+            [*known, 0.1875],
+            [*ratio, least],
+            absolute=[*[0.015] * len(known), 1e-12],
+            because="two printed decimals, D to one percent",
+            labels=(*(f"ratio, beta={b:g}" for b in betas(run)), "least C"),
+        )
+    return at_least(
+        [1.3, 0.0],
+        [ratio[-1], np.diff(ratio).min()],
+        because="one-sided: above 1.3, and rising",
+        labels=("beta=1000", "smallest increase"),
+    )

@@ -85,9 +85,14 @@ def late_gaps(run: Run, t: float) -> tuple[tuple[float, ...], Float[np.ndarray, 
 )
 def distance_at_one(run: Run) -> Measurement:
     half_unit = np.array([5.1e-6, 5.1e-7, 5.1e-7, 5.1e-8, 5.1e-8, 5.1e-9])
-    return agreement([AT_ONE[b] for b in betas(run)], early_gaps(run, 1.0), absolute=half_unit[: len(betas(run))],
-                     because="four printed digits", labels=tuple(f"beta={b:g}" for b in betas(run)),
-                     parameters={"n": tokens(run), "V": "diag(1, 0.3)"})  # fmt: skip
+    return agreement(
+        [AT_ONE[b] for b in betas(run)],
+        early_gaps(run, 1.0),
+        absolute=half_unit[: len(betas(run))],
+        because="four printed digits",
+        labels=tuple(f"beta={b:g}" for b in betas(run)),
+        parameters={"n": tokens(run), "V": "diag(1, 0.3)"},
+    )
 
 
 @PAPER.claim(
@@ -108,10 +113,14 @@ def one_over_beta(run: Run) -> Measurement:
         notes.append(f"t={t:g}: exponent {fit.exponent:.4f} ± {fit.error:.4f} from beta = 100 on")
     pairs = [f"{a:g}-{b:g}" for a, b in pairwise(sharp[3:])]
     return agreement(
-        -np.ones(len(slopes)), slopes, absolute=0.02, because="the next order changes local slopes by O(1/beta)",
-        labels=tuple(f"t={t:g}, beta {pair}" for t in (0.5, 1, 2) for pair in pairs), note="; ".join(notes) + ".",
+        -np.ones(len(slopes)),
+        slopes,
+        absolute=0.02,
+        because="the next order changes local slopes by O(1/beta)",
+        labels=tuple(f"t={t:g}, beta {pair}" for t in (0.5, 1, 2) for pair in pairs),
+        note="; ".join(notes) + ".",
         parameters={"n": tokens(run)},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -129,11 +138,13 @@ def thin_clusters(run: Run) -> Measurement:
     fit = fit_power(np.array(sharp), gaps)
     told = ", ".join(f"{s:.3f}" for s in slopes)
     return at_most(
-        np.zeros(len(slopes)), outside, because="the interval between the two regimes",
+        np.zeros(len(slopes)),
+        outside,
+        because="the interval between the two regimes",
         labels=tuple(f"beta {a:g}-{b:g}" for a, b in pairwise(sharp)),
         note=f"slopes {told}; one exponent {fit.exponent:.3f} ± {fit.error:.3f}.",
         parameters={"n": tokens(run), "t": 6},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -154,12 +165,13 @@ def towards_the_two_points(run: Run) -> Measurement:
     # h^2 e^(ct) / 12 of its mean, h = 2 pi / n.
     missed = (2 * np.pi / n) ** 2 * np.exp(_GAP * at) / 12 / (2 * np.array(exact))
     return agreement(
-        np.concatenate([*[TO_POINTS[b] for b in used], exact]), np.concatenate([*measured, limit]),
+        np.concatenate([*[TO_POINTS[b] for b in used], exact]),
+        np.concatenate([*measured, limit]),
         absolute=np.concatenate([*[1e-4 + 1.5 * missed] * len(used), 1e-6 + 1.5 * missed]),
         because="four printed decimals; n tokens miss part of the cusp at the divide, (2 pi/n)^2 e^(ct)/12 of W_2^2",
         labels=(*(f"beta={b:g} t={t}" for b in used for t in at), *(f"zero temperature t={t}" for t in at)),
         parameters={"n": n},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -173,5 +185,10 @@ def towards_the_two_points(run: Run) -> Measurement:
 def no_departure(run: Run) -> Measurement:
     used = (30.0, 100.0, 300.0) if run.quick else BETAS
     steps = [np.diff(axis_distance(late(b, tokens(run), 0.2 if run.quick else 0.1)[1], 0.0)).max() for b in used]
-    return at_most(np.zeros(len(used)), steps, because="monotone, with no slack",
-                   labels=tuple(f"beta={b:g}" for b in used), parameters={"t": "0 to 6.6"})  # fmt: skip
+    return at_most(
+        np.zeros(len(used)),
+        steps,
+        because="monotone, with no slack",
+        labels=tuple(f"beta={b:g}" for b in used),
+        parameters={"t": "0 to 6.6"},
+    )

@@ -71,11 +71,14 @@ def equator(run: Run) -> Measurement:
     tolerance = np.where(np.array(predicted) == 0, 3e-4, 6e-5)
     exact = [np.sqrt(uniform_square_distance(3, 2, GAP * t)) for t in moments]
     return agreement(
-        [*predicted, 0.44126, 0.25761, 0.13994, 0.07252], [*measured, *exact], absolute=[*tolerance, *[6e-6] * 4],
+        [*predicted, 0.44126, 0.25761, 0.13994, 0.07252],
+        [*measured, *exact],
+        absolute=[*tolerance, *[6e-6] * 4],
         because="four and five printed decimals; longitudes to 3e-4",
-        labels=(*labels, *(f"uniform law t={t}" for t in moments)), parameters={"n": TOKENS},
+        labels=(*labels, *(f"uniform law t={t}" for t in moments)),
+        parameters={"n": TOKENS},
         note="The quick preset stays at zero temperature." if run.quick else "",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -90,7 +93,8 @@ def equator_is_unstable(run: Run) -> Measurement:
     rates = [growth_rates(b, "SA", count=int(3 * np.sqrt(b))) for b in betas]
     near = [abs(int(np.argmax(r)) + 1 - np.sqrt(2 * b)) for r, b in zip(rates, betas, strict=True)]
     return at_most(
-        np.concatenate([2 / np.array(betas), np.full(3, 1.0)]), [*[abs(r.max() - 2 / math.e) for r in rates], *near],
+        np.concatenate([2 / np.array(betas), np.full(3, 1.0)]),
+        [*[abs(r.max() - 2 / math.e) for r in rates], *near],
         because="corrections of order 1/beta to the largest rate, and whole wave numbers",
         labels=(*(f"rate, beta={b:g}" for b in betas), *(f"wave number, beta={b:g}" for b in betas)),
-    )  # fmt: skip
+    )

@@ -49,10 +49,12 @@ def linear_flow_claim(run: Run) -> Measurement:
     times = np.linspace(0, time, FRAMES)
     general = follow_limit(SPLIT_V, SPLIT_B, np.full(TOKENS, 0.3), times, times[1])[-1, 0]
     return agreement(
-        [0.0, 3.7439025358, np.arctan2(place[1], place[0])], [worst, time, general], absolute=[1e-10, 6e-11, 1e-10],
+        [0.0, 3.7439025358, np.arctan2(place[1], place[0])],
+        [worst, time, general],
+        absolute=[1e-10, 6e-11, 1e-10],
         because="66 steps of an eighth-order method; the time is a reference value with ten decimals",
         labels=("tan law, B = 1, all angles", "time at s = 6", "angle there, B = diag(0.2, 1)"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -69,10 +71,12 @@ def decay_from_uniform(run: Run) -> Measurement:
     angle = np.abs(np.arctan(np.tan(equispaced(20_000))))
     averages = [np.mean(np.arctan(np.exp(-t) * np.tan(angle)) ** 2) for t in (2.0, 4.0)]
     return agreement(
-        [*predicted, *TABLE[2, 1][:2]], [*table, *averages], absolute=[*1e-6 * predicted, 5e-5, 5e-5],
+        [*predicted, *TABLE[2, 1][:2]],
+        [*table, *averages],
+        absolute=[*1e-6 * predicted, 5e-5, 5e-5],
         because="quadrature to 1e-6 of seven printed digits; the average over quantile points is good to 1/n",
         labels=(*(f"d={d} k={k} ct={t}" for d, k in TABLE for t in (2, 4, 6, 8)), "tokens, ct=2", "tokens, ct=4"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -98,12 +102,22 @@ def decay_exponents(run: Run) -> Measurement:
         uniform_square_distance(6, 4, t) * np.exp(2 * t),
     ]
     return agreement(
-        [0.99985, 1.8789, 1.99955, 1.0, 1.0, 1.0, 1.0, 1.0], [*rates, *leading],
+        [0.99985, 1.8789, 1.99955, 1.0, 1.0, 1.0, 1.0, 1.0],
+        [*rates, *leading],
         absolute=[6e-6, 6e-5, 6e-6, 1e-7, 1e-7, 1.0 / t, 1e-7, 1e-7],
         because="printed digits; corrections are of order t e^(-t), and 1/t for k = 2",
-        labels=("exponent (2,1)", "exponent (4,2)", "exponent (6,3)", "constant (2,1)", "constant (5,1)",
-                "constant (4,2)", "constant (6,3)", "constant (6,4)"), parameters={"ct": t},
-    )  # fmt: skip
+        labels=(
+            "exponent (2,1)",
+            "exponent (4,2)",
+            "exponent (6,3)",
+            "constant (2,1)",
+            "constant (5,1)",
+            "constant (4,2)",
+            "constant (6,3)",
+            "constant (6,4)",
+        ),
+        parameters={"ct": t},
+    )
 
 
 @PAPER.claim(
@@ -118,5 +132,11 @@ def identity_is_frozen(run: Run) -> Measurement:
     start, times = equispaced(TOKENS), np.arange(FRAMES) / 1000
     ends = [follow(b, np.eye(2), np.eye(2), start, times, times[-1] / 6)[-1] for b in betas]
     speeds = [np.abs(end - start).max() / times[-1] for end in ends]
-    return at_most(0.0, speeds, slack=1e-12, because="rounding of the angles over the time of the run",
-                   labels=tuple(f"beta={b:g}" for b in betas), parameters={"n": TOKENS})  # fmt: skip
+    return at_most(
+        0.0,
+        speeds,
+        slack=1e-12,
+        because="rounding of the angles over the time of the run",
+        labels=tuple(f"beta={b:g}" for b in betas),
+        parameters={"n": TOKENS},
+    )

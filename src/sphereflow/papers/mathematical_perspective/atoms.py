@@ -49,11 +49,13 @@ def closest_pair_speed(run: Run) -> Measurement:
         neglected = np.exp(-beta * (1 - inner[0, 1])) + np.exp(-beta * (inner[0, 1] - inner[1, 2]))
         tolerance.append(3 * neglected * predicted[-1] + 1e-15)
     return agreement(
-        predicted, measured, absolute=tolerance,
+        predicted,
+        measured,
+        absolute=tolerance,
         because="terms left out are smaller by exp(-beta(1-r)) or exp(-beta(r-r')), r' the next inner product, times "
         "ratios of masses up to 2.5",
         labels=tuple(f"beta={beta:g}" for beta in betas),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -71,11 +73,12 @@ def closest_pair_first(run: Run) -> Measurement:
     # The pair stays between its two starts, so nothing comes nearer to the third than the second is at the start.
     speed = (_MASSES[0] + _MASSES[1]) / _MASSES[2] * np.exp(-beta * (1 - inner[1, 2]))
     return at_most(
-        [1e-3, 1.01 * 2 * scale * speed], np.array([merged, moved]),
+        [1e-3, 1.01 * 2 * scale * speed],
+        np.array([merged, moved]),
         because="merged means a gap below 1e-3; the third moves at most at the speed of the others' weight at their "
         "nearest",
         labels=("gap of the closest pair", "distance moved by the third"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -90,10 +93,12 @@ def pair_dynamics(run: Run) -> Measurement:
     # At beta = 0 each of two tokens feels half of the other: time runs at half speed.
     measured = [1 - gaps(follow(model, 0.0, np.eye(2), 2 * s))[:, 0] for model in models]
     return agreement(
-        np.tile(np.tanh(2 * s), 2), np.concatenate(measured), absolute=1e-9,
+        np.tile(np.tanh(2 * s), 2),
+        np.concatenate(measured),
+        absolute=1e-9,
         because="the particles are solved to 1e-10",
         labels=tuple(f"{model.upper()} s={value:g}" for model in models for value in s),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -106,7 +111,9 @@ def opposite_atoms_stand_still(run: Run) -> Measurement:
     x, masses = np.array([[0.6, 0.8], [-0.6, -0.8]]), np.array([2 / 3, 1 / 3])
     cases: list[tuple[Model, float]] = [("sa", 0.1), ("sa", 2.0), ("usa", 0.1), ("usa", 2.0)]
     return at_most(
-        0.0, np.array([speeds(model, beta, x, masses).max() for model, beta in cases]),
-        slack=[1e-13 * np.exp(beta) for _, beta in cases], because="rounding, amplified by the kernel exp(beta)",
+        0.0,
+        np.array([speeds(model, beta, x, masses).max() for model, beta in cases]),
+        slack=[1e-13 * np.exp(beta) for _, beta in cases],
+        because="rounding, amplified by the kernel exp(beta)",
         labels=tuple(f"{model.upper()} beta={beta:g}" for model, beta in cases),
-    )  # fmt: skip
+    )

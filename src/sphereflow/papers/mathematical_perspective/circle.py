@@ -92,10 +92,13 @@ def fastest_mode(run: Run) -> Measurement:
         waves = np.arange(1, int(2 * np.sqrt(2 * beta)) + 2)
         measured.append(waves[np.argmax([measured_growth_rate(int(k), beta, model) for k in waves])])
     return agreement(
-        [known[beta] for _, beta in cases], measured, absolute=0.0, because="whole numbers",
+        [known[beta] for _, beta in cases],
+        measured,
+        absolute=0.0,
+        because="whole numbers",
         labels=tuple(f"{model.upper()} beta={beta:g}" for model, beta in cases),
         note="sqrt(2 beta): " + ", ".join(f"{np.sqrt(2 * beta):.1f}" for beta in known) + ".",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -125,10 +128,12 @@ def uniform_grid_is_fixed(run: Run) -> Measurement:
     betas, grid = (1.0, 10.0, 50.0), circle_grid(256)
     measured = [np.linalg.norm(velocity(SA(beta), grid), axis=1).max() for beta in betas]
     return at_most(
-        0.0, np.array(measured), slack=[1e-15 * (1 + beta) for beta in betas],
+        0.0,
+        np.array(measured),
+        slack=[1e-15 * (1 + beta) for beta in betas],
         because="coordinates are rounded to 1e-16, and the field amplifies that by 1 + beta",
         labels=tuple(f"beta={beta:g}" for beta in betas),
-    )  # fmt: skip
+    )
 
 
 def noisy_grid(seed: int, n: int, amplitude: float = 1e-4) -> np.ndarray:
@@ -156,7 +161,9 @@ def clusters_from_noise_claim(run: Run) -> Measurement:
     counts = np.array([clusters_from_noise(beta, seeds) for beta in expected])
     middle = np.array([np.mean(bounds) for bounds in expected.values()])
     return agreement(
-        np.repeat(middle, len(seeds)), counts.ravel(), absolute=0.5,
+        np.repeat(middle, len(seeds)),
+        counts.ravel(),
+        absolute=0.5,
         because="neighbouring modes grow at nearly the same rate: 4-5, 6-7 and 9-10 clusters are possible",
         labels=tuple(f"beta={beta:g} seed={seed}" for beta in expected for seed in seeds),
-    )  # fmt: skip
+    )

@@ -65,10 +65,12 @@ def wendel_claim(run: Run) -> Measurement:
         for index, (n, d) in enumerate(cases)
     ]
     return agreement(
-        predicted, measured, absolute=4 * np.sqrt(predicted * (1 - predicted) / draws),
+        predicted,
+        measured,
+        absolute=4 * np.sqrt(predicted * (1 - predicted) / draws),
         because=f"four standard errors of {draws} draws; certain if n <= d",
         labels=tuple(f"n={n} d={d}" for n, d in cases),
-    )  # fmt: skip
+    )
 
 
 def _cone_runs(run: Run) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -93,10 +95,12 @@ def _cone_runs(run: Run) -> list[tuple[np.ndarray, np.ndarray]]:
 def cone_rate(run: Run) -> Measurement:
     slopes = [diameter_slope(times, xs) for times, xs in _cone_runs(run)]
     return agreement(
-        [-1.0] * len(slopes), slopes, absolute=1e-3,
+        [-1.0] * len(slopes),
+        slopes,
+        absolute=1e-3,
         because="the softmax average of points at distance r differs from their mean by order r, here below 1e-2",
         labels=("Q=K=I", *(f"random Q, K {i}" for i in range(1, len(slopes)))),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -121,10 +125,12 @@ def many_dimensions(run: Run) -> Measurement:
     times = np.linspace(0, 60, 25)[1:]
     slopes = [diameter_slope(times, follow("sa", b, uniform_tokens(run.seed, 8, 12), times, tol=1e-12)) for b in betas]
     return agreement(
-        [-1.0] * len(betas), slopes, absolute=1e-3,
+        [-1.0] * len(betas),
+        slopes,
+        absolute=1e-3,
         because="the softmax average of points at distance r differs from their mean by order r, here below 1e-2",
         labels=tuple(f"beta={beta:g}" for beta in betas),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -136,17 +142,27 @@ def many_dimensions(run: Run) -> Measurement:
 )
 def one_cluster(run: Run) -> Measurement:
     cases: list[tuple[Model, int, float]] = [
-        ("sa", 2, 0.0), ("sa", 2, 1 / 32), ("sa", 2, 1.0), ("sa", 3, 1.0), ("sa", 3, 3.0),
-        ("usa", 2, 0.0), ("usa", 3, 1.0), ("usa", 3, 2.0),
-    ]  # fmt: skip
+        ("sa", 2, 0.0),
+        ("sa", 2, 1 / 32),
+        ("sa", 2, 1.0),
+        ("sa", 3, 1.0),
+        ("sa", 3, 3.0),
+        ("usa", 2, 0.0),
+        ("usa", 3, 1.0),
+        ("usa", 3, 2.0),
+    ]
     counts = []
     for model, d, beta in cases:
         final = follow(model, beta, uniform_tokens(run.seed + d, 24, d), np.array([200.0]), tol=1e-8)[-1]
         counts.append(cluster_count(final))
     return agreement(
-        [1] * len(cases), counts, absolute=0.0, because="whole numbers",
-        labels=tuple(f"{model.upper()} d={d} beta={beta:.3g}" for model, d, beta in cases), note="24 tokens at t=200.",
-    )  # fmt: skip
+        [1] * len(cases),
+        counts,
+        absolute=0.0,
+        because="whole numbers",
+        labels=tuple(f"{model.upper()} d={d} beta={beta:.3g}" for model, d, beta in cases),
+        note="24 tokens at t=200.",
+    )
 
 
 @PAPER.claim(
@@ -161,13 +177,17 @@ def fixed_points(run: Run) -> Measurement:
     simplex = np.asarray(equiangular_frame(5, 5, -0.25))
     cases: list[tuple[str, np.ndarray, Model, float]] = [
         (name, x, model, beta)
-        for name, x in (("pair", pair), ("simplex", simplex)) for model in ("sa", "usa") for beta in (0.0, 2.0, 9.0)
-    ]  # fmt: skip
+        for name, x in (("pair", pair), ("simplex", simplex))
+        for model in ("sa", "usa")
+        for beta in (0.0, 2.0, 9.0)
+    ]
     return at_most(
-        0.0, np.array([speeds(model, beta, x).max() for _, x, model, beta in cases]),
-        slack=[1e-13 * np.exp(beta) for *_, beta in cases], because="rounding, amplified by the kernel exp(beta)",
+        0.0,
+        np.array([speeds(model, beta, x).max() for _, x, model, beta in cases]),
+        slack=[1e-13 * np.exp(beta) for *_, beta in cases],
+        because="rounding, amplified by the kernel exp(beta)",
         labels=tuple(f"{name} {model.upper()} beta={beta:g}" for name, _, model, beta in cases),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -182,9 +202,12 @@ def frame_speed(run: Run) -> Measurement:
     predicted = np.array([np.sqrt(n - 1) / (np.exp(beta) + n - 1) for n, beta in cases])
     spread = np.array([[(s := speeds("sa", beta, np.eye(n))).min(), s.max()] for n, beta in cases])
     return agreement(
-        np.repeat(predicted, 2), spread.ravel(), relative=1e-12, because="rounding of one evaluation of the field",
+        np.repeat(predicted, 2),
+        spread.ravel(),
+        relative=1e-12,
+        because="rounding of one evaluation of the field",
         labels=tuple(f"{which} n={n} beta={beta:g}" for n, beta in cases for which in ("slowest", "fastest")),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -208,7 +231,9 @@ def small_beta_rate(run: Run) -> Measurement:
     # The bound is far from sharp: close to one point the linearised flow has the rate e^beta, measured as well.
     short = np.maximum(1 / 100 - np.array(rates), 0)
     return agreement(
-        [0.0, 0.0, *np.exp([0.05, 0.2])], [*short, *rates], absolute=[0.0, 0.0, 1e-4, 1e-4],
+        [0.0, 0.0, *np.exp([0.05, 0.2])],
+        [*short, *rates],
+        absolute=[0.0, 0.0, 1e-4, 1e-4],
         because="an inequality without slack; the rate of the linearised flow, up to distances of 1e-4 in the window",
         labels=(*(f"short of 1/100, {name}" for name in labels), *(f"rate against e^beta, {name}" for name in labels)),
-    )  # fmt: skip
+    )

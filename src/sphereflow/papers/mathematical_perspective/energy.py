@@ -114,10 +114,12 @@ def dissipation_identity(run: Run) -> Measurement:
     predicted = [energy_rate_by_differences(states[name], beta, model) for name, model, beta in cases]
     measured = [float(energy_rate(attention(model, beta), jnp.asarray(states[name]))) for name, model, beta in cases]
     return agreement(
-        predicted, measured, relative=1e-8,
+        predicted,
+        measured,
+        relative=1e-8,
         because="a central difference with steps of 1e-5 is exact to about 1e-9",
         labels=tuple(f"{name} {model.upper()} beta={beta:g}" for name, model, beta in cases),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -135,9 +137,12 @@ def energy_at_reference_state(run: Run) -> Measurement:
         measured += [float(energy(sa, x)), float(energy_rate(sa, x)), float(energy_rate(usa, x))]
         labels += [f"{what} beta={beta:g}" for what in ("E", "dE/dt SA", "dE/dt USA")]
     return agreement(
-        np.ravel(list(REFERENCE.values())), measured, relative=1e-8,
-        because="reference values are given to eight digits or more", labels=tuple(labels),
-    )  # fmt: skip
+        np.ravel(list(REFERENCE.values())),
+        measured,
+        relative=1e-8,
+        because="reference values are given to eight digits or more",
+        labels=tuple(labels),
+    )
 
 
 @PAPER.claim(
@@ -158,9 +163,12 @@ def energy_increases(run: Run) -> Measurement:
             violations += [np.max(-np.diff(values) / values[1:]), values.max() / top - 1]
             labels += [f"{model.upper()} beta={beta:g} {what}" for what in ("largest decrease", "above the maximum")]
     return at_most(
-        0.0, np.array(violations), slack=1e-12, because="rounding of the sum of n^2 terms, relative to the energy",
+        0.0,
+        np.array(violations),
+        slack=1e-12,
+        because="rounding of the sum of n^2 terms, relative to the energy",
         labels=tuple(labels),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -177,10 +185,12 @@ def energy_of_uniform(run: Run) -> Measurement:
     errors = [pair_energy_error(n, d, beta) for d, beta in _CASES]
     labels = [f"{how} d={d} beta={beta:g}" for how in ("Bessel", "sampled") for d, beta in _CASES]
     return agreement(
-        [*predicted, *predicted], [*formula, *sampled],
+        [*predicted, *predicted],
+        [*formula, *sampled],
         absolute=[*(1e-10 * np.array(predicted)), *(4 * np.array(errors))],
-        because=f"quadrature to 1e-13; four standard errors for {n} sampled tokens", labels=tuple(labels),
-    )  # fmt: skip
+        because=f"quadrature to 1e-13; four standard errors for {n} sampled tokens",
+        labels=tuple(labels),
+    )
 
 
 @PAPER.claim(
@@ -192,9 +202,11 @@ def energy_of_uniform(run: Run) -> Measurement:
 def uniform_minimises(run: Run) -> Measurement:
     values = [float(energy(attention("usa", beta), _uniform_sample(1024, d, run.seed))) for d, beta in _CASES]
     return at_least(
-        np.array([uniform_energy(d, beta) for d, beta in _CASES]), np.array(values), because="an inequality",
+        np.array([uniform_energy(d, beta) for d, beta in _CASES]),
+        np.array(values),
+        because="an inequality",
         labels=tuple(f"1024 tokens d={d} beta={beta:g}" for d, beta in _CASES),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -209,10 +221,12 @@ def energy_at_beta_zero(run: Run) -> Measurement:
     half_square = np.sum(x.mean(axis=0) ** 2) / 2
     measured = [float(energy(attention("usa", 0.0), jnp.asarray(x))), raw_energy(x, small) - 1 / (2 * small)]
     return agreement(
-        [half_square] * 2, measured, absolute=[1e-14, small / 4],
+        [half_square] * 2,
+        measured,
+        absolute=[1e-14, small / 4],
         because="rounding at beta = 0; the next term of the expansion is at most beta/4 at beta = 1e-4",
         labels=("beta=0", "beta=1e-4"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -234,7 +248,9 @@ def matrices_keep_the_gradient(run: Run) -> Measurement:
         for model, sign in cases
     ]
     return agreement(
-        predicted, measured, relative=1e-8,
+        predicted,
+        measured,
+        relative=1e-8,
         because="a central difference with steps of 1e-5 is exact to about 1e-9",
         labels=tuple(f"{model.upper()} V={'+' if sign > 0 else '-'}B" for model, sign in cases),
-    )  # fmt: skip
+    )

@@ -78,9 +78,15 @@ def phase_figure(run: Run) -> Figure:
         figure = _figure(3.6 * len(diagrams) + 0.8, 3.6)
         for axes, result in zip(np.atleast_1d(figure.subplots(1, len(diagrams), sharey=True)), diagrams, strict=True):
             mesh = axes.pcolormesh(
-                result.times, result.betas, result.fractions, cmap="magma", vmin=0, vmax=1, shading="nearest",
+                result.times,
+                result.betas,
+                result.fractions,
+                cmap="magma",
+                vmin=0,
+                vmax=1,
+                shading="nearest",
                 rasterized=True,
-            )  # fmt: skip
+            )
             betas = np.linspace(0, 9, 200)
             axes.plot([collapse_time(result.n, b) for b in betas], betas, color="white", lw=1.5)
             axes.set(xlim=(0, 30), ylim=(0.1, 9), xlabel="$t$", title=f"$d={result.d}$, {result.replicas} starts")
@@ -166,9 +172,14 @@ def long_context_figure(run: Run) -> Figure:
 )
 def normalisation_figure(run: Run) -> Figure:
     names = {
-        "post": "Post-LN", "ngpt": "nGPT", "ngpt-slow": r"nGPT, $\alpha_t=(1+t)^{-1/2}$", "sqrt": "sqrt-scaling",
-        "peri": "Peri-LN", "pre": "Pre-LN", "ln-scaling": "LN-Scaling",
-    }  # fmt: skip
+        "post": "Post-LN",
+        "ngpt": "nGPT",
+        "ngpt-slow": r"nGPT, $\alpha_t=(1+t)^{-1/2}$",
+        "sqrt": "sqrt-scaling",
+        "peri": "Peri-LN",
+        "pre": "Pre-LN",
+        "ln-scaling": "LN-Scaling",
+    }
     assert set(names) == set(SCHEMES)
     with look():
         figure = _figure(5.8, 3.8)

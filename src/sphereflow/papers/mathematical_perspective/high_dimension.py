@@ -91,11 +91,12 @@ def high_dimension_mean(run: Run) -> Measurement:
     means = [ensemble(d, 4.0, _replicas(run), run.seed)[0][:, -1].mean(axis=-1) for d in dimensions]
     errors = [sample.std(ddof=1) / np.sqrt(len(sample)) for sample in means]
     return agreement(
-        [gamma(np.array([4.0]), N, 4.0, "sa")[0]] * len(dimensions), [sample.mean() for sample in means],
+        [gamma(np.array([4.0]), N, 4.0, "sa")[0]] * len(dimensions),
+        [sample.mean() for sample in means],
         absolute=[4 * error for error in errors],
         because="four standard errors of the average over independent starts",
         labels=tuple(f"d={d}" for d in dimensions),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -114,10 +115,12 @@ def high_dimension_error(run: Run) -> Measurement:
     resampled = [np.median(rng.choice(s, (400, len(s))), axis=1) for s in samples]
     error = np.std((resampled[1] - resampled[0]) / np.log(high / low))
     return agreement(
-        -0.5, slope, absolute=4 * error,
+        -0.5,
+        slope,
+        absolute=4 * error,
         because="four standard errors of the slope of the medians, by resampling the starts",
         note=f"Medians {np.exp(medians[0]):.4f} (d={low}) and {np.exp(medians[1]):.4f} (d={high}).",
-    )  # fmt: skip
+    )
 
 
 def _median_times(run: Run, d: int, betas: tuple[float, ...]) -> np.ndarray:
@@ -133,11 +136,12 @@ def _median_times(run: Run, d: int, betas: tuple[float, ...]) -> np.ndarray:
 def phase_curve(run: Run) -> Measurement:
     betas = (1.0, 4.0) if run.quick else (1.0, 3.0, 4.0, 5.0, 7.0, 9.0)
     return agreement(
-        [collapse_time(N, beta) for beta in betas], _median_times(run, 1024, betas),
+        [collapse_time(N, beta) for beta in betas],
+        _median_times(run, 1024, betas),
         relative=[0.05 if beta <= 7 else 0.1 for beta in betas],
         because="deviations of order sqrt(log n / d) at the start, amplified more at large beta; known to be 2 to 6 %",
         labels=tuple(f"beta={beta:g}" for beta in betas),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -151,9 +155,12 @@ def phase_curve_needs_dimension(run: Run) -> Measurement:
     exact = np.array([collapse_time(N, beta) for beta in betas])
     low, high = (np.abs(_median_times(run, d, betas) / exact - 1) for d in (16, 1024))
     return at_most(
-        low, high, because="an inequality", labels=tuple(f"beta={beta:g}" for beta in betas),
+        low,
+        high,
+        because="an inequality",
+        labels=tuple(f"beta={beta:g}" for beta in betas),
         note="Relative distances of the median time from the curve.",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -167,7 +174,10 @@ def phase_jump(run: Run) -> Measurement:
     replicas, exact = _replicas(run), collapse_time(N, 4.0)
     times = ensemble(8192, 4.0, replicas, run.seed)[1]
     return agreement(
-        [0.0, 1.0], [np.mean(times <= factor * exact) for factor in (0.9, 1.1)], absolute=3 / replicas,
+        [0.0, 1.0],
+        [np.mean(times <= factor * exact) for factor in (0.9, 1.1)],
+        absolute=3 / replicas,
         because="an event not seen in N trials has probability below 3/N at 95 %",
-        labels=("10 % before the curve", "10 % after the curve"), note="d=8192, n=32, beta=4.",
-    )  # fmt: skip
+        labels=("10 % before the curve", "10 % after the curve"),
+        note="d=8192, n=32, beta=4.",
+    )

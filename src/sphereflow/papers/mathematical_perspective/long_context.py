@@ -60,10 +60,12 @@ def one_layer_exact(run: Run) -> Measurement:
     cases = [(50, 0.4, 3.0), (50, 0.4, 8.0), (50, 0.8, 20.0)]
     predicted = [0.98789170881, *(output_inner(*case) for case in cases[1:])]
     return agreement(
-        predicted, [layer_output_inner(*case) for case in cases], absolute=[6e-12, 1e-12, 1e-12],
+        predicted,
+        [layer_output_inner(*case) for case in cases],
+        absolute=[6e-12, 1e-12, 1e-12],
         because="rounding; the first reference value is given to eleven decimals",
         labels=tuple(f"n={n} rho={rho:g} beta={beta:g}" for n, rho, beta in cases),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -79,10 +81,12 @@ def long_context_transition(run: Run) -> Measurement:
     n = 1e100
     measured = [output_inner(n, rho, relative / (1 - rho) * np.log(n)) for rho, relative in cases]
     return agreement(
-        [limit_inner(*case) for case in cases], measured, absolute=1e-9,
+        [limit_inner(*case) for case in cases],
+        measured,
+        absolute=1e-9,
         because="at n = 1e100 corrections are of order n^(-|g/g_c - 1|) = 1e-10, or 1/n at the critical value",
         labels=tuple(f"rho={rho:g} g={relative:g} g_c" for rho, relative in cases),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -99,11 +103,11 @@ def long_context_finite(run: Run) -> Measurement:
         1.1: (0.6427, 0.5658, 0.4722, 0.4120),
     }
     rho = 0.4
-    measured = [
-        output_inner(n, rho, relative / (1 - rho) * np.log(n)) for relative in known for n in lengths
-    ]  # fmt: skip
+    measured = [output_inner(n, rho, relative / (1 - rho) * np.log(n)) for relative in known for n in lengths]
     return agreement(
-        np.ravel(list(known.values())), measured, absolute=6e-5,
+        np.ravel(list(known.values())),
+        measured,
+        absolute=6e-5,
         because="reference values are given to four decimals",
         labels=tuple(f"g={relative:g} g_c n={n:.0e}" for relative in known for n in lengths),
-    )  # fmt: skip
+    )

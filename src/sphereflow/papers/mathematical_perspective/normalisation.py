@@ -128,9 +128,13 @@ def scheme_reduction(run: Run) -> Measurement:
     predicted = [-np.expm1(-exact[s][0]) for s in SCHEMES] + [exact[s][1] for s in growing]
     measured = [1 - particles[s][0][at] for s in SCHEMES] + [particles[s][1][at].mean() for s in growing]
     return agreement(
-        predicted, measured, absolute=1e-9, because="both sides are solved to 1e-10 or better",
-        labels=(*(f"{s} inner product" for s in SCHEMES), *(f"{s} radius" for s in growing)), note="n=10, beta=2.",
-    )  # fmt: skip
+        predicted,
+        measured,
+        absolute=1e-9,
+        because="both sides are solved to 1e-10 or better",
+        labels=(*(f"{s} inner product" for s in SCHEMES), *(f"{s} radius" for s in growing)),
+        note="n=10, beta=2.",
+    )
 
 
 @PAPER.claim(
@@ -160,10 +164,13 @@ def scheme_rates(run: Run) -> Measurement:
         window = (first <= TIMES) & (last >= TIMES)
         measured.append(np.polyfit(clock[window], np.log(particle_schemes()[scheme][0][window]), 1)[0])
     return agreement(
-        [slope for *_, slope in laws.values()], measured, relative=0.01,
+        [slope for *_, slope in laws.values()],
+        measured,
+        relative=0.01,
         because="corrections vanish in time; in these windows they are below one per cent",
-        labels=tuple(laws), note="Slopes of log(1-rho) in t, the integral of alpha, sqrt(t+1), log t, or log r.",
-    )  # fmt: skip
+        labels=tuple(laws),
+        note="Slopes of log(1-rho) in t, the integral of alpha, sqrt(t+1), log t, or log r.",
+    )
 
 
 @PAPER.claim(
@@ -182,9 +189,13 @@ def scheme_initial_speed(run: Run) -> Measurement:
         moved = scheme_dynamics(scheme, beta).field(jnp.zeros(()), jnp.eye(n))
         measured.append(float(moved[0, 1] + moved[1, 0]))
     return agreement(
-        list(expected.values()), measured, relative=1e-12, because="rounding of one evaluation of the field",
-        labels=tuple(expected), note="n=64, beta=1: about 2/n against 2/sqrt(n).",
-    )  # fmt: skip
+        list(expected.values()),
+        measured,
+        relative=1e-12,
+        because="rounding of one evaluation of the field",
+        labels=tuple(expected),
+        note="n=64, beta=1: about 2/n against 2/sqrt(n).",
+    )
 
 
 @PAPER.claim(
@@ -197,6 +208,9 @@ def pre_norm_radius(run: Run) -> Measurement:
     radius = particle_schemes("cone")["pre"][1]
     bound = 1 + (1 - 1e-4) * TIMES
     return at_least(
-        0.0, np.min(radius.min(axis=1) - bound), slack=1e-8, because="the particles are solved to 1e-11 of the radius",
+        0.0,
+        np.min(radius.min(axis=1) - bound),
+        slack=1e-8,
+        because="the particles are solved to 1e-11 of the radius",
         note="Smallest excess over the bound for t up to 1,000, delta = 1e-4.",
-    )  # fmt: skip
+    )

@@ -20,11 +20,8 @@ from sphereflow.papers.mathematical_perspective.paper import PAPER
 from sphereflow.papers.mathematical_perspective.particles import Model, attention, follow, gaps, velocities
 
 _CASES: list[tuple[Model, int, float]] = [
-    (model, n, beta)
-    for model in ("sa", "usa")
-    for n in (8, 32)
-    for beta in (0.0, 1.0, 5.0)
-]  # fmt: skip
+    (model, n, beta) for model in ("sa", "usa") for n in (8, 32) for beta in (0.0, 1.0, 5.0)
+]
 _USA_LAST_TIME = {0.0: 6.0, 1.0: 3.0, 5.0: 1.2}
 _SLOPE_GAPS = (1e-5, 1e-9)
 
@@ -47,11 +44,12 @@ def orthogonal_start(run: Run) -> Measurement:
         inner = 1 - gaps(follow(model, beta, np.eye(n), times))
         worst.append(np.abs(inner - gamma(times, n, beta, model)[:, None]).max())
     return at_most(
-        1e-9, np.array(worst),
+        1e-9,
+        np.array(worst),
         because="the particles are solved to 1e-10, the scalar equation to 1e-13",
         labels=tuple(_name(*case) for case in _CASES),
         note="Largest deviation over all pairs and 24 times, SA to t=6, USA to t=6, 3, 1.2.",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -62,15 +60,21 @@ def orthogonal_start(run: Run) -> Measurement:
 )
 def gamma_at_six(run: Run) -> Measurement:
     known = {
-        (8, 0.0): 0.9999508484, (8, 1.0): 0.9999246457, (8, 5.0): 0.1358159413,
-        (32, 0.0): 0.9998034226, (32, 1.0): 0.9997674533, (32, 5.0): 0.5087655895,
-    }  # fmt: skip
+        (8, 0.0): 0.9999508484,
+        (8, 1.0): 0.9999246457,
+        (8, 5.0): 0.1358159413,
+        (32, 0.0): 0.9998034226,
+        (32, 1.0): 0.9997674533,
+        (32, 5.0): 0.5087655895,
+    }
     measured = [1 - gaps(follow("sa", beta, np.eye(n), np.array([6.0]))).mean() for n, beta in known]
     return agreement(
-        list(known.values()), measured, absolute=1.5e-10,
+        list(known.values()),
+        measured,
+        absolute=1.5e-10,
         because="reference values are known to ten decimals, the particles are solved to 1e-10",
         labels=tuple(_name("sa", *case) for case in known),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -88,9 +92,11 @@ def closed_form_at_beta_zero(run: Run) -> Measurement:
         for model, n in cases
     ]
     return at_most(
-        1e-9, np.array(worst), because="the particles are solved to 1e-10",
+        1e-9,
+        np.array(worst),
+        because="the particles are solved to 1e-10",
         labels=tuple(f"{model.upper()} n={n}" for model, n in cases),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -132,8 +138,12 @@ def _particle_collapse_time(model: Model, n: int, beta: float, near: float, delt
 )
 def terminal_rate(run: Run) -> Measurement:
     cases: list[tuple[Model, int, float]] = [
-        ("sa", 8, 0.0), ("sa", 32, 3.0), ("sa", 32, 5.0), ("usa", 8, 1.0), ("usa", 32, 2.0),
-    ]  # fmt: skip
+        ("sa", 8, 0.0),
+        ("sa", 32, 3.0),
+        ("sa", 32, 5.0),
+        ("usa", 8, 1.0),
+        ("usa", 32, 2.0),
+    ]
     predicted = [-2.0 if model == "sa" else -2 * np.exp(beta) for model, _, beta in cases]
     measured = []
     for model, n, beta in cases:
@@ -141,11 +151,13 @@ def terminal_rate(run: Run) -> Measurement:
         log_gaps = np.log(gaps(follow(model, beta, np.eye(n), times, tol=1e-12)).mean(axis=-1))
         measured.append((log_gaps[1] - log_gaps[0]) / (times[1] - times[0]))
     return agreement(
-        predicted, measured, relative=1e-5,
+        predicted,
+        measured,
+        relative=1e-5,
         because="the rate differs from its limit by at most (1 + beta) times the gap, which starts at 1e-5 and is "
         "averaged over nine e-folds",
         labels=tuple(_name(*case) for case in cases),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -162,9 +174,12 @@ def plateau_speed(run: Run) -> Measurement:
         moved = velocities("sa", beta, frame)
         measured.append((moved @ frame.T + frame @ moved.T)[0, 1])
     return agreement(
-        [2 / (np.exp(beta) + n - 1) for beta in betas], measured, relative=1e-12,
-        because="rounding of one evaluation of the field", labels=tuple(f"beta={beta:g}" for beta in betas),
-    )  # fmt: skip
+        [2 / (np.exp(beta) + n - 1) for beta in betas],
+        measured,
+        relative=1e-12,
+        because="rounding of one evaluation of the field",
+        labels=tuple(f"beta={beta:g}" for beta in betas),
+    )
 
 
 @PAPER.claim(
@@ -178,10 +193,12 @@ def plateau_time(run: Run) -> Measurement:
     known = {(32, 9.0): 1.100, (32, 15.0): 1.043, (32, 30.0): 1.024, (128, 15.0): 1.030, (128, 30.0): 1.017}
     measured = [np.exp(log_collapse_time(n, beta) - leading_log_time(n, beta)) for n, beta in known]
     return agreement(
-        list(known.values()), measured, absolute=5.1e-4,
+        list(known.values()),
+        measured,
+        absolute=5.1e-4,
         because="reference ratios are known to three decimals",
         labels=tuple(f"n={n} beta={beta:g}" for n, beta in known),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -196,11 +213,12 @@ def collapse_time_at_beta_1000(run: Run) -> Measurement:
     exact = np.array([log_collapse_time(n, 1000.0) for n in sizes])
     leading = np.array([leading_log_time(n, 1000.0) for n in sizes])
     return agreement(
-        [992.370397, 992.291187, 9.7e-4, 9.1e-4], np.concatenate([exact, exact - leading]),
+        [992.370397, 992.291187, 9.7e-4, 9.1e-4],
+        np.concatenate([exact, exact - leading]),
         absolute=[5.1e-7, 5.1e-7, 5.1e-6, 5.1e-6],
         because="reference values are known to six decimals, their distance from the leading term to two digits",
         labels=("log t* n=32", "log t* n=128", "above the leading term n=32", "above the leading term n=128"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -219,7 +237,10 @@ def layers_are_late(run: Run) -> Measurement:
         measured.append(step * np.argmax(gaps(frames).max(axis=-1) < 1e-3))
     times = ", ".join(f"{collapse_time(n, beta):.3f}" for beta in betas)
     return agreement(
-        predicted, measured, absolute=1e-9,
+        predicted,
+        measured,
+        absolute=1e-9,
         because="both count whole layers; the prediction iterates a scalar map",
-        labels=tuple(f"beta={beta:g}" for beta in betas), note=f"The flow crosses at t* = {times}.",
-    )  # fmt: skip
+        labels=tuple(f"beta={beta:g}" for beta in betas),
+        note=f"The flow crosses at t* = {times}.",
+    )

@@ -63,9 +63,7 @@ def follow(
     n, d = x0.shape
     filled, weights = _filled(x0, masses)
     size = len(filled)
-    dynamics = attention(
-        model, beta, weights=weights, query=_completed(query, size), key=_completed(key, size)
-    )  # fmt: skip
+    dynamics = attention(model, beta, weights=weights, query=_completed(query, size), key=_completed(key, size))
     grid = _refined(times)
     run = evolve(dynamics, filled, saveat=grid, tol=tol, progress=False)
     if not run.status.complete:

@@ -141,7 +141,9 @@ def phase_diagram_accuracy(run: Run) -> Measurement:
         exact = np.mean([circle_close_history(np.arctan2(x[:, 1], x[:, 0]), beta, times) for x in x0], axis=0)
         worst.append(np.abs(fast - exact).max())
     return at_most(
-        0.005, np.array(worst),
+        0.005,
+        np.array(worst),
         because="errors of 1e-4 move a crossing at distance 0.045 by a fraction of a per cent, so few pairs by any",
-        labels=tuple(f"beta={beta:g}" for beta in betas), note="Largest difference of fractions over t <= 30.",
-    )  # fmt: skip
+        labels=tuple(f"beta={beta:g}" for beta in betas),
+        note="Largest difference of fractions over t <= 30.",
+    )

@@ -44,8 +44,13 @@ def _diameter(x: np.ndarray) -> float:
 )
 def clustering_rate(run: Run) -> Measurement:
     slope = np.polyfit(-np.log(RADII), clustering_times(run.seed, 60 if run.quick else 200), 1)[0]
-    return agreement(1.0, slope, absolute=0.01, because="curvature of the time at the largest diameter, about 0.1^2",
-                     parameters={"n": 60 if run.quick else 200, "d": 3})  # fmt: skip
+    return agreement(
+        1.0,
+        slope,
+        absolute=0.01,
+        because="curvature of the time at the largest diameter, about 0.1^2",
+        parameters={"n": 60 if run.quick else 200, "d": 3},
+    )
 
 
 def arc_factor(L: float, t: float) -> float:
@@ -78,7 +83,9 @@ def arc_ratios(n: int) -> np.ndarray:
 def arcs_cluster(run: Run) -> Measurement:
     ratios = arc_ratios(2000)
     return agreement(
-        [ARC_FACTOR, arc_factor(ARC, ARC_TIME), 0.0], [ratios.mean(), ratios.mean(), np.ptp(ratios)],
-        absolute=[4e-7, 4e-7, 1e-10], labels=("reference value", "closed mean, integrated", "spread over particles"),
+        [ARC_FACTOR, arc_factor(ARC, ARC_TIME), 0.0],
+        [ratios.mean(), ratios.mean(), np.ptp(ratios)],
+        absolute=[4e-7, 4e-7, 1e-10],
+        labels=("reference value", "closed mean, integrated", "spread over particles"),
         because="midpoint sum of 2000 particles, error (L/n)^2; rounding for the spread",
-    )  # fmt: skip
+    )

@@ -55,9 +55,11 @@ def others_restored(run: Run) -> Measurement:
             excess.append(own - radius)
             labels.append(f"d={d}, N={N}, j={j + 1}")
     return at_most(
-        np.append(np.full(len(restored), 1e-9), 1e-9), [*restored, max(excess)], labels=(*labels, "radius too large"),
+        np.append(np.full(len(restored), 1e-9), 1e-9),
+        [*restored, max(excess)],
+        labels=(*labels, "radius too large"),
         because="rounding grown by e^|tau| with |tau| at most 14",
-    )  # fmt: skip
+    )
 
 
 def separable(x: np.ndarray, y: np.ndarray) -> bool:
@@ -88,9 +90,12 @@ def disjoint_hulls(run: Run) -> Measurement:
         pairs.append(N * (N - 1) // 2)
         labels.append(f"d={d}, N={N}")
     return agreement(
-        [*np.zeros(len(pairs)), *pairs], [*before, *after], absolute=0, because="a number of pairs",
+        [*np.zeros(len(pairs)), *pairs],
+        [*before, *after],
+        absolute=0,
+        because="a number of pairs",
         labels=tuple(f"separable {when}, {name}" for when in ("before", "after") for name in labels),
-    )  # fmt: skip
+    )
 
 
 def shrink_with_basis(route: Route, j: int, radius: float, rng: np.random.Generator) -> None:
@@ -130,10 +135,12 @@ def one_direction_is_enough(run: Run) -> Measurement:
                 errors.append(max(moved, own - radius))
             counts.append(len(route.pieces) - base)
     return agreement(
-        [15, 9, 36, 12, 0.0], [*counts, max(0.0, *errors)], absolute=[0, 0, 0, 0, 1e-9],
+        [15, 9, 36, 12, 0.0],
+        [*counts, max(0.0, *errors)],
+        absolute=[0, 0, 0, 0, 1e-9],
         labels=("basis, d=3, N=3", "one, d=3, N=3", "basis, d=5, N=4", "one, d=5, N=4", "restored and shrunk"),
         because="counts of pieces; rounding grown by e^|tau|",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -154,9 +161,10 @@ def colinear_barycentres(run: Run) -> Measurement:
         errors.append(float(found.w2.max()))
         pieces.append(found.n_pieces)
     return at_least(
-        [0.1, 0.1, -1e-5, -1e-5, -20, -20], [*sines, *(-np.array(errors)), *(-np.array(pieces))],
+        [0.1, 0.1, -1e-5, -1e-5, -20, -20],
+        [*sines, *(-np.array(errors)), *(-np.array(pieces))],
         labels=("sine, equal chords", "sine, unequal chords", "minus W2", "minus W2", "minus pieces", "minus pieces"),
         because="half of what the best of 200 gates is known to reach (0.285 and 0.183); the tolerance asked of the "
         "construction; 2+3N+1+5N pieces and one more",
         parameters={"N": 2, "d": 3},
-    )  # fmt: skip
+    )

@@ -60,8 +60,12 @@ def exact_flows(run: Run) -> Measurement:
         for piece in sample_pieces(d, rng):
             exact = piece.flow(x, masses)
             worst.append(np.abs(exact - transformer_flow(piece.matrices(), piece.duration, x)).max())
-    return at_most(1e-9, max(worst), because="global error of the adaptive solver at relative tolerance 1e-12",
-                   parameters={"d": "3, 5"})  # fmt: skip
+    return at_most(
+        1e-9,
+        max(worst),
+        because="global error of the adaptive solver at relative tolerance 1e-12",
+        parameters={"d": "3, 5"},
+    )
 
 
 @PAPER.claim(
@@ -79,8 +83,12 @@ def schedule_is_a_transformer(run: Run) -> Measurement:
         for weights, before, after in zip(found.schedule.matrices(), seen[:-1], seen[1:], strict=True):
             there = transformer_flow(weights, float(weights["dt"]), before)
             worst = max(worst, float(np.abs(there - after).max()))
-    return at_most(1e-8, worst, because="global error of the adaptive solver at relative tolerance 1e-12",
-                   parameters={"pieces": found.n_pieces, "N": len(found.sources)})  # fmt: skip
+    return at_most(
+        1e-8,
+        worst,
+        because="global error of the adaptive solver at relative tolerance 1e-12",
+        parameters={"pieces": found.n_pieces, "N": len(found.sources)},
+    )
 
 
 @PAPER.claim(
@@ -100,9 +108,11 @@ def orthogonal_mean_rests(run: Run) -> Measurement:
     plain = transformer_flow(RankOne(duration=5.0, alpha=alpha).matrices(), 5.0, x)
     moved = [np.abs(exact - x).max(), np.abs(plain - x).max()]
     return at_most(
-        [1e-15, 1e-15 * np.exp(5.0)], moved, labels=("closed form, t = 18.8", "adaptive solver, t = 5"),
+        [1e-15, 1e-15 * np.exp(5.0)],
+        moved,
+        labels=("closed form, t = 18.8", "adaptive solver, t = 5"),
         because="a few roundings of a coordinate, and those grown by e^t",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -121,6 +131,8 @@ def time_reversal(run: Run) -> Measurement:
         returned = back.apply(found.clouds_at(end))
         errors.append(max(np.abs(a - b).max() for a, b in zip(returned, found.clouds_at(start), strict=True)))
     return at_most(
-        1e-9, errors, labels=tuple(name for name, _ in found.phases),
+        1e-9,
+        errors,
+        labels=tuple(name for name, _ in found.phases),
         because="rounding 1e-16 grown by what a phase contracts, at most 1e6",
-    )  # fmt: skip
+    )

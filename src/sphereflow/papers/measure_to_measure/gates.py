@@ -39,9 +39,13 @@ def moved_shares(sign: float, seed: int) -> np.ndarray:
 )
 def printed_gate_sign(run: Run) -> Measurement:
     return agreement(
-        [0.0, 1.0], moved_shares(-1.0, run.seed), absolute=0.0, printed=[1.0, 0.0],
-        because="whether a particle is moved is decided by a sign", labels=("moved inside", "moved outside"),
-    )  # fmt: skip
+        [0.0, 1.0],
+        moved_shares(-1.0, run.seed),
+        absolute=0.0,
+        printed=[1.0, 0.0],
+        because="whether a particle is moved is decided by a sign",
+        labels=("moved inside", "moved outside"),
+    )
 
 
 @PAPER.claim(
@@ -53,9 +57,12 @@ def printed_gate_sign(run: Run) -> Measurement:
 )
 def corrected_gate_sign(run: Run) -> Measurement:
     return agreement(
-        [1.0, 0.0], moved_shares(1.0, run.seed), absolute=0.0,
-        because="whether a particle is moved is decided by a sign", labels=("moved inside", "moved outside"),
-    )  # fmt: skip
+        [1.0, 0.0],
+        moved_shares(1.0, run.seed),
+        absolute=0.0,
+        because="whether a particle is moved is decided by a sign",
+        labels=("moved inside", "moved outside"),
+    )
 
 
 def chain_centres() -> np.ndarray:
@@ -112,9 +119,13 @@ def chain_of_balls(run: Run) -> Measurement:
     spread = np.sqrt(np.array(predicted) * (1 - np.array(predicted)) / n)
     labels = tuple(f"all balls, t={t}" for t in CHAIN_EVERYWHERE) + tuple(f"first ball, t={t}" for t in CHAIN_FIRST)
     return agreement(
-        predicted, measured, absolute=0.01 + 3 * spread, labels=labels, parameters={"n": n, "balls": CAPS},
+        predicted,
+        measured,
+        absolute=0.01 + 3 * spread,
+        labels=labels,
+        parameters={"n": n, "balls": CAPS},
         because="the reference shares are given to 0.01; three standard errors of n particles are added",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(

@@ -40,9 +40,11 @@ def match_one_point(run: Run) -> Measurement:
                 rest.append(max(np.abs(a - b).max() for a, b in zip(route.clouds[1:], start.clouds[1:], strict=True)))
                 pieces.append(len(route.pieces))
     return at_most(
-        [1e-9, 1e-10, 5], [max(hit), max(rest), max(pieces)], labels=("active point", "all others", "pieces"),
+        [1e-9, 1e-10, 5],
+        [max(hit), max(rest), max(pieces)],
+        labels=("active point", "all others", "pieces"),
         because="the travel time is closed and the inverse gates are exact: rounding, grown by the gathering",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -69,9 +71,13 @@ def both_endpoints_in_the_slab(run: Run) -> Measurement:
             moved.append(float(np.any(after != x)))
         shares.append(float(np.mean(moved)))
     return agreement(
-        [1.0, 0.0], shares, absolute=0.0, printed=[0.0, 0.0],
-        labels=("moved, printed hypothesis", "moved, both orthogonal"), because="moved or not is decided by a sign",
-    )  # fmt: skip
+        [1.0, 0.0],
+        shares,
+        absolute=0.0,
+        printed=[0.0, 0.0],
+        labels=("moved, printed hypothesis", "moved, both orthogonal"),
+        because="moved or not is decided by a sign",
+    )
 
 
 def refused(sources: list[np.ndarray], targets: list[np.ndarray]) -> float:
@@ -100,9 +106,12 @@ def impossible_requests_refused(run: Run) -> Measurement:
         _collision_noticed(),
     ]
     return agreement(
-        np.ones(4), answers, absolute=0.0, because="refused or not",
+        np.ones(4),
+        answers,
+        absolute=0.0,
+        because="refused or not",
         labels=("equal inputs", "equal targets", "order on the circle", "point on the great circle"),
-    )  # fmt: skip
+    )
 
 
 def _collision_noticed() -> float:

@@ -54,10 +54,12 @@ def perceptron_lower_bound(run: Run) -> Measurement:
     reached, without_attention = perceptron_only()
     bound = perceptron_bound(SHARED, SHARED_POINTS)
     return agreement(
-        [REFERENCE, REFERENCE, REFERENCE, 1.0], [bound, best_shared_image(), reached, float(without_attention)],
-        absolute=[5e-8, 1e-7, 1e-7, 0], labels=("formula", "direct search", "gates alone", "V = 0"),
+        [REFERENCE, REFERENCE, REFERENCE, 1.0],
+        [bound, best_shared_image(), reached, float(without_attention)],
+        absolute=[5e-8, 1e-7, 1e-7, 0],
+        labels=("formula", "direct search", "gates alone", "V = 0"),
         because="the reference has seven digits; the search stops at 1e-10",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -93,9 +95,13 @@ def training_stops_at_the_bound(run: Run) -> Measurement:
     labels = [f"{k} pieces, seed {s}" for k, s in cases]
     values = [*without, *(REFERENCE + 1e-4 - abs(np.array(near) - REFERENCE)), *(-np.array(attended))]
     return at_least(
-        [*np.full(2 * len(cases), REFERENCE - 1e-4), *np.full(len(cases), -REFERENCE / 10)], values,
-        labels=(*(f"V=0, {n}" for n in labels), *(f"V=0 loss at the bound, {n}" for n in labels),
-                *(f"attention, minus W2, {n}" for n in labels)),
+        [*np.full(2 * len(cases), REFERENCE - 1e-4), *np.full(len(cases), -REFERENCE / 10)],
+        values,
+        labels=(
+            *(f"V=0, {n}" for n in labels),
+            *(f"V=0 loss at the bound, {n}" for n in labels),
+            *(f"attention, minus W2, {n}" for n in labels),
+        ),
         because="the bound is a theorem; 1e-4 is the error of six Runge-Kutta steps per piece in the training loss",
         note=f"attention reaches {max(attended):.3g} at most",
-    )  # fmt: skip
+    )

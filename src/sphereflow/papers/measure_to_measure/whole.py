@@ -32,9 +32,11 @@ def dirac_targets(run: Run) -> Measurement:
         bounds.append(8 * N + 3 + found.pieces_of.get("part barycentres", 0))
         labels.append(f"d={d}, N={N}")
     return at_most(
-        [*np.full(len(sizes), 1e-5), *bounds], [*errors, *pieces], because=_BECAUSE,
+        [*np.full(len(sizes), 1e-5), *bounds],
+        [*errors, *pieces],
+        because=_BECAUSE,
         labels=(*(f"W2, {name}" for name in labels), *(f"pieces, {name}" for name in labels)),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -49,8 +51,13 @@ def one_schedule_for_all(run: Run) -> Measurement:
     found = dirac(3, 3, 50 if run.quick else 150, run.seed)
     stored = SphereSchedule.from_arrays(found.schedule.arrays(), found.schedule.d)
     gaps = [np.abs(stored.apply(m.points) - end).max() for m, end in zip(found.sources, found.arrived, strict=True)]
-    return agreement(np.zeros(3), gaps, absolute=0.0, because="the same arithmetic on the same numbers",
-                     labels=("measure 1", "measure 2", "measure 3"))  # fmt: skip
+    return agreement(
+        np.zeros(3),
+        gaps,
+        absolute=0.0,
+        because="the same arithmetic on the same numbers",
+        labels=("measure 1", "measure 2", "measure 3"),
+    )
 
 
 @PAPER.claim(
@@ -70,10 +77,12 @@ def atomic_targets(run: Run) -> Measurement:
         bounds.append(3 + 9 + 18 * m + found.pieces_of.get("part barycentres", 0))
         labels.append(f"m={m}")
     return at_most(
-        [*np.full(len(errors), 1e-5), *bounds], [*errors, *pieces], parameters={"n": 60, "N": 3, "d": 3},
+        [*np.full(len(errors), 1e-5), *bounds],
+        [*errors, *pieces],
+        parameters={"n": 60, "N": 3, "d": 3},
         labels=(*(f"W2, {name}" for name in labels), *(f"pieces, {name}" for name in labels)),
         because="the tolerance asked of the construction, and the count of its steps",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -101,6 +110,8 @@ def targets_in_common(run: Run) -> Measurement:
     found = shared_targets()
     # Two disentanglings of 3N pieces and a drift each, four points at five pieces.
     return at_most(
-        [1e-9, 34], [float(found.w2.max()), found.n_pieces], labels=("max W2", "pieces"),
+        [1e-9, 34],
+        [float(found.w2.max()), found.n_pieces],
+        labels=("max W2", "pieces"),
         because="rounding grown by the Lipschitz constant of the last phase; 7 + 20 + 7 pieces",
-    )  # fmt: skip
+    )

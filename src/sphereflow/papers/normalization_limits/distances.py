@@ -45,9 +45,12 @@ def distance_identity(run: Run) -> Measurement:
         expanded.append(np.sqrt(z @ z - 4 * z @ s + 4 * s @ s))
     measured = profile[[0, 6, 29, 58]]
     return agreement(
-        np.r_[literal, expanded], np.r_[measured, measured], absolute=1e-12, because="rounding",
+        np.r_[literal, expanded],
+        np.r_[measured, measured],
+        absolute=1e-12,
+        because="rounding",
         labels=tuple(f"{what}, N={n}" for what in ("definition", "expansion") for n in (1, 7, 30, 59)),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -62,9 +65,13 @@ def orthogonal_tokens(run: Run) -> Measurement:
     alpha = rng.dirichlet(np.full(40, 0.7))
     rotation = np.linalg.qr(rng.normal(size=(40, 40)))[0]
     return agreement(
-        np.full(40, np.sqrt(np.sum(alpha**2))), distance_profile(alpha, rotation), absolute=1e-12, because="rounding",
-        labels=tuple(f"N={n}" for n in range(1, 41)), parameters={"L": 40},
-    )  # fmt: skip
+        np.full(40, np.sqrt(np.sum(alpha**2))),
+        distance_profile(alpha, rotation),
+        absolute=1e-12,
+        because="rounding",
+        labels=tuple(f"N={n}" for n in range(1, 41)),
+        parameters={"L": 40},
+    )
 
 
 @PAPER.claim(
@@ -83,9 +90,12 @@ def equicorrelated_tokens(run: Run) -> Measurement:
     lowest = int(np.argmin(measured[50:])) + 1
     nearest = int(np.argmin(np.abs(top_mass(alpha) - 0.5))) + 1
     return agreement(
-        np.r_[predicted, nearest], np.r_[measured, lowest], absolute=1e-12, because="rounding",
+        np.r_[predicted, nearest],
+        np.r_[measured, lowest],
+        absolute=1e-12,
+        because="rounding",
         labels=(*(f"c={c}, N={n}" for c in (0.1, 0.6) for n in range(1, 51)), "N at the minimum"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -111,8 +121,9 @@ def random_selection(run: Run) -> Measurement:
         [random_selection_profile(alpha, x)[2] ** 2, random_selection_profile(beta, w)[10] ** 2],
         absolute=[1e-13, 3 * drawn.std(ddof=1) / np.sqrt(draws)],
         because="rounding; three standard errors of the draws",
-        labels=("all subsets, L=9, N=3", "draws, L=40, N=11"), parameters={"draws": draws},
-    )  # fmt: skip
+        labels=("all subsets, L=9, N=3", "draws, L=40, N=11"),
+        parameters={"draws": draws},
+    )
 
 
 @PAPER.claim(
@@ -141,10 +152,13 @@ def distance_collapse(run: Run) -> Measurement:
     error = np.sqrt(np.sum((design * np.array(errors)) ** 2)) / (design @ design)
     # The mean of sum alpha^2 times L rises by 0.2 / L towards its limit: a bias of the slope far below its error.
     return agreement(
-        [-0.5, 0.0], [slope, max(violation, 0.0)], absolute=[4 * error, 0.0],
-        because="four standard errors of the fitted slope", labels=("slope, N = L/4", "excess over the bound"),
+        [-0.5, 0.0],
+        [slope, max(violation, 0.0)],
+        absolute=[4 * error, 0.0],
+        because="four standard errors of the fitted slope",
+        labels=("slope, N = L/4", "excess over the bound"),
         parameters={"L": "64 ... 4096", "d": d, "draws": draws},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -165,10 +179,13 @@ def distance_bounds(run: Run) -> Measurement:
     below = np.abs(s[:, -1:] - 2 * s)
     even = critical_counts(np.full(100, 0.01), equicorrelated(100, 0.3))
     return at_most(
-        [0.0, 0.0, 0.0], [
-            np.max(profile - np.linalg.norm(x, axis=-1).max(axis=1, keepdims=True)), np.max(below - profile),
+        [0.0, 0.0, 0.0],
+        [
+            np.max(profile - np.linalg.norm(x, axis=-1).max(axis=1, keepdims=True)),
+            np.max(below - profile),
             abs(float(even.half_mass) - 50),
         ],
-        slack=[1e-12, 1e-12, 0.0], because="rounding; a count",
+        slack=[1e-12, 1e-12, 0.0],
+        because="rounding; a count",
         labels=("above the longest token", "below the gap", "distance of half of the mass from N = 50"),
-    )  # fmt: skip
+    )

@@ -89,10 +89,12 @@ def separable_keys(run: Run) -> Figure:
         axes = figure.subplots()
         for colour, (d, length) in zip(PALETTE, ((16, 128), (64, 128), (256, 128)), strict=False):
             alpha = gaussian_weights(rng, 2, length)
-            shares = np.concatenate([
-                separable_fraction(np.broadcast_to(a, (40, length)), uniform_tokens(rng, 40, length, d), counts)
-                for a in alpha
-            ])  # fmt: skip
+            shares = np.concatenate(
+                [
+                    separable_fraction(np.broadcast_to(a, (40, length)), uniform_tokens(rng, 40, length, d), counts)
+                    for a in alpha
+                ]
+            )
             theory = np.mean([expected_separable_fraction(a, d, counts) for a in alpha], axis=0)
             axes.semilogx(counts, theory, color=colour, label=f"$d={d}$, $L={length}$", base=2)
             axes.errorbar(

@@ -37,9 +37,12 @@ def jacobian_formula(run: Run) -> Measurement:
         product = jax.vmap(lambda u, t=temperature: Softmax(t).jacobian_product(logits, u))(jnp.eye(12)).T
         worst.append(float(jnp.max(jnp.abs(product - literal(logits)))) * temperature)
     return at_most(
-        np.zeros(3), worst, slack=1e-10, because="1e-10/T absolute: entries underflow at T = 0.01",
+        np.zeros(3),
+        worst,
+        slack=1e-10,
+        because="1e-10/T absolute: entries underflow at T = 0.01",
         labels=("T=1", "T=0.1", "T=0.01"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -53,11 +56,14 @@ def jacobian_formula(run: Run) -> Measurement:
 def jacobian_norm(run: Run) -> Measurement:
     tied = [float(spectral_norm(np.asarray(Softmax(t).weights(jnp.zeros(2))), t)) for t in (1.0, 0.2, 0.05)]
     return agreement(
-        [0.5, 2.5, 10.0], tied, relative=1e-12, because="rounding",
+        [0.5, 2.5, 10.0],
+        tied,
+        relative=1e-12,
+        because="rounding",
         printed=[min(1 / (4 * t), np.sqrt(2)) for t in (1.0, 0.2, 0.05)],
         labels=("T=1", "T=0.2", "T=0.05"),
         note="Counterexample: two equal logits. 1/(4T) bounds single entries, sqrt 2 the change of the weights.",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -78,13 +84,18 @@ def jacobian_sandwich(run: Run) -> Measurement:
     exact = np.linalg.norm(chosen[:, :, None] * np.eye(10) - chosen[:, :, None] * chosen[:, None, :], 2, axis=(1, 2))
     rows = np.abs(np.stack([dense(a) for a in chosen])).sum(axis=2).max(axis=1)
     return at_most(
-        np.zeros(5), [
-            np.max(low - norm), np.max(norm - high), np.max(np.abs(spectral_norm(chosen) - exact)),
-            np.max(np.abs(infinity_norm(chosen) - rows)), np.max(alpha * (1 - alpha)) - 0.25,
+        np.zeros(5),
+        [
+            np.max(low - norm),
+            np.max(norm - high),
+            np.max(np.abs(spectral_norm(chosen) - exact)),
+            np.max(np.abs(infinity_norm(chosen) - rows)),
+            np.max(alpha * (1 - alpha)) - 0.25,
         ],
-        slack=1e-14, because="rounding",
+        slack=1e-14,
+        because="rounding",
         labels=("below", "above", "secular against dense", "infinity norm", "entries above 1/4"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -127,8 +138,10 @@ def typical_sensitivity(run: Run) -> Measurement:
     high = [np.log(np.quantile(seen[t], 0.999)) for t in reference]
     slope = np.polyfit(np.log(list(reference)), high, 1)[0]
     return agreement(
-        [*(value for value, _ in reference.values()), -0.97], [*mean, slope], absolute=[*(4 * np.array(error)), 0.2],
+        [*(value for value, _ in reference.values()), -0.97],
+        [*mean, slope],
+        absolute=[*(4 * np.array(error)), 0.2],
         because="four standard errors of both means; the scatter of a 99.9% quantile of 5,000 draws",
         labels=("mean, T=0.3", "mean, T=0.1", "mean, T=0.03", "slope of the 99.9% quantile"),
         parameters={"L": 64, "draws": 5000},
-    )  # fmt: skip
+    )

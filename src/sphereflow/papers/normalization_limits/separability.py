@@ -33,10 +33,13 @@ def separability_formula(run: Run) -> Measurement:
     weights = 1 / np.arange(1, 301)
     measured = expected_separable_fraction(weights / weights.sum(), 128, (2, 4, 8, 16, 32))
     return agreement(
-        [0.996967, 0.908826, 0.720935, 0.539126, 0.405405], measured, absolute=5.1e-7,
-        because="six decimals of an independent quadrature", labels=tuple(f"N={n}" for n in (2, 4, 8, 16, 32)),
+        [0.996967, 0.908826, 0.720935, 0.539126, 0.405405],
+        measured,
+        absolute=5.1e-7,
+        because="six decimals of an independent quadrature",
+        labels=tuple(f"N={n}" for n in (2, 4, 8, 16, 32)),
         parameters={"L": 300, "d": 128},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -59,9 +62,12 @@ def separability_simulated(run: Run) -> Measurement:
         tolerance += list(4 * paired.std(axis=0, ddof=1) / np.sqrt(len(paired)))
         labels += [f"d={d}, L={length}, N={n}" for n in counts]
     return agreement(
-        np.zeros(len(labels)), difference, absolute=tolerance, because="four standard errors of the paired difference",
+        np.zeros(len(labels)),
+        difference,
+        absolute=tolerance,
+        because="four standard errors of the paired difference",
         labels=tuple(labels),
-    )  # fmt: skip
+    )
 
 
 def paired_differences(
@@ -91,10 +97,15 @@ def no_universal_saturation(run: Run) -> Measurement:
     predicted = np.mean([expected_separable_fraction(a, 64, counts) for a in alpha], axis=0)
     seen = separable_fraction(np.repeat(alpha, repeats, axis=0), uniform_tokens(rng, draws * repeats, 128, 64), counts)
     return agreement(
-        predicted, seen.mean(axis=0), absolute=4 * seen.std(axis=0, ddof=1) / np.sqrt(len(seen)), printed=[0.8, 0.8],
-        because="four standard errors", labels=("N=2", "N=64"), parameters={"d": 64, "L": 128, "draws": len(seen)},
+        predicted,
+        seen.mean(axis=0),
+        absolute=4 * seen.std(axis=0, ddof=1) / np.sqrt(len(seen)),
+        printed=[0.8, 0.8],
+        because="four standard errors",
+        labels=("N=2", "N=64"),
+        parameters={"d": 64, "L": 128, "draws": len(seen)},
         note="The counterexamples: 2 selected keys are nearly always separable, 64 mostly not.",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(

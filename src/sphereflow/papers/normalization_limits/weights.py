@@ -37,9 +37,13 @@ def sharp_weight_bound(run: Run) -> Measurement:
             predicted.append(1 / (1 + (length - 1) * np.exp(-sign * 2 * delta / temperature)))
             labels.append(f"{end}, L={length}")
     return agreement(
-        predicted, measured, relative=1e-12, because="rounding of sums over up to 131,072 terms", labels=tuple(labels),
+        predicted,
+        measured,
+        relative=1e-12,
+        because="rounding of sums over up to 131,072 terms",
+        labels=tuple(labels),
         note=f"The printed exp(2 Delta/T)/L of case 1 is {printed_weight_bounds(50, 3.0, 0.7)[1]:.3f}, above 1.",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -62,9 +66,13 @@ def general_normaliser(run: Run) -> Measurement:
         alpha /= alpha.sum(axis=1, keepdims=True)
         worst.append(max(alpha.max() * 64 * c, c / (64 * alpha.min())))
     return at_most(
-        np.ones(4), worst, slack=1e-7, because="the extremes of F on a grid of 20,001 points, exact to 1e-8",
-        labels=("exp", "1 + l^2", "logistic", "2 + sin 3l"), parameters={"L": 64, "a": 2},
-    )  # fmt: skip
+        np.ones(4),
+        worst,
+        slack=1e-7,
+        because="the extremes of F on a grid of 20,001 points, exact to 1e-8",
+        labels=("exp", "1 + l^2", "logistic", "2 + sin 3l"),
+        parameters={"L": 64, "a": 2},
+    )
 
 
 @PAPER.claim(
@@ -80,11 +88,12 @@ def range_of_logits(run: Run) -> Measurement:
     needed = range_needed(lengths)
     largest = [softmax(np.r_[spread, np.zeros(length - 1)])[0] for length, spread in zip(lengths, needed, strict=True)]
     return agreement(
-        np.r_[4.84, 6.93, 9.01, 11.78, np.full(4, 0.5)], np.r_[needed, largest],
+        np.r_[4.84, 6.93, 9.01, 11.78, np.full(4, 0.5)],
+        np.r_[needed, largest],
         absolute=np.r_[np.full(4, 0.005), np.full(4, 1e-12)],
         because="two printed decimals; rounding",
         labels=tuple(f"{what}, L={length}" for what in ("range", "weight") for length in lengths),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -102,21 +111,26 @@ def gaussian_logits(run: Run) -> Measurement:
     measured, error = [], []
     for spread, length, _ in cases:
         # The temperature is 2 and the logits twice as wide: only their ratio may matter.
-        squares = np.array([
-            np.sum(np.asarray(Softmax(2.0).weights(jnp.asarray(rng.normal(0, 2 * spread, (100, length))))) ** 2, axis=1)
-            for _ in range(draws // 100)
-        ]).ravel()  # fmt: skip
+        squares = np.array(
+            [
+                np.sum(
+                    np.asarray(Softmax(2.0).weights(jnp.asarray(rng.normal(0, 2 * spread, (100, length))))) ** 2, axis=1
+                )
+                for _ in range(draws // 100)
+            ]
+        ).ravel()
         measured.append(squares.mean())
         error.append(squares.std(ddof=1) / np.sqrt(draws))
     exact = [gaussian_concentration(length, spread) for spread, length, _ in cases]
     reference = [value for *_, value in cases]
     return agreement(
-        np.r_[reference, reference], np.r_[exact, measured],
+        np.r_[reference, reference],
+        np.r_[exact, measured],
         absolute=np.r_[5e-7 * np.array(reference), 4 * np.array(error)],
         because="seven digits of the reference; four standard errors of the draws",
         labels=tuple(f"{what}, s/T={s:g}, L={length}" for what in ("integral", "draws") for s, length, _ in cases),
         parameters={"draws": draws},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -137,11 +151,14 @@ def length_aware(run: Run) -> Measurement:
     plain = [float(Softmax(0.2).weights(planted(1.0, length))[0]) for length in lengths]
     wide = [float(ScalableSoftmax(1.0).weights(planted(gap, 10_000))[0]) for gap in (0.5, 1.0, 1.5)]
     return agreement(
-        [0.501961, 0.500244, 0.500031, 0.538875, 0.126696, 0.017797, 0.0099, 0.5000, 0.9901], scaled + plain + wide,
-        absolute=[5.1e-7] * 6 + [5.1e-5] * 3, because="six and four decimals of the reference",
-        labels=tuple(f"SSMax, L={n}" for n in lengths) + tuple(f"softmax, g/T=5, L={n}" for n in lengths)
+        [0.501961, 0.500244, 0.500031, 0.538875, 0.126696, 0.017797, 0.0099, 0.5000, 0.9901],
+        scaled + plain + wide,
+        absolute=[5.1e-7] * 6 + [5.1e-5] * 3,
+        because="six and four decimals of the reference",
+        labels=tuple(f"SSMax, L={n}" for n in lengths)
+        + tuple(f"softmax, g/T=5, L={n}" for n in lengths)
         + tuple(f"SSMax, L=10000, gap {g}" for g in (0.5, 1.0, 1.5)),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -165,9 +182,12 @@ def sparse_normalisers(run: Run) -> Measurement:
         outside = np.where(alpha > 0, 0.0, np.maximum(constant[:, None] + logits, 0.0)).max()
         worst.append(max(inside, outside, np.abs(alpha.sum(axis=1) - 1).max()))
     return at_most(
-        np.zeros(3), worst, slack=1e-12, because="rounding of a bisection to the last bit",
+        np.zeros(3),
+        worst,
+        slack=1e-12,
+        because="rounding of a bisection to the last bit",
         labels=("a = 1.5", "a = 2 (sparsemax)", "a = 3"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -199,6 +219,10 @@ def bound_on_random_heads(run: Run) -> Measurement:
         labels += [f"{label}, language model" for label in labels]
         slack += [1e-5, 1e-5]
     return at_most(
-        np.ones(len(worst)), worst, slack=slack, because="rounding, of float32 in the language model",
-        labels=tuple(labels), parameters={"heads": 8, "L": length, "d": d},
-    )  # fmt: skip
+        np.ones(len(worst)),
+        worst,
+        slack=slack,
+        because="rounding, of float32 in the language model",
+        labels=tuple(labels),
+        parameters={"heads": 8, "L": length, "d": d},
+    )

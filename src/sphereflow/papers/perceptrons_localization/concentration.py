@@ -15,7 +15,7 @@ from sphereflow.landscape.concentration import (
     kernel_bend,
     load,
     window_bound,
-)  # fmt: skip
+)
 from sphereflow.papers.perceptrons_localization import PAPER
 from sphereflow.papers.perceptrons_localization.splitting import half_angle, problem
 
@@ -63,10 +63,13 @@ def kernel_facts(run: Run) -> Measurement:
                 violations.append(float(bend[near].max()) + np.exp(-(inner**2) / 2) * (1 - inner**2) / 2)
                 labels.append(f"bound within {inner:g} theta_c, beta={beta:g}")
     return at_most(
-        np.zeros(len(violations)), violations, slack=1e-12, because="inequalities, up to rounding of exponentials",
+        np.zeros(len(violations)),
+        violations,
+        slack=1e-12,
+        because="inequalities, up to rounding of exponentials",
         labels=tuple(labels),
         note="The bound everywhere is proved for beta >= 4 and was found to hold from 0.45 on.",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -99,9 +102,13 @@ def kernel_numbers(run: Run) -> Measurement:
         [*radii, *peaks, NAKED_BOUND, smallest],
         absolute=[6e-4, 6e-4, 6e-4, 6e-5, 6e-4, 6e-4, 6e-4, 6e-4, 6e-7, 1e-4],
         because="reference values with the decimals given; the smallest beta is rounded up",
-        labels=(*(f"theta_c sqrt(beta), beta={b:g}" for b in betas), *(f"max K'' scaled, beta={b:g}" for b in betas),
-                "constant of the bound", "smallest beta of the window argument"),
-    )  # fmt: skip
+        labels=(
+            *(f"theta_c sqrt(beta), beta={b:g}" for b in betas),
+            *(f"max K'' scaled, beta={b:g}" for b in betas),
+            "constant of the bound",
+            "smallest beta of the window argument",
+        ),
+    )
 
 
 @PAPER.claim(
@@ -128,13 +135,18 @@ def mass_bound(run: Run) -> Measurement:
         found = landscape.minimise(here)
         excess.append(max(0.0, heaviest_window(found.angles, found.masses, 0.25) - window_bound(here)))
     return agreement(
-        [0.0] * 8 + [1.0] * 8 + [1.0], [*excess, *naked, *sharp, float(load(problem(20.0, 0.9)) >= 0.3309)],
-        absolute=1e-12, because="masses and bounds are exact to rounding; the others are yes or no",
-        labels=(*(f"excess over the bound, beta={b:g}, w={w:g}" for b, w in cases),
-                *(f"excess over the bound, raw draw {i}" for i in range(4)),
-                *(f"0.5742 exceeded, beta={b:g}, w={w:g}" for b, w in cases),
-                *(f"pair within the window, beta={b:g}, w={w:g}" for b, w in cases), "bound vacuous"),
-    )  # fmt: skip
+        [0.0] * 8 + [1.0] * 8 + [1.0],
+        [*excess, *naked, *sharp, float(load(problem(20.0, 0.9)) >= 0.3309)],
+        absolute=1e-12,
+        because="masses and bounds are exact to rounding; the others are yes or no",
+        labels=(
+            *(f"excess over the bound, beta={b:g}, w={w:g}" for b, w in cases),
+            *(f"excess over the bound, raw draw {i}" for i in range(4)),
+            *(f"0.5742 exceeded, beta={b:g}, w={w:g}" for b, w in cases),
+            *(f"pair within the window, beta={b:g}, w={w:g}" for b, w in cases),
+            "bound vacuous",
+        ),
+    )
 
 
 @PAPER.claim(
@@ -157,12 +169,18 @@ def single_cluster(run: Run) -> Measurement:
     # From the window argument alone: a cluster of all the mass contradicts it as soon as beta reaches 0.2558.
     largest = 1 / (4 * np.pi**2)
     return agreement(
-        [1.0, 0.24505, 3.5355, 0.02533], [float(is_cluster), coefficient, window, largest],
-        absolute=[0.5, 6e-6, 6e-5, 6e-6], printed=[0.0, 0.24505, 3.5355, 0.02533],
+        [1.0, 0.24505, 3.5355, 0.02533],
+        [float(is_cluster), coefficient, window, largest],
+        absolute=[0.5, 6e-6, 6e-5, 6e-6],
+        printed=[0.0, 0.24505, 3.5355, 0.02533],
         because="yes (1) or no (0); reference values with the decimals given",
-        labels=("a second-order point within one window exists", "coefficient of the Hessian", "window at beta = 0.02",
-                "largest beta of the counterexample"),
+        labels=(
+            "a second-order point within one window exists",
+            "coefficient of the Hessian",
+            "window at beta = 0.02",
+            "largest beta of the counterexample",
+        ),
         note="Equal atoms at 0 and pi: Hessian (1/4) e^(-beta) (xi_1 - xi_2)^2, diameter 3.1416 below 3.5355. The "
         "statement holds for beta of at least 0.2558.",
         parameters={"beta": beta, "sum |omega||a|^2": 0},
-    )  # fmt: skip
+    )

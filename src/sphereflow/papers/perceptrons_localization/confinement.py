@@ -71,9 +71,12 @@ def half_circle(run: Run) -> Measurement:
             tolerance.append(6e-11)
             labels.append(f"multiplier, {name}")
     return agreement(
-        predicted, measured, absolute=tolerance, because="reference values with 6 and 10 decimals; the gap is proved",
+        predicted,
+        measured,
+        absolute=tolerance,
+        because="reference values with 6 and 10 decimals; the gap is proved",
         labels=tuple(labels),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -92,8 +95,10 @@ def grid_independence(run: Run) -> Measurement:
             refined = landscape.minimise(problem(beta), nodes)
             predicted += [count, count, 0]
             measured += [len(coarse), len(refined), max(0, int(occupied.max()) - 2)]
-            labels += [f"{what}, beta={beta:g}, {nodes} nodes"
-                       for what in ("atoms on the grid", "atoms refined", "nodes beyond two")]  # fmt: skip
+            labels += [
+                f"{what}, beta={beta:g}, {nodes} nodes"
+                for what in ("atoms on the grid", "atoms refined", "nodes beyond two")
+            ]
     return agreement(predicted, measured, absolute=0, because="counts are exact", labels=tuple(labels))
 
 
@@ -125,10 +130,11 @@ def atom_count(run: Run) -> Measurement:
     excess = np.maximum(np.array(counts) - np.array(bounds), 0)
     told = ", ".join(f"{c} against {b:.0f}" for c, b in zip(counts, bounds, strict=True))
     return agreement(
-        [0.5, *np.zeros(len(betas))], [np.log(many / few) / octaves, *excess],
+        [0.5, *np.zeros(len(betas))],
+        [np.log(many / few) / octaves, *excess],
         absolute=[(1 / few + 1 / many) / octaves, *np.zeros(len(betas))],
         because="one atom more or fewer at either end of the range; counts are exact",
         labels=(f"exponent of beta, {ends[0]:g} to {ends[1]:g}", *labels),
         note=f"{few} and {many} atoms. Heavy atoms against the bound: {told}, in the raw convention with weight 1; "
         "heavy means at least the median mass.",
-    )  # fmt: skip
+    )

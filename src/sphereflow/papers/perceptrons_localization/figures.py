@@ -92,8 +92,10 @@ def ring_cascade(run: Run) -> Figure:
 def exact_against_flow(run: Run) -> Figure:
     beta, name = 5.0, "two neurons"
     exact = landscape.minimise(flows.problem(beta, name))
-    runs = {"equal masses": flows.run_flow(beta, name, "descent", 80.0, run.seed),
-            "changing masses": flows.run_flow(beta, name, "descent", 80.0, run.seed, 1.0)}  # fmt: skip
+    runs = {
+        "equal masses": flows.run_flow(beta, name, "descent", 80.0, run.seed),
+        "changing masses": flows.run_flow(beta, name, "descent", 80.0, run.seed, 1.0),
+    }
     with look():
         figure = blank(8.2, 3.6)
         left, right = figure.subplots(1, 2)

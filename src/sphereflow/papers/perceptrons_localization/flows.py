@@ -66,10 +66,13 @@ def monotone_energy(run: Run) -> Measurement:
                 worst.append(float(np.min(step * np.diff(energy)) / np.ptp(energy)))
                 labels.append(f"{sign}, beta={beta:g}, {'changing' if rate else 'equal'} masses")
     return at_most(
-        np.zeros(len(worst)), -np.minimum(worst, 0.0), slack=1e-10,
+        np.zeros(len(worst)),
+        -np.minimum(worst, 0.0),
+        slack=1e-10,
         because="the equation is solved to 1e-9, and the energy is stationary to second order where motion ends",
-        labels=tuple(labels), parameters={"particles": N, "t": 80},
-    )  # fmt: skip
+        labels=tuple(labels),
+        parameters={"particles": N, "t": 80},
+    )
 
 
 @PAPER.claim(
@@ -90,7 +93,7 @@ def global_maximiser(run: Run) -> Measurement:
         because="a scan with step 1.3e-5 misses the maximum by its square in value; the gap is proved",
         labels=tuple(f"{what}, {name}" for name in here for what in ("energy", "position", "gap")),
         parameters={"beta": 5},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -124,11 +127,14 @@ def ascent(run: Run) -> Measurement:
                 tolerance.append(1e-9)
                 end_labels.append(f"single start short of it, {name}, beta={beta:g}")
     return agreement(
-        [0.0] * (len(above) + len(ends)), [*np.maximum(above, 0.0), *ends], absolute=[1e-9] * len(above) + tolerance,
+        [0.0] * (len(above) + len(ends)),
+        [*np.maximum(above, 0.0), *ends],
+        absolute=[1e-9] * len(above) + tolerance,
         because="the flow is solved to 1e-9 and its end is a maximum, where errors enter squared; the scan of v misses "
         "its maximum by 1e-10",
-        labels=(*labels, *end_labels), parameters={"particles": N, "t": 80},
-    )  # fmt: skip
+        labels=(*labels, *end_labels),
+        parameters={"particles": N, "t": 80},
+    )
 
 
 @PAPER.claim(
@@ -150,10 +156,12 @@ def normalised_flow(run: Run) -> Measurement:
         pull += (np.maximum(final @ here.inner.T, 0) * here.outer) @ here.inner
         speeds.append(float(np.linalg.norm(pull - np.sum(pull * final, axis=1, keepdims=True) * final, axis=1).max()))
     return at_most(
-        np.full(len(betas), 1e-8), speeds,
+        np.full(len(betas), 1e-8),
+        speeds,
         because="the flow contracts to its end exponentially; its solver is accurate to 1e-9",
-        labels=tuple(f"largest speed at t = 200, beta={b:g}" for b in betas), parameters={"particles": N},
-    )  # fmt: skip
+        labels=tuple(f"largest speed at t = 200, beta={b:g}" for b in betas),
+        parameters={"particles": N},
+    )
 
 
 @PAPER.claim(
@@ -172,7 +180,12 @@ def exact_below_flow(run: Run) -> Measurement:
         below += [exact.energy - equal, exact.energy - changing]
         order.append(changing - equal)
     return at_most(
-        np.zeros(6), [*below, *order], slack=1e-10, because="the gap of the minimiser is proved to 1e-12",
-        labels=(*(f"{kind} masses below the minimum, beta={b:g}" for b in (1, 5) for kind in ("equal", "changing")),
-                *(f"changing masses above equal ones, beta={b:g}" for b in (1, 5))),
-    )  # fmt: skip
+        np.zeros(6),
+        [*below, *order],
+        slack=1e-10,
+        because="the gap of the minimiser is proved to 1e-12",
+        labels=(
+            *(f"{kind} masses below the minimum, beta={b:g}" for b in (1, 5) for kind in ("equal", "changing")),
+            *(f"changing masses above equal ones, beta={b:g}" for b in (1, 5)),
+        ),
+    )

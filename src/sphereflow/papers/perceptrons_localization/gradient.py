@@ -54,12 +54,13 @@ def gradient_error(activation: str, d: int, seed: int) -> float:
 def gradient(run: Run) -> Measurement:
     errors = [gradient_error(name, d, run.seed) for name in ACTIVATIONS for d in DIMENSIONS]
     return at_most(
-        np.full(len(errors), 1e-8), errors,
+        np.full(len(errors), 1e-8),
+        errors,
         because="central differences with step 1e-5 err by 1e-10 in the step and 1e-11 in rounding, over derivatives "
         "that may be small",
         labels=tuple(f"{name}, d={d}" for name in ACTIVATIONS for d in DIMENSIONS),
         parameters={"particles": 7, "beta": 1.3, "neurons": 4, "step": _STEP},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -80,12 +81,14 @@ def gelu_primitive(run: Run) -> Measurement:
         return at**2 * stats.norm.cdf(at) + at * stats.norm.pdf(at)
 
     return agreement(
-        2 * s * stats.norm.cdf(s), measured, absolute=1e-8,
+        2 * s * stats.norm.cdf(s),
+        measured,
+        absolute=1e-8,
         printed=(published(s + h) - published(s - h)) / (2 * h),
         because="central differences of a smooth function with step 1e-5",
         labels=tuple(f"derivative at s = {x:g}" for x in s),
         note="The derivative of the published primitive is off by the normal density, 0.399 at s = 0.",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -111,11 +114,14 @@ def hessian(run: Run) -> Measurement:
         coordinates = np.einsum("ndp,nd->np", frames(x), xi).ravel()
         forms.append(coordinates @ landscape.hessian(problem, x, masses) @ coordinates)
     return agreement(
-        differences, forms, absolute=1e-8,
+        differences,
+        forms,
+        absolute=1e-8,
         because="second differences of fourth order with step 1e-3: 1e-12 in the step times a sixth derivative along "
         "vectors of length up to 4, and 1e-9 in rounding",
-        labels=tuple(f"d={d}" for d in DIMENSIONS), parameters={"atoms": 5, "activation": "tanh"},
-    )  # fmt: skip
+        labels=tuple(f"d={d}" for d in DIMENSIONS),
+        parameters={"atoms": 5, "activation": "tanh"},
+    )
 
 
 @PAPER.claim(

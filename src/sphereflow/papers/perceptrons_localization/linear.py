@@ -58,12 +58,17 @@ def linear_density(run: Run) -> Measurement:
         by_solver.append(landscape.minimise(here, 720).energy)
         closed.append(closed_energy(ratio))
     return agreement(
-        [0.0, 0.0, *closed, *closed], [*flatness, *by_density, *by_solver],
+        [0.0, 0.0, *closed, *closed],
+        [*flatness, *by_density, *by_solver],
         absolute=[1e-12] * 4 + [1e-8] * 2,
         because="sums over 720 equally spaced nodes are exact to rounding; the solver bounds its own error by 1e-8",
-        labels=tuple(f"{what}, B = {r:g} B_c" for what in ("variation of g", "energy of the density", "energy found")
-                     for r in ratios), parameters={"beta": BETA},
-    )  # fmt: skip
+        labels=tuple(
+            f"{what}, B = {r:g} B_c"
+            for what in ("variation of g", "energy of the density", "energy found")
+            for r in ratios
+        ),
+        parameters={"beta": BETA},
+    )
 
 
 @PAPER.claim(
@@ -80,17 +85,32 @@ def linear_atoms(run: Run) -> Measurement:
     excess = [raw * (found[r].energy - closed_energy(r)) for r in (1.1, 2.0, 5.0)]
     quarter = np.pi / 2
     places = np.concatenate([found[2.0].angles, found[5.0].angles])
-    expected = [quarter - 0.295940, quarter + 0.295940, 3 * quarter - 0.295940, 3 * quarter + 0.295940,
-                quarter, 3 * quarter]  # fmt: skip
+    expected = [
+        quarter - 0.295940,
+        quarter + 0.295940,
+        3 * quarter - 0.295940,
+        3 * quarter + 0.295940,
+        quarter,
+        3 * quarter,
+    ]
     return agreement(
         [12, 4, 2, 6.461e-9, 3.7567e-2, 1.79998, 0.0154, 0.246, *expected],
         [*(len(found[r]) for r in (1.1, 2.0, 5.0)), *excess, found[2.0].curvature, found[5.0].curvature, *places],
         absolute=[0, 0, 0, 1e-12, 6e-7, 6e-6, 6e-5, 6e-4] + [6e-7] * 6,
         because="reference values with the digits given; counts are exact",
-        labels=("atoms at 1.1", "atoms at 2", "atoms at 5", "raw excess at 1.1", "raw excess at 2", "raw excess at 5",
-                "curvature at 2", "curvature at 5", *(f"angle {i + 1}" for i in range(6))),
+        labels=(
+            "atoms at 1.1",
+            "atoms at 2",
+            "atoms at 5",
+            "raw excess at 1.1",
+            "raw excess at 2",
+            "raw excess at 5",
+            "curvature at 2",
+            "curvature at 5",
+            *(f"angle {i + 1}" for i in range(6)),
+        ),
         parameters={"beta": BETA, "threshold (raw)": round(float(2 * iv(2, BETA) / BETA), 6)},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -107,12 +127,14 @@ def linear_any_dimension(run: Run) -> Measurement:
     here = [Problem(beta, [w], np.eye(1, d), activation="linear") for d, beta, w in cases]
     closed = [_energy_by_quadrature(*case) for case in cases]
     return agreement(
-        [*closed, *closed], [*(density(p).energy for p in here), *(landscape.minimise(p).energy for p in here)],
+        [*closed, *closed],
+        [*(density(p).energy for p in here), *(landscape.minimise(p).energy for p in here)],
         absolute=[1e-12] * len(cases) + [1e-10] * len(cases),
         because="quadrature to 1e-13; the solver certifies its energy to about 1e-11 where the first variation is flat",
-        labels=tuple(f"{what}, d={d}, beta={b:g}, weight {w:g}"
-                     for what in ("closed form", "solver") for d, b, w in cases),
-    )  # fmt: skip
+        labels=tuple(
+            f"{what}, d={d}, beta={b:g}, weight {w:g}" for what in ("closed form", "solver") for d, b, w in cases
+        ),
+    )
 
 
 def _energy_by_quadrature(d: int, beta: float, w: float) -> float:

@@ -43,9 +43,11 @@ def ring_claim(run: Run) -> Measurement:
         values + [x for f in found for x in (f.heights[0], f.energy)],
         absolute=[6e-11, 6e-11, 1e-10] * 3 + [1e-12] * 6,
         because="reference values with 10 decimals; the closed equation is solved to rounding; the gap is proved",
-        labels=(*(f"{what}, beta={b:g}, w={w:g}" for b, w in cases for what in ("cos delta", "energy", "gap")),
-                *(f"{what} by root, beta={b:g}, w={w:g}" for b, w in cases for what in ("cos delta", "energy"))),
-    )  # fmt: skip
+        labels=(
+            *(f"{what}, beta={b:g}, w={w:g}" for b, w in cases for what in ("cos delta", "energy", "gap")),
+            *(f"{what} by root, beta={b:g}, w={w:g}" for b, w in cases for what in ("cos delta", "energy")),
+        ),
+    )
 
 
 @PAPER.claim(
@@ -62,10 +64,12 @@ def ring_range(run: Run) -> Measurement:
     found = [landscape.minimise(problem(beta, w, 3)) for beta, w in cells]
     poles = [int(np.sum(f.heights > 1 - 1e-12)) for f in found]
     return agreement(
-        [1, 0, 2, 1] * 3 + [1, 1], [x for f, pole in zip(found, poles, strict=True) for x in (len(f), pole)],
-        absolute=0, because="counts are exact; thresholds are known to 6 decimals",
+        [1, 0, 2, 1] * 3 + [1, 1],
+        [x for f, pole in zip(found, poles, strict=True) for x in (len(f), pole)],
+        absolute=0,
+        because="counts are exact; thresholds are known to 6 decimals",
         labels=tuple(f"{what} at beta={b:g}, w={w:.6g}" for b, w in cells for what in ("rings", "of them the pole")),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -85,12 +89,13 @@ def ring_is_uniform(run: Run) -> Measurement:
     ]
     predicted = [float(sum(ive(j * m, x) for j in range(1, 20))) / beta for m in counts]
     return agreement(
-        [*predicted, 3.6873627e-3, 2.9407e-4, 1.77043e-5], measured * 2,
+        [*predicted, 3.6873627e-3, 2.9407e-4, 1.77043e-5],
+        measured * 2,
         absolute=[1e-14] * 3 + [6e-11, 6e-9, 6e-11],
         because="rounding of sums of a few exponentials; reference values with the digits given",
         labels=(*(f"{m} atoms" for m in counts), *(f"{m} atoms, reference" for m in counts)),
         parameters={"beta": beta, "w": w},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -115,11 +120,12 @@ def ring_with_generic_weights(run: Run) -> Measurement:
         gaps.append(found.gap)
     spread = max(float(np.abs(h - ring(beta, w)[0]).max()) for h in heights)
     return at_most(
-        [1e-9, 1e-8], [spread, max(gaps)],
+        [1e-9, 1e-8],
+        [spread, max(gaps)],
         because="the height of the ring is that of its neuron alone; the gap is proved cell by cell on the sphere",
         labels=("distance of the atoms from the predicted height", "proved duality gap"),
         parameters={"beta": beta, "w": w, "draws": len(gaps)},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -133,7 +139,9 @@ def no_perceptron(run: Run) -> Measurement:
     cases = ((2, 2.0), (3, 4.0), (5, 5.0)) if run.quick else ((2, 2.0), (3, 4.0), (5, 5.0), (16, 3.0), (64, 9.0))
     found = [landscape.minimise(Problem(beta, [0.0], np.eye(1, d)), 361).energy for d, beta in cases]
     return agreement(
-        [uniform_mean(d, beta) / (2 * beta) for d, beta in cases], found, absolute=1e-10,
+        [uniform_mean(d, beta) / (2 * beta) for d, beta in cases],
+        found,
+        absolute=1e-10,
         because="the energy is certified to about 1e-11 where the first variation is flat",
         labels=tuple(f"d={d}, beta={b:g}" for d, b in cases),
-    )  # fmt: skip
+    )

@@ -49,9 +49,13 @@ def splitting(run: Run) -> Measurement:
             tolerance += [1e-9, 1e-9, 1e-9, 1e-12]
             labels += [f"{what}, beta={beta:g}, w={w:g}" for what in ("-delta", "delta", "mass", "energy")]
     return agreement(
-        predicted, measured, absolute=tolerance, because="Newton's method ends at rounding, amplified by 1/curvature",
-        labels=tuple(labels), parameters={"nodes": NODES},
-    )  # fmt: skip
+        predicted,
+        measured,
+        absolute=tolerance,
+        because="Newton's method ends at rounding, amplified by 1/curvature",
+        labels=tuple(labels),
+        parameters={"nodes": NODES},
+    )
 
 
 @PAPER.claim(
@@ -72,9 +76,13 @@ def splitting_on_a_grid(run: Run) -> Measurement:
             tolerance += [np.pi / NODES, 1e-6]
             labels += [f"{what}, beta={beta:g}, w={w:g}" for what in ("delta", "energy")]
     return agreement(
-        predicted, measured, absolute=tolerance, because="half a grid step; energies err by its square",
-        labels=tuple(labels), parameters={"nodes": NODES},
-    )  # fmt: skip
+        predicted,
+        measured,
+        absolute=tolerance,
+        because="half a grid step; energies err by its square",
+        labels=tuple(labels),
+        parameters={"nodes": NODES},
+    )
 
 
 @PAPER.claim(
@@ -99,12 +107,13 @@ def dirac_threshold(run: Run) -> Measurement:
     found = [brentq(lambda w, b=b: least(b, w), 0.3, 4.0, xtol=1e-9) for b in betas]
     strict = [landscape.inspect(problem(5.0, w), north).margin for w in (0.5, 2.0)]
     return agreement(
-        [2.52848, 1.72933, 1.26695, 1.0, 1.0, 1.0, 1.0, 0.5, 2.0], [*found, *strict],
+        [2.52848, 1.72933, 1.26695, 1.0, 1.0, 1.0, 1.0, 0.5, 2.0],
+        [*found, *strict],
         absolute=[6e-6] * 3 + [5e-6] * 4 + [1e-12] * 2,
         because="reference values with 5 decimals; the nearest node resolves the threshold to beta/2 times its "
         "1 - cos, 1.5e-6",
         labels=(*(f"threshold at beta={b:g}" for b in betas), "margin at w = 0.5", "margin at w = 2"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -133,20 +142,49 @@ def third_atom(run: Run) -> Measurement:
 
     roots = [brentq(lambda w, b=b: excess(b, w), 0.2, 0.6, xtol=1e-12) for b in betas]
     first = (brentq(far_excess, 0.51, 0.9), *transition[1:])
-    counts = [len(landscape.minimise(problem(b, w + s))) for b, w in zip(betas, first, strict=True)
-              for s in (2e-4, -2e-4)]  # fmt: skip
+    counts = [
+        len(landscape.minimise(problem(b, w + s))) for b, w in zip(betas, first, strict=True) for s in (2e-4, -2e-4)
+    ]
     three = landscape.minimise(problem(5.0, 0.3))
     order = np.argsort(np.mod(three.angles + np.pi, 2 * np.pi))
     return agreement(
-        [*transition, *[2, 3] * 5, -0.503559, 0.0, 0.503559, 0.303853, 0.392294, 0.303853,
-         -0.0674876773, -0.0062010537],
-        [*roots, *counts, *(np.mod(three.angles[order] + np.pi, 2 * np.pi) - np.pi), *three.masses[order],
-         three.energy, three.multiplier],
+        [
+            *transition,
+            *[2, 3] * 5,
+            -0.503559,
+            0.0,
+            0.503559,
+            0.303853,
+            0.392294,
+            0.303853,
+            -0.0674876773,
+            -0.0062010537,
+        ],
+        [
+            *roots,
+            *counts,
+            *(np.mod(three.angles[order] + np.pi, 2 * np.pi) - np.pi),
+            *three.masses[order],
+            three.energy,
+            three.multiplier,
+        ],
         absolute=[6e-7] * 5 + [0] * 10 + [6e-7] * 6 + [6e-11] * 2,
         because="reference values with 6 and 10 decimals; counts are exact",
-        labels=(*(f"g(0) = lambda at beta={b:g}" for b in betas),
-                *(f"atoms {side} w = {w:.6f}, beta={b:g}" for b, w in zip(betas, first, strict=True)
-                  for side in ("above", "below")),
-                "angle 1", "angle 2", "angle 3", "mass 1", "mass 2", "mass 3", "energy", "multiplier"),
+        labels=(
+            *(f"g(0) = lambda at beta={b:g}" for b in betas),
+            *(
+                f"atoms {side} w = {w:.6f}, beta={b:g}"
+                for b, w in zip(betas, first, strict=True)
+                for side in ("above", "below")
+            ),
+            "angle 1",
+            "angle 2",
+            "angle 3",
+            "mass 1",
+            "mass 2",
+            "mass 3",
+            "energy",
+            "multiplier",
+        ),
         note=f"At beta = 3 the pair is undercut at the far side, g(pi) < lambda, from w = {first[0]:.6f} on.",
-    )  # fmt: skip
+    )

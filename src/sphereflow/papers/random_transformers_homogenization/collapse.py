@@ -119,11 +119,13 @@ def follows_simplex(run: Run) -> Measurement:
         tolerance += list(3 * found.error + 0.7 / d)
         labels += [f"d={d}, eta={step:g}, tau={t:g}" for t in TIMES]
     return agreement(
-        predicted, measured, absolute=tolerance,
+        predicted,
+        measured,
+        absolute=tolerance,
         because="three standard errors, and the lag of the mean behind the equation, which is of order 1/d",
         labels=tuple(labels),
         parameters={"n": N, "s": 0.2, "start": START, "networks": tuple(c[2] for c in cases)},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -138,12 +140,13 @@ def finite_dimension(run: Run) -> Measurement:
     found = network_overlaps(d, 0.2, 1, 0.2, 400 if run.quick else 1500, run.seed)
     near, far = (np.abs(found.value - np.array(EXACT[key])) for key in (d, math.inf))
     return at_least(
-        0.0, far - near - 3 * found.error,
+        0.0,
+        far - near - 3 * found.error,
         because="three standard errors of the network's mean",
         labels=tuple(f"tau={t:g}" for t in TIMES),
         note=f"network {found}; d = 32: {EXACT[32]}, infinite: {EXACT[math.inf]}.",
         parameters={"d": d, "n": N, "eta": 0.2},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -196,11 +199,12 @@ def colder_is_slower(run: Run) -> Measurement:
     warmer, warmer_bars = np.r_[warm.value[1], value[:-1]], np.r_[warm.error[1], bars[:-1]]
     order = np.maximum(value - warmer + 3 * np.hypot(bars, warmer_bars), 0)
     return agreement(
-        [*(exact - lag), *np.zeros(len(levels))], [*value, *order],
+        [*(exact - lag), *np.zeros(len(levels))],
+        [*value, *order],
         absolute=[*(3 * np.hypot(bars, lag_error)), *np.zeros(len(levels))],
         because="three standard errors of the network and of the reference lag, scaled as 1/d; the order must be clear "
         "by three standard errors",
         labels=(*(f"s={s:g}, tau=4" for s in levels), *(f"s={s:g} not below the next warmer" for s in levels)),
         note="the equation itself gives " + ", ".join(f"{v:.4f}" for v in exact) + ".",
         parameters={"d": d, "n": N, "eta": steps, "networks": networks},
-    )  # fmt: skip
+    )

@@ -75,11 +75,13 @@ def mean_rate(run: Run) -> Measurement:
     dimensions, near, tau = (2, 3, 4, 6, 16), 1e-4, 0.5
     rates = [np.log(pair_expectation(lambda r: 1 - r, 1 - near, tau, d, 0.0) / near) / tau for d in dimensions]
     return agreement(
-        [-(d - 3) / d for d in dimensions], rates, absolute=3e-4,
+        [-(d - 3) / d for d in dimensions],
+        rates,
+        absolute=3e-4,
         because="the start is at gap 1e-4, where the equation is linear up to a few times that relative order",
         labels=tuple(f"d={d}" for d in dimensions),
         parameters={"n": 2, "s": 0, "gap": near, "tau": tau},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -102,6 +104,12 @@ def boundaries(run: Run) -> Measurement:
         [*log_rate, *other, *fixed, *checked],
         absolute=[1e-5] * 6 + [1e-15] * 2 + [1e-9] * 2,
         because="terms of first order in the displacement 1e-6; closed forms otherwise",
-        labels=(*[f"repulsion from -1, d={d}" for d in (2, 3, 5, 8)], *[f"attraction to 1, d={d}" for d in (4, 6)],
-                "drift at -1", "variance at -1", "drift at -0.9, d=5", "variance at -0.9, d=5"),
-    )  # fmt: skip
+        labels=(
+            *[f"repulsion from -1, d={d}" for d in (2, 3, 5, 8)],
+            *[f"attraction to 1, d={d}" for d in (4, 6)],
+            "drift at -1",
+            "variance at -1",
+            "drift at -0.9, d=5",
+            "variance at -0.9, d=5",
+        ),
+    )

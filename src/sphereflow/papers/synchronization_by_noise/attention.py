@@ -36,8 +36,16 @@ def pair_rates(constant: float, linear: float, quick: bool, seed: int) -> Estima
     x = x / np.linalg.norm(x, axis=-1, keepdims=True) + 1e-6 * rng.standard_normal((len(x), N, D))
     x /= np.linalg.norm(x, axis=-1, keepdims=True)
     strength = -np.repeat(REPULSIONS, clouds)
-    gaps = run_network(AffineField(constant, linear), x, layers=round(duration / step), step=step, seed=seed,
-                       attention=SA(BETA), strength=strength, observe=first_gap)  # fmt: skip
+    gaps = run_network(
+        AffineField(constant, linear),
+        x,
+        layers=round(duration / step),
+        step=step,
+        seed=seed,
+        attention=SA(BETA),
+        strength=strength,
+        observe=first_gap,
+    )
     gaps = np.asarray(gaps)
     rates = np.log(gaps[-1] / gaps[0]) / duration
     return mean(rates.reshape(len(REPULSIONS), clouds).T)
@@ -54,12 +62,13 @@ def attention_shifts(run: Run) -> Measurement:
     found = [pair_rates(*c, run.quick, run.seed + k) for k, c in enumerate(FIELDS)]
     predicted = np.concatenate([theory(*c) + REPULSIONS for c in FIELDS])
     return agreement(
-        predicted, np.concatenate([e.value for e in found]),
+        predicted,
+        np.concatenate([e.value for e in found]),
         absolute=np.concatenate([3 * e.error for e in found]) + 0.02 * np.abs(predicted),
         because="three standard errors, and two per cent for the step",
         labels=tuple(f"noise {c}, repulsion {v:g}" for c in FIELDS for v in REPULSIONS),
         parameters={"d": D, "n": N, "beta": BETA},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -73,9 +82,11 @@ def threshold(run: Run) -> Measurement:
     found = [zero_crossing(REPULSIONS, pair_rates(*c, run.quick, run.seed + k)) for k, c in enumerate(FIELDS)]
     predicted = np.array([-theory(*c) for c in FIELDS])
     return agreement(
-        predicted, [float(e.value) for e in found],
+        predicted,
+        [float(e.value) for e in found],
         absolute=[3 * float(e.error) + 0.02 * p for e, p in zip(found, predicted, strict=True)],
         because="three standard errors of the crossing of the fitted line, and two per cent for the step",
-        labels=tuple(f"noise {c}" for c in FIELDS), parameters={"d": D, "n": N, "beta": BETA},
+        labels=tuple(f"noise {c}" for c in FIELDS),
+        parameters={"d": D, "n": N, "beta": BETA},
         note=f"crossings {'; '.join(str(e) for e in found)}",
-    )  # fmt: skip
+    )

@@ -41,11 +41,14 @@ def invariant_law(run: Run) -> Measurement:
         exact, measured = [*exact, *exact], [*measured, *found.value]
         slack, labels = [*slack, *(3 * found.error + 0.002)], [*labels, *(f"simulated {label}" for label in labels[:4])]
     return agreement(
-        [1.5, *exact], [PAIR.lyapunov(), *measured], absolute=[1e-12, *slack],
+        [1.5, *exact],
+        [PAIR.lyapunov(), *measured],
+        absolute=[1e-12, *slack],
         because="closed forms and references with seven decimals; three standard errors over independent pairs, and "
         "0.002 for the step",
-        labels=("exponent", *labels), parameters={"d": 8, "activation": "He2"},
-    )  # fmt: skip
+        labels=("exponent", *labels),
+        parameters={"d": 8, "activation": "He2"},
+    )
 
 
 def simulated_statistics(run: Run) -> np.ndarray:

@@ -102,9 +102,12 @@ def closed_covariances(run: Run) -> Measurement:
         np.abs((kappa(name, r) if name == "sign" else of_activation(name)(r)) - exact[name]).max() for name in exact
     ]
     return agreement(
-        np.zeros(4), worst, absolute=1e-11, because="quadrature and interpolation are exact to rounding",
+        np.zeros(4),
+        worst,
+        absolute=1e-11,
+        because="quadrature and interpolation are exact to rounding",
         labels=tuple(f"{name}, largest error" for name in exact),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -122,19 +125,32 @@ def thresholds(run: Run) -> Measurement:
     # The signs on either side of the thresholds, from the exponents themselves.
     sides = [
         np.sign(TwoPoint(round(np.floor(ref)) + k, laws[r.name]).lyapunov())
-        for r, ref, _, kind in rows if kind == "below" and r.name != "He2" for k in (0, 1)
-    ]  # fmt: skip
+        for r, ref, _, kind in rows
+        if kind == "below" and r.name != "He2"
+        for k in (0, 1)
+    ]
     return agreement(
         [*(ref for _, ref, _, _ in rows), *([-1.0, 1.0] * (len(sides) // 2)), 0.0, 0.0],
-        [*(value for _, _, value, _ in rows), *sides, 1 / synchronises_below(laws["ReLU"].ratio),
-         1 / coercive_above(laws["ReLU"].ratio)],
+        [
+            *(value for _, _, value, _ in rows),
+            *sides,
+            1 / synchronises_below(laws["ReLU"].ratio),
+            1 / coercive_above(laws["ReLU"].ratio),
+        ],
         absolute=[*digits, *([0.0] * (len(sides) + 2))],
         because="half a unit of the last digit of the references; signs are exact",
-        labels=(*(f"{r.name}, {kind}" for r, _, _, kind in rows),
-                *(f"sign of the exponent, {r.name}, {side} the threshold" for r, _, _, kind in rows
-                  if kind == "below" and r.name != "He2" for side in ("below", "above")),
-                "1/threshold of ReLU, below", "1/threshold of ReLU, above"),
-    )  # fmt: skip
+        labels=(
+            *(f"{r.name}, {kind}" for r, _, _, kind in rows),
+            *(
+                f"sign of the exponent, {r.name}, {side} the threshold"
+                for r, _, _, kind in rows
+                if kind == "below" and r.name != "He2"
+                for side in ("below", "above")
+            ),
+            "1/threshold of ReLU, below",
+            "1/threshold of ReLU, above",
+        ),
+    )
 
 
 @PAPER.claim(
@@ -179,9 +195,12 @@ def coercivity_constants(run: Run) -> Measurement:
 def homogeneous_and_bias(run: Run) -> Measurement:
     names = ("relu", "tanh", "gelu")
     homogeneous = [TwoPoint(d, of_activation(a)).lyapunov() for a in ("relu", leaky) for d in (2, 8, 64)]
-    ratios = np.array([
-        [slope_at_one(a, bias=c) / float(kappa(a, np.array(1.0), bias=c)) for c in (0.0, 0.5, 1.0, 2.0)] for a in names
-    ])  # fmt: skip
+    ratios = np.array(
+        [
+            [slope_at_one(a, bias=c) / float(kappa(a, np.array(1.0), bias=c)) for c in (0.0, 0.5, 1.0, 2.0)]
+            for a in names
+        ]
+    )
     rises = np.maximum(np.diff(ratios, axis=1).max(axis=1), 0)
     return agreement(
         [-0.5] * 3 + [-0.505] * 3 + [0.0] * 3 + [0.5],
@@ -210,11 +229,24 @@ def published_rates(run: Run) -> Measurement:
     r = np.array([-0.7, 0.2, 0.9])
     return agreement(
         [-0.5, -1.0, -4.5, -0.5 * (4 - 4), -0.25 * 2, *(-2 * r * (1 - r**2)), *(4 * (1 - r**2) ** 2), 0.0],
-        [*constant, form.moment_exponent(0.5), form.moment_exponent(0.25), *form.drift(r), *form.diffusion(r),
-         TwoPoint(5, of_powers([0, 0, 1.0])).lyapunov()],
+        [
+            *constant,
+            form.moment_exponent(0.5),
+            form.moment_exponent(0.25),
+            *form.drift(r),
+            *form.diffusion(r),
+            TwoPoint(5, of_powers([0, 0, 1.0])).lyapunov(),
+        ],
         absolute=1e-12,
         because="closed forms",
-        labels=("constant, d=2", "constant, d=3", "constant, d=10", "quadratic form, p=1/2", "quadratic form, p=1/4",
-                *(f"drift of the quadratic form at r={v:g}" for v in r),
-                *(f"noise of the quadratic form at r={v:g}" for v in r), "He2 in dimension 5"),
-    )  # fmt: skip
+        labels=(
+            "constant, d=2",
+            "constant, d=3",
+            "constant, d=10",
+            "quadratic form, p=1/2",
+            "quadratic form, p=1/4",
+            *(f"drift of the quadratic form at r={v:g}" for v in r),
+            *(f"noise of the quadratic form at r={v:g}" for v in r),
+            "He2 in dimension 5",
+        ),
+    )

@@ -52,13 +52,14 @@ def strong_order(run: Run) -> Measurement:
     reference, bars = np.array([0.196, 0.279, 0.375, 0.485]), np.array([0.005, 0.006, 0.006, 0.007])
     shallow = reference * (1 / 512 - 1 / 1024) * depths[1:] if run.quick else 0 * reference
     return agreement(
-        [0.45, *reference], [float(slope.value), *rms.value],
+        [0.45, *reference],
+        [float(slope.value), *rms.value],
         absolute=[0.15, *(3 * np.sqrt(rms.error**2 + bars**2) + shallow)],
         because="between 0.3 and 0.6 at these depths, 1/2 in the limit; three standard errors of both programs and "
         "the error of the reference depth",
         labels=("fitted order", *(f"distance, {depth} layers" for depth in depths[1:])),
         parameters={"d": D, "noise": (1.0, 0.7), "paths": final.shape[1]},
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -109,13 +110,17 @@ def weak_order(run: Run) -> Measurement:
     found = mean(np.sum(final[:, :, 0] * final[:, :, 1], axis=-1).T)
     exact = [mean_overlap(int(n)) for n in depths[1:]]
     return agreement(
-        [1.0, 1.0, 1.0, *exact], [*orders, *found.value[1:]],
+        [1.0, 1.0, 1.0, *exact],
+        [*orders, *found.value[1:]],
         absolute=[*(4 / layers[:-1]), *(3 * found.error[1:])],
         because="the next term is relatively of the order (d-1) kappa(1) h; three standard errors",
-        labels=(*(f"order between {n} and {2 * n} layers" for n in layers[:-1]),
-                *(f"simulated mean overlap, {n} layers" for n in depths[1:])),
-        note=f"errors {', '.join(f'{e:.2e}' for e in errors)}", parameters={"d": D, "t": 1, "start": START},
-    )  # fmt: skip
+        labels=(
+            *(f"order between {n} and {2 * n} layers" for n in layers[:-1]),
+            *(f"simulated mean overlap, {n} layers" for n in depths[1:]),
+        ),
+        note=f"errors {', '.join(f'{e:.2e}' for e in errors)}",
+        parameters={"d": D, "t": 1, "start": START},
+    )
 
 
 @PAPER.claim(
@@ -141,7 +146,10 @@ def width_order(run: Run) -> Measurement:
     found = mean(np.array(squares).T)
     slope = order(widths.astype(float), Estimate(np.sqrt(found.value), found.error / (2 * np.sqrt(found.value))))
     return agreement(
-        [-0.5], [float(slope.value)], absolute=[3 * float(slope.error) + 0.02],
+        [-0.5],
+        [float(slope.value)],
+        absolute=[3 * float(slope.error) + 0.02],
         because="three standard errors of the fit, and the next order at width 64",
-        labels=("fitted order in the width",), parameters={"d": 8, "tokens": 6},
-    )  # fmt: skip
+        labels=("fitted order in the width",),
+        parameters={"d": 8, "tokens": 6},
+    )

@@ -47,8 +47,17 @@ def cloud_energies(
         x = rng.standard_normal((3 * clouds, 1, D)) / np.sqrt(D) + spread * x
     x /= np.linalg.norm(x, axis=-1, keepdims=True)
     strength = np.repeat(STRENGTHS, clouds) if attracted else np.zeros(3 * clouds)
-    phi = run_network(AffineField(*noise), x, layers=round(1 / step), step=step, seed=seed, attention=SA(BETA),
-                      strength=strength, saves=5, observe=energy)  # fmt: skip
+    phi = run_network(
+        AffineField(*noise),
+        x,
+        layers=round(1 / step),
+        step=step,
+        seed=seed,
+        attention=SA(BETA),
+        strength=strength,
+        saves=5,
+        observe=energy,
+    )
     table = np.asarray(phi).reshape(6, 3, clouds).transpose(2, 1, 0)
     table = table / table[:, :, :1].mean(axis=0)
     if not attracted:
@@ -102,9 +111,12 @@ def energy_identity(run: Run) -> Measurement:
         start = energy_decay(pair, [0.0, h, 2 * h])
         found.append((4 * start[1] - start[2] - 3 * start[0]) / (2 * h))
     return agreement(
-        predicted, found, absolute=1e-3, because="a one-sided difference of second order with step 0.001",
+        predicted,
+        found,
+        absolute=1e-3,
+        because="a one-sided difference of second order with step 0.001",
         labels=tuple(laws),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -128,11 +140,13 @@ def energy_with_attention(run: Run) -> Measurement:
         absolute=[*(3 * error).ravel(), *(3 * found.error[0, 1:3] + 0.01 * np.array(EXACT[:2])), *np.zeros(15)],
         because="three standard errors, of both programs where there are two, and one per cent for the step; "
         "the bound has no slack",
-        labels=(*(f"v={v:g}, t={t:g}" for v in STRENGTHS for t in TIMES[:2]),
-                *(f"v=0, t={t:g}, against the exact curve" for t in TIMES[:2]),
-                *(f"excess over the bound, v={v:g}, t={t:g}" for v in STRENGTHS for t in TIMES)),
+        labels=(
+            *(f"v={v:g}, t={t:g}" for v in STRENGTHS for t in TIMES[:2]),
+            *(f"v=0, t={t:g}, against the exact curve" for t in TIMES[:2]),
+            *(f"excess over the bound, v={v:g}, t={t:g}" for v in STRENGTHS for t in TIMES),
+        ),
         parameters={"d": D, "n": N, "beta": BETA, "noise": COERCIVE},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -155,10 +169,16 @@ def energy_outside_grows(run: Run) -> Measurement:
         [pair.coercivity(), pair.lyapunov(), *growth, *value],
         absolute=[1e-9, 1e-12, 2e-3, 2e-3, *(3 * error)],
         because="closed forms; the next power of the gap in the covariance of ReLU; three standard errors",
-        labels=("coercivity", "exponent", "ReLU, d=8, exact, t=0.05", "ReLU, d=8, exact, t=0.1",
-                "clouds, t=0.2", "clouds, t=0.4"),
+        labels=(
+            "coercivity",
+            "exponent",
+            "ReLU, d=8, exact, t=0.05",
+            "ReLU, d=8, exact, t=0.1",
+            "clouds, t=0.2",
+            "clouds, t=0.4",
+        ),
         parameters={"d": D, "n": N, "noise": OUTSIDE},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -173,10 +193,12 @@ def energy_outside_plateaus(run: Run) -> Measurement:
     odd = energy_decay(TwoPoint(8, of_activation("tanh")), [1.0, 8.0])
     chaotic = Backward(TwoPoint(8, of_powers([0, 0, 1.0])), right=24.0).averages(lambda r: 1 - r, [40.0])
     return agreement(
-        [1, 1, 1 - (3 - np.sqrt(3)) / 5], [*odd, *chaotic], absolute=[1e-9, 1e-9, 1e-5],
+        [1, 1, 1 - (3 - np.sqrt(3)) / 5],
+        [*odd, *chaotic],
+        absolute=[1e-9, 1e-9, 1e-5],
         because="symmetry; the relaxation of the overlap has died out, and the grid is exact to 1e-6",
         labels=("tanh, d=8, t=1", "tanh, d=8, t=8", "He2, d=8, t=40"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -190,12 +212,16 @@ def energy_moments(run: Run) -> Measurement:
     pair, gap, t = TwoPoint(8, of_activation("softplus")), 1e-9, 0.2
     equation = Backward(pair, right=24.0, cells=2000)
     powers = (0.25, 0.5, 1.0)
-    rates = [float(np.log(equation.averages(lambda r, p=p: (1 - r) ** p, [t], start=1 - gap)[0] / gap**p) / t)  # type: ignore[misc]
-             for p in powers]  # fmt: skip
+    rates = [
+        float(np.log(equation.averages(lambda r, p=p: (1 - r) ** p, [t], start=1 - gap)[0] / gap**p) / t)  # type: ignore[misc]
+        for p in powers
+    ]
     one, slope = 0.921246, 0.293379
     exponent = (5 * slope - 7 * one) / 2
     return agreement(
-        [2 * exponent * p + 2 * (one + slope) * p**2 for p in powers], rates, absolute=1e-5,
+        [2 * exponent * p + 2 * (one + slope) * p**2 for p in powers],
+        rates,
+        absolute=1e-5,
         because="the averages of the table have six decimals, multiplied by up to 14, and the gap is of size 1e-9",
         labels=tuple(f"softplus, d=8, p={p:g}" for p in powers),
-    )  # fmt: skip
+    )

@@ -34,20 +34,25 @@ def measured(field: RandomField, d: int, step: float, duration: float, pairs: in
 def contraction_of_networks(run: Run) -> Measurement:
     cases = [("relu", 1, 0.01, 20.0, 500)]
     if not run.quick:
-        cases = [("relu", 1, 0.005, 20, 2000), ("relu", 32, 0.005, 20, 400), ("tanh", 8, 0.005, 20, 1000),
-                 ("softplus", 1, 0.002, 20, 1000)]  # fmt: skip
+        cases = [
+            ("relu", 1, 0.005, 20, 2000),
+            ("relu", 32, 0.005, 20, 400),
+            ("tanh", 8, 0.005, 20, 1000),
+            ("softplus", 1, 0.002, 20, 1000),
+        ]
     theory = [TwoPoint(8, of_activation(name)).lyapunov() for name, *_ in cases]
     found = []
     for k, (name, width, step, duration, pairs) in enumerate(cases):
         run.notify(k / len(cases), f"{name}, width {width}")
         found.append(measured(RandomPerceptron(name, width), 8, step, duration, pairs, run.seed + k))
     return agreement(
-        theory, [float(e.value) for e in found],
+        theory,
+        [float(e.value) for e in found],
         absolute=[3 * float(e.error) + 0.02 * abs(t) for e, t in zip(found, theory, strict=True)],
         because="three standard errors and two per cent for the step",
         labels=tuple(f"{name}, width {width}, h={step:g}" for name, width, step, *_ in cases),
         parameters={"d": 8, "distance": 1e-6},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -64,10 +69,13 @@ def chaotic_networks(run: Run) -> Measurement:
     if run.quick:
         one = measured(GaussianField(law), d, 0.002, 2.0, 200, run.seed)
         return agreement(
-            [theory], [float(one.value)], absolute=[3 * float(one.error) + 0.02 * theory],
-            because="three standard errors and two per cent for the step", labels=("Gaussian field, h=0.002",),
+            [theory],
+            [float(one.value)],
+            absolute=[3 * float(one.error) + 0.02 * theory],
+            because="three standard errors and two per cent for the step",
+            labels=("Gaussian field, h=0.002",),
             parameters={"d": d},
-        )  # fmt: skip
+        )
     found, labels = [measured(GaussianField(law), d, 0.001, 10.0, 600, run.seed)], ["Gaussian field, h=0.001"]
     for k, width in enumerate((1, 4, 8)):
         steps = np.array([0.002, 0.001, 0.0005])
@@ -78,8 +86,10 @@ def chaotic_networks(run: Run) -> Measurement:
         found.append(extrapolate(steps, Estimate(*(np.array([float(v[i]) for v in values]) for i in (0, 1)))))
         labels.append(f"width {width}, extrapolated to h=0")
     return agreement(
-        [theory] * len(found), [float(e.value) for e in found],
+        [theory] * len(found),
+        [float(e.value) for e in found],
         absolute=[3 * float(e.error) + 0.02 * theory for e in found],
-        because="three standard errors and two per cent for what is left of the step", labels=tuple(labels),
+        because="three standard errors and two per cent for what is left of the step",
+        labels=tuple(labels),
         parameters={"d": d},
-    )  # fmt: skip
+    )

@@ -43,8 +43,7 @@ def classification(run: Run) -> Figure:
         axes.text(30, 1.75, "tokens separate", color=PALETTE[1], ha="center")
         axes.text(2.12, 1.55, "tokens meet on\nalmost every path", fontsize=10, color="0.25")
         axes.text(30, 0.42, "energy decays also in mean", color=PALETTE[2], ha="center")
-        axes.set(xscale="log", xlim=(2, 128), ylim=(0, 2.3), xlabel="dimension $d$",
-                 ylabel=r"$q=E\sigma'^2/E\sigma^2$")  # fmt: skip
+        axes.set(xscale="log", xlim=(2, 128), ylim=(0, 2.3), xlabel="dimension $d$", ylabel=r"$q=E\sigma'^2/E\sigma^2$")
         axes.set_xticks([2, 4, 8, 16, 32, 64, 128], ["2", "4", "8", "16", "32", "64", "128"])
         axes.minorticks_off()
     return figure
@@ -92,8 +91,17 @@ def _globe(axes: Axes, x: np.ndarray) -> None:
     colours = np.linspace(0, 1, len(x))
     for behind in (True, False):
         shown = (x[:, 2] < 0) == behind
-        axes.scatter(x[shown, 0], x[shown, 1], c=colours[shown], cmap="hsv", vmin=0, vmax=1, s=9 if behind else 16,
-                     alpha=0.4 if behind else 1.0, lw=0)  # fmt: skip
+        axes.scatter(
+            x[shown, 0],
+            x[shown, 1],
+            c=colours[shown],
+            cmap="hsv",
+            vmin=0,
+            vmax=1,
+            s=9 if behind else 16,
+            alpha=0.4 if behind else 1.0,
+            lw=0,
+        )
     axes.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05), aspect="equal")
     axes.axis("off")
 
@@ -122,8 +130,15 @@ def energy(run: Run) -> Figure:
             label = {"relu": "ReLU", "tanh": "tanh", "hermite2": "He$_2$"}[name]
             right.plot(late, energy_decay(TwoPoint(8, of_activation(name)), late.tolist()), color=colour, label=label)
         outside = energies.cloud_energies(energies.OUTSIDE, False, 1e-3, run.quick, run.seed + 1)
-        right.errorbar(shown[:3], outside.value[0, :3], outside.error[0, :3], fmt="o", color="black", capsize=2,
-                       label="near agreement, $c_\\kappa=-1.25$")  # fmt: skip
+        right.errorbar(
+            shown[:3],
+            outside.value[0, :3],
+            outside.error[0, :3],
+            fmt="o",
+            color="black",
+            capsize=2,
+            label="near agreement, $c_\\kappa=-1.25$",
+        )
         right.plot(times[:13], np.exp(1.25 * times[:13]), color="black", ls="--", lw=0.9)
         right.set(yscale="log", xlabel="$t$", ylabel=r"$E\Phi(t)/E\Phi(0)$", title=r"$c_\kappa<0$", ylim=(0.08, 4))
         right.set_yticks([0.1, 0.25, 0.5, 1, 2, 4], ["0.1", "0.25", "0.5", "1", "2", "4"])
@@ -146,11 +161,23 @@ def threshold(run: Run) -> Figure:
         for k, (colour, noise) in enumerate(zip(PALETTE, attention.FIELDS, strict=False)):
             found = attention.pair_rates(*noise, run.quick, run.seed + k)
             crossing = zero_crossing(attention.REPULSIONS, found)
-            axes.plot(v, attention.theory(*noise) + v, color=colour,
-                      label=f"{_named(*noise)}, $v_c={-attention.theory(*noise):g}$")  # fmt: skip
+            axes.plot(
+                v,
+                attention.theory(*noise) + v,
+                color=colour,
+                label=f"{_named(*noise)}, $v_c={-attention.theory(*noise):g}$",
+            )
             axes.errorbar(attention.REPULSIONS, found.value, found.error, fmt="o", color=colour, capsize=3)
-            axes.errorbar([float(crossing.value)], [0], xerr=[3 * float(crossing.error)], fmt="|", color=colour, lw=3,
-                          ms=12, capsize=0)  # fmt: skip
+            axes.errorbar(
+                [float(crossing.value)],
+                [0],
+                xerr=[3 * float(crossing.error)],
+                fmt="|",
+                color=colour,
+                lw=3,
+                ms=12,
+                capsize=0,
+            )
         axes.text(0.02, 0.07, "tokens separate", color="0.4", fontsize=9)
         axes.text(0.02, -0.17, "tokens meet", color="0.4", fontsize=9)
         axes.set(xlabel="repulsion $|v|$", ylabel="growth rate of the distance", xlim=(-0.1, 2.1))
@@ -205,8 +232,13 @@ def invariant_law(run: Run) -> Figure:
         axes = figure.subplots()
         axes.plot(r[seen], density[seen], label="invariant density")
         uniform = (1 - r[seen] ** 2) ** 2.5
-        axes.plot(r[seen], uniform / np.sum(uniform * np.gradient(r[seen])), color="0.6", ls="--",
-                  label="independent uniform tokens")  # fmt: skip
+        axes.plot(
+            r[seen],
+            uniform / np.sum(uniform * np.gradient(r[seen])),
+            color="0.6",
+            ls="--",
+            label="independent uniform tokens",
+        )
         axes.set(xlabel=r"$r=\langle x,y\rangle$", ylabel="density", xlim=(-1, 1), ylim=(0, 2.4))
         axes.legend(loc="upper left")
     return figure
@@ -230,8 +262,13 @@ def circle(run: Run) -> Figure:
     with look():
         figure = blank(6.0, 3.6)
         axes = figure.subplots()
-        image = axes.pcolormesh(np.linspace(0, 4, 101), (edges[1:] + edges[:-1]) / 2, np.log10(table.T + 1e-3),
-                                shading="nearest", rasterized=True)  # fmt: skip
+        image = axes.pcolormesh(
+            np.linspace(0, 4, 101),
+            (edges[1:] + edges[:-1]) / 2,
+            np.log10(table.T + 1e-3),
+            shading="nearest",
+            rasterized=True,
+        )
         figure.colorbar(image, ax=axes, label=r"$\log_{10}$ density")
         axes.set(xlabel="$t$", ylabel="angle")
     return figure

@@ -64,12 +64,14 @@ def one_path_meets(run: Run) -> Measurement:
     pair = Backward(TwoPoint(3, FIELD.covariance))
     law = pair.averages(lambda r: r > 1 - 0.005, [*times, 20.0])
     return agreement(
-        [*law[:3], 1.0], [*found.value, law[3]], absolute=[*(3 * found.error + 0.01), 2e-3],
+        [*law[:3], 1.0],
+        [*found.value, law[3]],
+        absolute=[*(3 * found.error + 0.01), 2e-3],
         because="three standard errors over independent paths, and 0.01 for the step; at t = 20 the law is within "
         "0.002 of one",
         labels=(*(f"simulated share, t={t:g}" for t in times), "exact share, t=20"),
         parameters={"d": 3, "n": 32, "exponent": -1},
-    )  # fmt: skip
+    )
 
 
 def one_step_factor(d: int, size: float) -> float:
@@ -99,10 +101,13 @@ def independent_noise(run: Run) -> Measurement:
     ratio = mean(np.sum(final[:, 0] * final[:, 1], axis=-1) / 0.8)
     factor = one_step_factor(d, np.sqrt(step)) ** (2 * layers)
     return agreement(
-        [0.086433, 0.086433], [factor, float(ratio.value)], absolute=[1e-6, 3 * float(ratio.error)],
-        because="reference with six decimals; three standard errors", labels=("one-step factor", "simulated"),
+        [0.086433, 0.086433],
+        [factor, float(ratio.value)],
+        absolute=[1e-6, 3 * float(ratio.error)],
+        because="reference with six decimals; three standard errors",
+        labels=("one-step factor", "simulated"),
         parameters={"d": d, "h": step, "t": 0.5},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -138,11 +143,14 @@ def times_to_meet(run: Run) -> Measurement:
         slack += [3 * float(value.error) + 0.02 * exact[0], 0.1 * np.sqrt(exact[1])]
         labels += ["simulated mean, d=8, delta=0.001", "simulated spread, d=8, delta=0.001"]
     return agreement(
-        predicted, found, absolute=slack,
+        predicted,
+        found,
+        absolute=slack,
         because="references with four decimals; corrections are relatively of the order delta d; two per cent for "
         "the step of simulations",
-        labels=tuple(labels), parameters={"start": "orthogonal"},
-    )  # fmt: skip
+        labels=tuple(labels),
+        parameters={"start": "orthogonal"},
+    )
 
 
 @cache

@@ -54,11 +54,13 @@ def shares(run: Run) -> Measurement:
         slack += list(3 * found.error + 0.7 * step)
     names = [f"{what}, t={t:g}" for what in ("|r|, no forcing", "r, forcing 0.2") for t in TIMES]
     return agreement(
-        [*reference, *reference[:8]], [*exact, *simulated], absolute=[*[6e-4] * 12, *slack],
+        [*reference, *reference[:8]],
+        [*exact, *simulated],
+        absolute=[*[6e-4] * 12, *slack],
         because="references with three decimals; three standard errors and 0.7 h for the step",
         labels=(*names, *(f"|r|, no forcing, from r=0, t={t:g}" for t in TIMES), *(f"simulated {n}" for n in names)),
         parameters={"d": D, "h": step, "pairs": pairs},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -122,7 +124,10 @@ def two_stages(run: Run) -> Measurement:
         absolute=[1.5 / 30, *(limit * forcings * np.log(1 / forcings)), 0.0],
         because="the power of t beside the exponential; the way across takes a time of order log(1/gamma), against "
         "1/gamma for the escape; the bound has no slack",
-        labels=("first stage, t=30 to 40", *(f"merging rate over forcing {g:g}" for g in forcings),
-                "bound over rate, excess of one"),
+        labels=(
+            "first stage, t=30 to 40",
+            *(f"merging rate over forcing {g:g}" for g in forcings),
+            "bound over rate, excess of one",
+        ),
         parameters={"d": D},
-    )  # fmt: skip
+    )

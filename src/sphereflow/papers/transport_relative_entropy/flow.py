@@ -65,9 +65,7 @@ def errors(d: int, seed: int, count: int) -> tuple[float, float, float]:
 
 def _distances(schedule: Schedule, x: np.ndarray) -> np.ndarray:
     """s of every piece on the way of every point."""
-    return np.stack([
-        schedule[:k].apply(x) @ schedule.a[k] + schedule.b[k] for k in range(schedule.n_pieces)
-    ])  # fmt: skip
+    return np.stack([schedule[:k].apply(x) @ schedule.a[k] + schedule.b[k] for k in range(schedule.n_pieces)])
 
 
 @PAPER.claim(
@@ -85,11 +83,12 @@ def exact_flow(run: Run) -> Measurement:
     bounds = np.repeat([1e-10, 1e-10, 1e-5], len(DIMENSIONS))
     names = ("integrator", "round trip", "log-determinant by differences")
     return at_most(
-        bounds, found.ravel(),
+        bounds,
+        found.ravel(),
         because="tolerance of the integrator, rounding times the product of the Jacobians, error of the differences",
         labels=tuple(f"{name}, d={d}" for name in names for d in DIMENSIONS),
         parameters={"pieces": 10, "points": count},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -111,10 +110,13 @@ def volume(run: Run) -> Measurement:
     by_hand = float(np.mean((y**2).sum(axis=1) - (x**2).sum(axis=1)) / 2)
     found = divergences(schedule, base, base, samples=samples, seed=run.seed).reverse.value
     return agreement(
-        [0.0, by_hand], [float(np.abs(log_det).max()), found], absolute=[0.0, 1e-12 * (1 + by_hand)],
+        [0.0, by_hand],
+        [float(np.abs(log_det).max()), found],
+        absolute=[0.0, 1e-12 * (1 + by_hand)],
         because="a.w is exactly zero; the two means are taken over the same points",
-        labels=("largest log-determinant", "KL to the base"), parameters={"pieces": 20, "samples": samples},
-    )  # fmt: skip
+        labels=("largest log-determinant", "KL to the base"),
+        parameters={"pieces": 20, "samples": samples},
+    )
 
 
 @PAPER.claim(
@@ -128,7 +130,10 @@ def rest(run: Run) -> Measurement:
     found = divergences(Schedule.empty(2), gaussian(2), three_modes(), samples=40_000, seed=run.seed)
     measured = [found.forward, found.reverse, found.tv]
     return agreement(
-        [0.688611, 0.898796, 0.494266], [e.value for e in measured], absolute=[4 * e.error for e in measured],
+        [0.688611, 0.898796, 0.494266],
+        [e.value for e in measured],
+        absolute=[4 * e.error for e in measured],
         because="four standard errors of the sample means; the prediction is by quadrature",
-        labels=("KL(target||base)", "KL(base||target)", "TV"), parameters={"samples": 40_000},
-    )  # fmt: skip
+        labels=("KL(target||base)", "KL(base||target)", "TV"),
+        parameters={"samples": 40_000},
+    )

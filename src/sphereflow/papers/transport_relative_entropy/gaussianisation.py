@@ -22,8 +22,13 @@ from sphereflow.transport.euclidean.schedule import Schedule
 
 DIRECTIONS = {"e1": (1.0, 0.0), "e2": (0.0, 1.0), "45 degrees": (0.5**0.5, 0.5**0.5)}
 # (frames, knots): KL(target||image), its standard error
-TABLE = {(1, 8): (0.351, 0.003), (2, 8): (0.202, 0.003), (4, 8): (0.130, 0.002), (8, 8): (0.075, 0.002),
-         (16, 16): (0.038, 0.001)}  # fmt: skip
+TABLE = {
+    (1, 8): (0.351, 0.003),
+    (2, 8): (0.202, 0.003),
+    (4, 8): (0.130, 0.002),
+    (8, 8): (0.075, 0.002),
+    (16, 16): (0.038, 0.001),
+}
 
 
 def marginal_entropy(u: np.ndarray) -> float:
@@ -73,10 +78,12 @@ def slice_identity(run: Run) -> Measurement:
     marginals = [marginal_entropy(u) for u in units]
     drops = [drop(u) for u in units]
     return agreement(
-        [0.275246, 0.093445, 0.179450, *marginals], [*drops, *drops], absolute=[5.1e-7] * 3 + [1e-9] * 3,
+        [0.275246, 0.093445, 0.179450, *marginals],
+        [*drops, *drops],
+        absolute=[5.1e-7] * 3 + [1e-9] * 3,
         because="reference values with 6 decimals, and adaptive quadrature of the marginal",
         labels=tuple(f"{name}, {kind}" for kind in ("reference", "marginal by quadrature") for name in DIRECTIONS),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -96,8 +103,9 @@ def slice_pieces(run: Run) -> Measurement:
         schedule = to_bell.schedule(knots)
         predicted.append(whole - line_divergences(schedule, line, gaussian(1)).reverse)
         measured.append(drop(u, schedule))
-    return agreement(predicted, measured, absolute=1e-10, because="quadrature on the cells of the map",
-                     labels=("K=4", "K=8", "K=16"))  # fmt: skip
+    return agreement(
+        predicted, measured, absolute=1e-10, because="quadrature on the cells of the map", labels=("K=4", "K=8", "K=16")
+    )
 
 
 @cache
@@ -117,9 +125,10 @@ def gaussianisation(run: Run) -> Measurement:
     known = {key: value for key, value in TABLE.items() if not run.quick or key[1] == 8}
     found = {key: row(*key, run.seed)[1].forward for key in known}
     return at_most(
-        [value for value, _ in known.values()], [found[key].value for key in known],
+        [value for value, _ in known.values()],
+        [found[key].value for key in known],
         slack=[4 * np.hypot(error, found[key].error) + 0.03 * value for key, (value, error) in known.items()],
         because="four combined standard errors and three percent above the reference",
         labels=tuple(f"{frames} frames, {knots} knots" for frames, knots in known),
         parameters={"switches": [row(*key, run.seed)[0].n_switches for key in known], "samples": 40_000},
-    )  # fmt: skip
+    )

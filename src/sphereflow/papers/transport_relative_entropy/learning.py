@@ -73,7 +73,7 @@ def gradient(run: Run) -> Measurement:
         "kernel estimate",
         labels=("true", "automatic differentiation", "missing boundary term", "with the boundary term"),
         note=f"With a sigmoid of width 0.1 instead: {found['surrogate']:.4f}.",
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -100,12 +100,13 @@ def training_stall(run: Run) -> Measurement:
     naive = [trained(1, k, "naive", steps(run), run.seed)[1].forward.value for k in pieces]
     good = [trained(1, k, "surrogate", steps(run), run.seed)[1].forward.value for k in pieces]
     return agreement(
-        [*[STALL] * len(pieces), *[0.0] * len(pieces)], [*naive, *good],
+        [*[STALL] * len(pieces), *[0.0] * len(pieces)],
+        [*naive, *good],
         absolute=[*[0.005] * len(pieces), *[STALL / 2] * len(pieces)],
         because="noise of the last steps of Adam; less than half the stall value",
         labels=tuple(f"{kind}, {k} pieces" for kind in ("naive", "surrogate") for k in pieces),
         parameters={"steps": steps(run), "batch": 2000},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -121,10 +122,11 @@ def training_frontier(run: Run) -> Measurement:
     in_plane = trained(2, 8, "surrogate", steps(run), run.seed)[1].forward
     grid = plane.row(2, plane.samples(run, 2), run.seed).forward
     return at_most(
-        [on_line, grid.value / 2], [line.row(8)[1].forward, in_plane.value],
+        [on_line, grid.value / 2],
+        [line.row(8)[1].forward, in_plane.value],
         slack=[max(0.0, line.row(8)[1].forward - line.C_KL / 9**2), 4 * np.hypot(grid.error / 2, in_plane.error)],
         because="C/S^2 is the least any schedule of S switches leaves, to leading order, and the construction is that "
         "much above it; four standard errors in the plane",
         labels=("line: construction, 9 switches", "plane: trained, 7 switches, against half of 23 constructed"),
         parameters={"steps": steps(run)},
-    )  # fmt: skip
+    )

@@ -65,8 +65,12 @@ def piecewise_linear_map(run: Run) -> Measurement:
         )
         worst = max(worst, np.abs(schedule.apply(probe[:, None])[:, 0] - wanted).max())
         most = max(most, schedule.n_pieces)
-    return at_most([1e-11, 9], [worst, most], because="rounding, amplified by very unequal slopes; a count",
-                   labels=("largest error", "pieces for 7 knots"))  # fmt: skip
+    return at_most(
+        [1e-11, 9],
+        [worst, most],
+        because="rounding, amplified by very unequal slopes; a count",
+        labels=("largest error", "pieces for 7 knots"),
+    )
 
 
 @PAPER.claim(
@@ -88,10 +92,11 @@ def exact_laws(run: Run) -> Measurement:
     centres = (bars.edges[:-1, None] + np.diff(bars.edges)[:, None] * np.linspace(0.01, 0.99, 50)).reshape(-1, 1)
     bar_error = np.abs(to_bars.density(flat).log_density(centres) - bars.log_density(centres)).max()
     return at_most(
-        [1e-13, 1e-13, 3, 11], [bell_error, bar_error, to_bell.n_pieces, to_bars.n_pieces],
+        [1e-13, 1e-13, 3, 11],
+        [bell_error, bar_error, to_bell.n_pieces, to_bars.n_pieces],
         because="rounding; counts",
         labels=("Gaussian, log-density", "histogram of 8 bins, log-density", "pieces, Gaussian", "pieces, histogram"),
-    )  # fmt: skip
+    )
 
 
 def target_side(knots: int) -> tuple[float, float]:
@@ -114,10 +119,12 @@ def target_side(knots: int) -> tuple[float, float]:
 def mass(run: Run) -> Measurement:
     knots = (4, 16, 64)
     return agreement(
-        np.ones(len(knots)), [target_side(k)[0] for k in knots], absolute=1e-12,
+        np.ones(len(knots)),
+        [target_side(k)[0] for k in knots],
+        absolute=1e-12,
         because="Gauss-Legendre with 8 nodes on cells whose edges include every kink",
         labels=tuple(f"K={k}" for k in knots),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -130,9 +137,12 @@ def mass(run: Run) -> Measurement:
 def two_sides(run: Run) -> Measurement:
     knots = (4, 16, 64)
     return agreement(
-        [row(k)[1].reverse for k in knots], [target_side(k)[1] for k in knots], absolute=1e-12,
-        because="both quadratures are exact to rounding on these cells", labels=tuple(f"K={k}" for k in knots),
-    )  # fmt: skip
+        [row(k)[1].reverse for k in knots],
+        [target_side(k)[1] for k in knots],
+        absolute=1e-12,
+        because="both quadratures are exact to rounding on these cells",
+        labels=tuple(f"K={k}" for k in knots),
+    )
 
 
 @PAPER.claim(
@@ -146,10 +156,13 @@ def rate_table(run: Run) -> Measurement:
     measured = [(e.reverse, e.forward, e.tv) for e in (row(k)[1] for k in TABLE)]
     labels = tuple(f"K={k}, {name}" for k in TABLE for name in ("KL(image||target)", "KL(target||image)", "TV"))
     return agreement(
-        np.ravel(list(TABLE.values())), np.ravel(measured), relative=5e-5,
-        because="reference values with 5 digits from an independent quadrature", labels=labels,
+        np.ravel(list(TABLE.values())),
+        np.ravel(measured),
+        relative=5e-5,
+        because="reference values with 5 digits from an independent quadrature",
+        labels=labels,
         parameters={"switches": [row(k)[0].n_switches for k in TABLE]},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -169,7 +182,7 @@ def rate_constant(run: Run) -> Measurement:
         absolute=[5.1e-6, 5.1e-7, 5.1e-7, 1e-12],
         because="reference values with 5 and 6 decimals; the map is odd, also 12 standard deviations out",
         labels=("C_KL", "C_TV", "Z", "T(12) + T(-12), relative"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -190,9 +203,13 @@ def rate(run: Run) -> Measurement:
         [*scaled, slope, 512**2 * last.forward, 512 * last.tv],
         absolute=[*[0.015 * C_KL] * len(knots), 0.035, 0.015 * C_KL, 0.005 * C_TV],
         because="the next order is below 1.5 percent for these K; slope between -2.05 and -1.98",
-        labels=(*[f"K^2 KL, K={k}" for k in knots], "log-log slope, K=8..128", "K^2 KL(target||image), K=512",
-                "K TV, K=512"),
-    )  # fmt: skip
+        labels=(
+            *[f"K^2 KL, K={k}" for k in knots],
+            "log-log slope, K=8..128",
+            "K^2 KL(target||image), K=512",
+            "K TV, K=512",
+        ),
+    )
 
 
 @PAPER.claim(
@@ -212,9 +229,15 @@ def knots_matter(run: Run) -> Measurement:
         [line_divergences(s, gaussian(1), two_modes()).reverse for s in schedules],
         absolute=[5.1e-6, 5.1e-7, 5.1e-8, 5.1e-8, 5.1e-6, 5.1e-8],
         because="half a unit of the last of the 2 to 5 digits of the reference values",
-        labels=("even knots, K=16", "even knots, K=256", "end slopes 1/2, K=128", "end slopes 1/2, K=512",
-                "end slopes 1, K=128", "end slopes 1, K=512"),
-    )  # fmt: skip
+        labels=(
+            "even knots, K=16",
+            "even knots, K=256",
+            "end slopes 1/2, K=128",
+            "end slopes 1/2, K=512",
+            "end slopes 1, K=128",
+            "end slopes 1, K=512",
+        ),
+    )
 
 
 @PAPER.claim(
@@ -229,9 +252,11 @@ def reverse_pinsker_bound(run: Run) -> Measurement:
     bounds = [reverse_pinsker(e.ratio_forward) * e.tv for e in runs]
     bounds += [reverse_pinsker(e.ratio_reverse) * e.tv for e in runs]
     return at_most(
-        bounds, [e.forward for e in runs] + [e.reverse for e in runs], because="an inequality",
+        bounds,
+        [e.forward for e in runs] + [e.reverse for e in runs],
+        because="an inequality",
         labels=tuple(f"K={k}, {name}" for name in ("target/image", "image/target") for k in TABLE),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -245,6 +270,7 @@ def one_kink_per_piece(run: Run) -> Measurement:
     return agreement(
         [k + 1 for k in TABLE] + list(TABLE),
         [row(k)[0].n_switches for k in TABLE] + [len(kinks(row(k)[0])) for k in TABLE],
-        absolute=0.0, because="counts",
+        absolute=0.0,
+        because="counts",
         labels=tuple(f"K={k}, {name}" for name in ("switches", "kinks") for k in TABLE),
-    )  # fmt: skip
+    )

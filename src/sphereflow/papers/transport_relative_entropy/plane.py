@@ -55,11 +55,13 @@ def plane_table(run: Run) -> Measurement:
     known = np.array([entry[1:] for entry in TABLE.values()])
     error = np.hypot(found[..., 1], known[..., 1])
     return agreement(
-        known[..., 0].ravel(), found[..., 0].ravel(), absolute=(4 * error + 0.03 * known[..., 0]).ravel(),
+        known[..., 0].ravel(),
+        found[..., 0].ravel(),
+        absolute=(4 * error + 0.03 * known[..., 0]).ravel(),
         because="four combined standard errors and three percent",
         labels=tuple(f"n={n}, {name}" for n in TABLE for name in ("KL(target||image)", "KL(image||target)", "TV")),
         parameters={"knots": "2n", "box": 5, "layer": 0.02},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -78,7 +80,7 @@ def plane_halving(run: Run) -> Measurement:
         absolute=[*np.full(4, 0.06), *np.full(4, 0.0)],
         because="ratios of total variation between 0.50 and 0.62; relative entropies must fall",
         labels=tuple(f"{name}, n={n} to {2 * n}" for name in ("ratio of TV", "rise of KL") for n in (2, 4, 8, 16)),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -98,9 +100,10 @@ def switches(run: Run) -> Measurement:
     return agreement(
         [*[entry[0] for entry in TABLE.values()], by_hand, 0],
         [*[built(n).n_switches for n in TABLE], solid.n_switches, max(0, *beyond)],
-        absolute=0.0, because="counts",
+        absolute=0.0,
+        because="counts",
         labels=(*[f"d=2, n={n}" for n in TABLE], "d=3, n=3, K=4", "pieces beyond the bound"),
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -117,11 +120,14 @@ def layers(run: Run) -> Measurement:
     tolerance = [4 * np.hypot(f[1], k[1]) + 0.03 * k[0] for f, k in zip(found, known, strict=True)]
     weights = [built(8, eta).sup_norm() for eta in widths]
     return agreement(
-        [k[0] for k in known], [f[0] for f in found], absolute=tolerance,
-        because="four combined standard errors and three percent", labels=tuple(f"layer {eta:g}" for eta in widths),
+        [k[0] for k in known],
+        [f[0] for f in found],
+        absolute=tolerance,
+        because="four combined standard errors and three percent",
+        labels=tuple(f"layer {eta:g}" for eta in widths),
         note="Largest weights in normal form: " + ", ".join(f"{w:.3g}" for w in weights) + ".",
         parameters={"n": 8, "K": 16},
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -136,11 +142,14 @@ def plane_rate(run: Run) -> Measurement:
     found = np.array([parts(row(int(n), samples(run, int(n)), run.seed, layer=1e-4))[2] for n in slabs])
     slope = np.polyfit(np.log(slabs), np.log(found[:, 0]), 1)[0]
     return agreement(
-        [-0.925], [slope], absolute=[0.125],
+        [-0.925],
+        [slope],
+        absolute=[0.125],
         because="between -1.05 and -0.8: one over n, masked by the outer cells",
-        labels=("log-log slope of TV",), parameters={"n": slabs.tolist(), "layer": 1e-4},
+        labels=("log-log slope of TV",),
+        parameters={"n": slabs.tolist(), "layer": 1e-4},
         note="TV: " + ", ".join(f"{v:.4f}({e:.4f})" for v, e in found) + ".",
-    )  # fmt: skip
+    )
 
 
 @PAPER.claim(
@@ -156,8 +165,9 @@ def plane_round_trip(run: Run) -> Measurement:
     for n in (8, 32):
         schedule = built(n)
         worst.append(np.abs(schedule.inverse().apply(schedule.apply(x)) - x).max())
-    return at_most(np.full(2, 1e-9), worst, because="rounding of numbers of the size of the shears",
-                   labels=("n=8", "n=32"))  # fmt: skip
+    return at_most(
+        np.full(2, 1e-9), worst, because="rounding of numbers of the size of the shears", labels=("n=8", "n=32")
+    )
 
 
 @PAPER.claim(
@@ -170,8 +180,10 @@ def plane_round_trip(run: Run) -> Measurement:
 def plane_reverse_pinsker(run: Run) -> Measurement:
     runs = [row(n, samples(run, n), run.seed) for n in TABLE]
     return at_least(
-        [e.forward.value for e in runs], [e.reverse_pinsker for e in runs],
+        [e.forward.value for e in runs],
+        [e.reverse_pinsker for e in runs],
         slack=[4 * e.forward.error for e in runs],
-        because="an inequality, between means with standard errors", labels=tuple(f"n={n}" for n in TABLE),
+        because="an inequality, between means with standard errors",
+        labels=tuple(f"n={n}" for n in TABLE),
         note="M is the largest ratio met on the samples, below its supremum.",
-    )  # fmt: skip
+    )

@@ -56,11 +56,14 @@ def tail_growth(run: Run) -> Measurement:
     limits = [math.log(10) / m**2 for m in SLOPES]
     return agreement(
         np.concatenate([np.repeat(limits, 4), np.repeat(limits, 2)]),
-        np.concatenate([np.ravel(scaled), np.ravel(fitted)]), relative=0.002,
+        np.concatenate([np.ravel(scaled), np.ravel(fitted)]),
+        relative=0.002,
         because="corrections of order (ln R)/R, and of the size of the end knots over R",
-        labels=(*[f"scaling by {m:g}, R=1e{k}..1e{k + 1}" for m in SLOPES for k in range(3, 7)],
-                *[f"8 knots, slope {m:g}, R=1e{k}..1e{k + 1}" for m in SLOPES for k in (7, 8)]),
-    )  # fmt: skip
+        labels=(
+            *[f"scaling by {m:g}, R=1e{k}..1e{k + 1}" for m in SLOPES for k in range(3, 7)],
+            *[f"8 knots, slope {m:g}, R=1e{k}..1e{k + 1}" for m in SLOPES for k in (7, 8)],
+        ),
+    )
 
 
 @PAPER.claim(
@@ -83,6 +86,11 @@ def tail_flag(run: Run) -> Measurement:
         [0, 0, 0, 0, -8],
         [3 - sum(infinite), 2 - told, float(math.isinf(back.forward.value)), float(math.isinf(fine.value)), -fourfold],
         because="flags; four times the knots leave about a sixteenth, half of that is asked for",
-        labels=("infinite ones not flagged", "flags without a reason", "Student to Gaussian, finite direction flagged",
-                "three degrees of freedom flagged", "minus the fall of KL(image||target), K=8 to 32"),
-    )  # fmt: skip
+        labels=(
+            "infinite ones not flagged",
+            "flags without a reason",
+            "Student to Gaussian, finite direction flagged",
+            "three degrees of freedom flagged",
+            "minus the fall of KL(image||target), K=8 to 32",
+        ),
+    )

@@ -89,9 +89,14 @@ def playback(fields: Neurons | Sequence[Neurons], n: int, *, sampling: str = "ii
 
 
 def ensemble(
-    fields: Neurons | Sequence[Neurons], n: int, x: Float[np.ndarray, "points d"], repetitions: int, *,
-    sampling: str = "iid", seed: Seed = 0,
-) -> tuple[Float[np.ndarray, "reps points d"], Float[np.ndarray, "reps points"]]:  # fmt: skip
+    fields: Neurons | Sequence[Neurons],
+    n: int,
+    x: Float[np.ndarray, "points d"],
+    repetitions: int,
+    *,
+    sampling: str = "iid",
+    seed: Seed = 0,
+) -> tuple[Float[np.ndarray, "reps points d"], Float[np.ndarray, "reps points"]]:
     """(images, log-determinants) of the points under independent playbacks, all carried at once, piece by piece."""
     rng = rng_from(seed)
     drawn = [

@@ -144,22 +144,27 @@ class ConditionalFit(ConditionalSampler):
     def record(self) -> dict[str, Any]:
         """The figures of merit on held-out pairs, as plain data."""
         return {
-            "pieces": self.schedule.n_pieces, "log_loss": dataclasses.asdict(self.log_loss),
-            "gaussian_loss": self.gaussian_loss, "energy_distance": self.energy, "rank_gap": self.rank_gap,
+            "pieces": self.schedule.n_pieces,
+            "log_loss": dataclasses.asdict(self.log_loss),
+            "gaussian_loss": self.gaussian_loss,
+            "energy_distance": self.energy,
+            "rank_gap": self.rank_gap,
             "rank_gap_by_chance": self.rank_gap_by_chance,
-        }  # fmt: skip
+        }
 
     def __str__(self) -> str:
-        return "\n".join([
-            f"y given x: {self.schedule.n_pieces} pieces, {self.schedule.n_switches} switches, x frozen exactly",
-            f"mean of -log density of held-out y given x: {self.log_loss} (Gaussian with linear mean: "
-            f"{self.gaussian_loss:.4g})",
-            f"energy distance between sampled and held-out pairs: {self.energy:.3g}",
-            f"ranks of held-out y given x are uniform up to {self.rank_gap:.2g} (by chance up to "
-            f"{self.rank_gap_by_chance:.2g})",
-            f"Barron mass {self.velocity.mass:.3g}, error of playing n neurons about "
-            f"{np.sqrt(self.velocity.spread / max(self.schedule.n_pieces, 1)):.2g} if drawn independently",
-        ])  # fmt: skip
+        return "\n".join(
+            [
+                f"y given x: {self.schedule.n_pieces} pieces, {self.schedule.n_switches} switches, x frozen exactly",
+                f"mean of -log density of held-out y given x: {self.log_loss} (Gaussian with linear mean: "
+                f"{self.gaussian_loss:.4g})",
+                f"energy distance between sampled and held-out pairs: {self.energy:.3g}",
+                f"ranks of held-out y given x are uniform up to {self.rank_gap:.2g} (by chance up to "
+                f"{self.rank_gap_by_chance:.2g})",
+                f"Barron mass {self.velocity.mass:.3g}, error of playing n neurons about "
+                f"{np.sqrt(self.velocity.spread / max(self.schedule.n_pieces, 1)):.2g} if drawn independently",
+            ]
+        )
 
 
 def fit_conditional(
@@ -203,16 +208,24 @@ def fit_conditional(
     k = min(k, len(kept))
     z = _conditional_normals(x[kept], plain[kept], k, rng_from(number + 1))
     velocity = fit_velocities(
-        np.column_stack([x[kept], z]), np.column_stack([x[kept], plain[kept]]),
-        neurons=neurons, times=times, ridge=ridge, seed=number,
-    )  # fmt: skip
+        np.column_stack([x[kept], z]),
+        np.column_stack([x[kept], plain[kept]]),
+        neurons=neurons,
+        times=times,
+        ridge=ridge,
+        seed=number,
+    )
     played = playback(velocity.fields, pieces, sampling=sampling, seed=number)
     log_gauss = -0.5 * (plain[judged] ** 2).sum(axis=1) - 0.5 * dy * np.log(2 * np.pi) - np.linalg.slogdet(root)[1]
     return ConditionalFit(
-        schedule=played + _put_back(linear, root, dx), dx=dx, velocity=velocity,
-        held_out=np.column_stack([x, y])[judged], gaussian_loss=float(-log_gauss.mean()), seed=recorded(seed),
+        schedule=played + _put_back(linear, root, dx),
+        dx=dx,
+        velocity=velocity,
+        held_out=np.column_stack([x, y])[judged],
+        gaussian_loss=float(-log_gauss.mean()),
+        seed=recorded(seed),
         number=number,
-    )  # fmt: skip
+    )
 
 
 def _pairs(samples_x: Any, samples_y: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -49,8 +49,13 @@ def draw_frontier(axes: Axes, families: Mapping[str, list[Row]]) -> None:
     for colour, marker, (name, rows) in zip(PALETTE, "osD^vP", families.items(), strict=False):
         errors = [row.errors.forward for row in rows]
         axes.errorbar(
-            [row.switches for row in rows], [e.value for e in errors], [e.error for e in errors],
-            fmt=f"-{marker}", color=colour, ms=4, label=name,
-        )  # fmt: skip
+            [row.switches for row in rows],
+            [e.value for e in errors],
+            [e.error for e in errors],
+            fmt=f"-{marker}",
+            color=colour,
+            ms=4,
+            label=name,
+        )
     axes.set(xscale="log", yscale="log", xlabel="switches", ylabel=r"$\mathrm{KL}(\rho_*\|\rho_\theta)$")
     axes.legend()

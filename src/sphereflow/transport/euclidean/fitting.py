@@ -48,10 +48,14 @@ class Fit:
         """The figures of merit, as plain data; an error of 0 means quadrature."""
         known = dataclasses.asdict(self.divergences) if self.divergences else {}
         return known | {
-            "method": self.method, "route": self.route, "bound": self.bound, "pieces": self.schedule.n_pieces,
-            "switches": self.schedule.n_switches, "energy_distance": self.energy,
+            "method": self.method,
+            "route": self.route,
+            "bound": self.bound,
+            "pieces": self.schedule.n_pieces,
+            "switches": self.schedule.n_switches,
+            "energy_distance": self.energy,
             "cross_entropy": dataclasses.asdict(self.cross_entropy) if self.cross_entropy else None,
-        }  # fmt: skip
+        }
 
     def __str__(self) -> str:
         lines = [f"{self.route}: {self.schedule.n_pieces} pieces, {self.schedule.n_switches} switches"]
@@ -126,10 +130,14 @@ def _on_the_line(start: Any, goal: Any, pieces: int) -> tuple[Schedule, str, str
         jumps = len(start.breaks) + len(goal.breaks)
         schedule = line.schedule(max(knots - jumps, 1))
         best = line.kl_constant / max(schedule.n_switches, 1) ** 2
-        return schedule, "monotone rearrangement at its best knots", (
-            f"no schedule of {schedule.n_switches} switches does better than about {best:.3g} nats, "
-            f"C/S^2 with C = {line.kl_constant:.4g}"
-        )  # fmt: skip
+        return (
+            schedule,
+            "monotone rearrangement at its best knots",
+            (
+                f"no schedule of {schedule.n_switches} switches does better than about {best:.3g} nats, "
+                f"C/S^2 with C = {line.kl_constant:.4g}"
+            ),
+        )
     levels = (np.arange(knots) + 0.5) / knots
     x, y = (_quantiles(side, levels) for side in (start, goal))
     if not ((np.diff(x) > 0).all() and (np.diff(y) > 0).all()):

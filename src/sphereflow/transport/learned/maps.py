@@ -79,9 +79,15 @@ def map_loss(weights: Weights, x: Float[Array, "n d"], y: Float[Array, "n d"]) -
 
 @eqx.filter_jit
 def _descend(
-    at: Descent, x: Float[Array, "n d"], y: Float[Array, "n d"], chosen: Array,
-    optimiser: optax.GradientTransformation, alpha: Any, log_density: Any, log_image: Any,
-) -> tuple[Weights, Float[Array, " steps"]]:  # fmt: skip
+    at: Descent,
+    x: Float[Array, "n d"],
+    y: Float[Array, "n d"],
+    chosen: Array,
+    optimiser: optax.GradientTransformation,
+    alpha: Any,
+    log_density: Any,
+    log_image: Any,
+) -> tuple[Weights, Float[Array, " steps"]]:
     def loss(weights: Weights, rows: Array) -> tuple[Array, None]:
         value = alpha * map_loss(weights, x[rows], y[rows])
         if log_image is not None and log_density is not None:

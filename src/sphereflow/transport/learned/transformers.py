@@ -108,10 +108,12 @@ def _given(start: SphereSchedule, d: int) -> Weights:
     if start.d != d or len(start) == 0:
         raise SphereflowError(f"start must be a schedule with pieces in dimension {d}, got {start!r}.")
     lasting = {"V", "W"}  # a unit of time at dt times the speed
-    return np.stack([
-        np.concatenate([np.ravel(row[name] * (row["dt"] if name in lasting else 1.0)) for name in "VBWUb"])
-        for row in start.matrices()
-    ])  # fmt: skip
+    return np.stack(
+        [
+            np.concatenate([np.ravel(row[name] * (row["dt"] if name in lasting else 1.0)) for name in "VBWUb"])
+            for row in start.matrices()
+        ]
+    )
 
 
 def _parts(weights: Any, allowed: dict[str, Any], d: int) -> dict[str, Any]:
@@ -218,9 +220,18 @@ def _mmd(x: Array, m: Array, y: Array, n: Array) -> Array:
 
 @eqx.filter_jit
 def _descend(
-    at: Descent, optimiser: optax.GradientTransformation, allowed: dict[str, Array], x: Array, m: Array, y: Array,
-    n: Array, plan: Array, loss: str, substeps: int, count: int,
-) -> tuple[Descent, Array]:  # fmt: skip
+    at: Descent,
+    optimiser: optax.GradientTransformation,
+    allowed: dict[str, Array],
+    x: Array,
+    m: Array,
+    y: Array,
+    n: Array,
+    plan: Array,
+    loss: str,
+    substeps: int,
+    count: int,
+) -> tuple[Descent, Array]:
     def value(w: Weights, _: Array) -> tuple[Array, None]:
         z = _flow(w, allowed, x, m, substeps)
         if loss == "mmd":

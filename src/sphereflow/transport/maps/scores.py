@@ -52,9 +52,14 @@ class ScoreCard:
 
 
 def score_card(
-    schedule: Schedule, phi: SmoothMap | Callable[[Any], Any], base: Law, *, dx: int | None = None,
-    samples: int = 4000, seed: Seed = 0,
-) -> ScoreCard:  # fmt: skip
+    schedule: Schedule,
+    phi: SmoothMap | Callable[[Any], Any],
+    base: Law,
+    *,
+    dx: int | None = None,
+    samples: int = 4000,
+    seed: Seed = 0,
+) -> ScoreCard:
     """Errors against the map phi for points of the law `base`; `dx` coordinates are conditioned on, if given."""
     goal = phi if isinstance(phi, SmoothMap) else SmoothMap(phi)
     number = number_from(seed, most=2**62 - 2)

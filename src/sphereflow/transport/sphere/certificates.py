@@ -40,9 +40,11 @@ def separated_pairs(clouds: Sequence[Float[np.ndarray, "_ d"]]) -> tuple[int, in
 
 
 def w2(
-    x: Float[np.ndarray, "n d"], masses: Float[np.ndarray, " n"], y: Float[np.ndarray, "m d"],
+    x: Float[np.ndarray, "n d"],
+    masses: Float[np.ndarray, " n"],
+    y: Float[np.ndarray, "m d"],
     target_masses: Float[np.ndarray, " m"],
-) -> float:  # fmt: skip
+) -> float:
     """W2 with the geodesic distance; closed when the target is one point."""
     if len(y) == 1:
         return float(np.sqrt(masses @ angles(x, y[0]) ** 2))

@@ -108,8 +108,10 @@ def gate_times(
 def _time_to(goal: float, y: np.ndarray, B: np.ndarray, A: float, beta: float) -> np.ndarray:
     if not _singular(B, A, beta):
         return _travel(y, np.full(len(y), goal), B, A, beta)
-    slow = [quad(lambda z, b=b: float(1 / _slope(z, b, A, beta)), goal, high, epsabs=0, epsrel=1e-12, limit=200)[0]
-            for high, b in zip(y.tolist(), B.tolist(), strict=True)]  # fmt: skip
+    slow = [
+        quad(lambda z, b=b: float(1 / _slope(z, b, A, beta)), goal, high, epsabs=0, epsrel=1e-12, limit=200)[0]
+        for high, b in zip(y.tolist(), B.tolist(), strict=True)
+    ]
     return np.array(slow)
 
 
@@ -214,9 +216,13 @@ def attention_shift(y: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]
     if abs(weights @ np.tanh(-y)) < RESTING:
         return 0.0
     solved = solve_ivp(
-        lambda _, tau: np.array([sign * (weights @ np.tanh(tau[0] - y))]), (0, t), [0.0], method="DOP853",
-        rtol=_TIGHT, atol=1e-15,
-    )  # fmt: skip
+        lambda _, tau: np.array([sign * (weights @ np.tanh(tau[0] - y))]),
+        (0, t),
+        [0.0],
+        method="DOP853",
+        rtol=_TIGHT,
+        atol=1e-15,
+    )
     return float(solved.y[0, -1])
 
 

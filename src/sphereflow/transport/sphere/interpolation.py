@@ -58,9 +58,15 @@ def interpolate(
     goals = [e if len(e) == len(s) else quantised(e.merged(), atoms) for s, e in zip(starts, ends, strict=True)]
     plan = _plan([starts[i] for i in kept], [goals[i] for i in kept], tolerance, rng)
     return Interpolation(
-        schedule=plan.schedule, phases=tuple(plan.phases), sources=tuple(starts), targets=tuple(ends),
-        atoms=tuple(goals), arrived=_arrived(plan, starts, kept), tolerance=tolerance, seed=recorded(seed),
-    )  # fmt: skip
+        schedule=plan.schedule,
+        phases=tuple(plan.phases),
+        sources=tuple(starts),
+        targets=tuple(ends),
+        atoms=tuple(goals),
+        arrived=_arrived(plan, starts, kept),
+        tolerance=tolerance,
+        seed=recorded(seed),
+    )
 
 
 def _arrived(plan: Route, starts: list[Measure], kept: list[int]) -> tuple[np.ndarray, ...]:
