@@ -65,10 +65,10 @@ def timed(call) -> tuple[float, float]:
     return min(w for w, _ in seen), min(u for _, u in seen)
 
 
-def library(dtype, realisations: int = REALISATIONS, law=None):
+def library(dtype, repeats: int = REALISATIONS, law=None):
     network = RandomNetwork(weights("product", d=D) if law is None else law, BETA, STEP)
-    x = uniform(jax.random.key(1), (realisations, N, D)).astype(dtype)
-    keys = realisation_keys(0, realisations)
+    x = uniform(jax.random.key(1), (repeats, N, D)).astype(dtype)
+    keys = realisation_keys(0, repeats)
 
     def go(layers: int):
         return advance(network, keys, x, jnp.asarray(0), jnp.asarray(layers)).block_until_ready()

@@ -103,10 +103,10 @@ def against_the_closed_form(quick: bool) -> None:
     print("| tokens | environments | wave | measured | closed form | N (measured - closed form) | band | seconds |")
     print("|---|---|---|---|---|---|---|---|")
     cases = ((64, 500), (128, 500)) if quick else ((64, 4000), (128, 4000), (512, 1000), (2048, 256))
-    for n, environments in cases:
+    for n, repeats in cases:
         k = round(0.297 * n)
         began = time.perf_counter()
-        estimate = wave_influence(n, k - 1, 1.0, beta=1.0, weights=1.0, waves=(1, 2), environments=environments)
+        estimate = wave_influence(n, k - 1, 1.0, beta=1.0, weights=1.0, waves=(1, 2), repeats=repeats)
         seconds = time.perf_counter() - began
         sigma0 = (k - 0.5) / n
         exact = two_time_influence(growth_rates(1.0)[:2], 1.0, 1.0, sigma0, 1.0)
@@ -114,7 +114,7 @@ def against_the_closed_form(quick: bool) -> None:
             band = 3 * error + m**2 * (0.4 + 0.15 / sigma0) / n
             inside = "inside" if abs(value - closed) <= band else "OUTSIDE"
             print(
-                f"| {n} | {environments} | {m} | {value:.4f} ± {error:.4f} | {closed:.4f} | "
+                f"| {n} | {repeats} | {m} | {value:.4f} ± {error:.4f} | {closed:.4f} | "
                 f"{n * (value - closed):.2f} ± {n * error:.2f} | {band:.4f}, {inside} | {seconds:.0f} |",
                 flush=True,
             )

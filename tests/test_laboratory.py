@@ -131,7 +131,7 @@ def test_what_makes_no_sense_is_said(request_, change):
 
 def test_both_doors_to_the_single_cluster_run_the_same_model():
     defaults = [inspect.signature(door).parameters for door in (sf.simulate, command.command, staircase)]
-    assert [defaults[0]["model"].default, defaults[1]["model"].default, defaults[2]["kind"].default] == ["sa"] * 3
+    assert [defaults[0]["model"].default, defaults[1]["model"].default, defaults[2]["model"].default] == ["sa"] * 3
     history = sf.simulate(n=4, d=2, beta=30.0, t1="inf", seed=2)
     steps = staircase(4, 30.0, 2)
     assert steps.honest.kind == history.kind == "sa"

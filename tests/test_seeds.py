@@ -78,8 +78,8 @@ BY_NUMPY = {
     "drifting.domains.drawn": lambda f, s: f(2, 0.5, 4, s),
     "drifting.translation.median_width": lambda f, s: f(ROWS, seed=s),
     "landscape.problem.Problem.random": lambda f, s: f(landscape.Problem, 1.0, seed=s).inner,
-    "llm.heads.bootstrap.document_mean": lambda f, s: f(ROWS, replicates=9, seed=s).low,
-    "llm.heads.bootstrap.rank_correlation": lambda f, s: f(TABLE, TABLE**2, replicates=9, seed=s).low,
+    "llm.heads.bootstrap.document_mean": lambda f, s: f(ROWS, repeats=9, seed=s).low,
+    "llm.heads.bootstrap.rank_correlation": lambda f, s: f(TABLE, TABLE**2, repeats=9, seed=s).low,
     "llm.heads.geometry.random_controls": lambda f, s: (
         f(WEIGHTS, VALUES, (2,), repeats=3, seed=s)["euclidean"].precision
     ),
@@ -139,11 +139,11 @@ REFUSED_FIRST = {
     "meanfield.comparison.compare": lambda f, s: f(seed=s),
     "memory.noise.median_crossing": lambda f, s: f(10, 1.0, 3, s),
     "memory.monte_carlo.sweep": lambda f, s: f(seed=s),
-    "memory.monte_carlo.planned": lambda f, s: f("lse", 1.0, patterns=20, trials=2, steps=10, seed=s, keep=None),
+    "memory.monte_carlo.planned": lambda f, s: f("lse", 1.0, patterns=20, repeats=2, steps=10, seed=s, keep=None),
     "random_transformers.collapse.measure": lambda f, s: f(
         random_transformers.Architecture(4, 3, 5, 1, 0.1, 1.0), seed=s
     ),
-    "retrieval.influence.source_average": lambda f, s: f(*[lambda *a: ROWS] * 4, source=0, environments=2, seed=s),
+    "retrieval.influence.source_average": lambda f, s: f(*[lambda *a: ROWS] * 4, source=0, repeats=2, seed=s),
     "retrieval.influence.wave_influence": lambda f, s: f(9, 0, 1.0, beta=1.0, weights=1.0, seed=s),
     "retrieval.influence.sphere_influence": lambda f, s: f(9, 0, 1.0, beta=1.0, slope=1.0, d=3, seed=s),
     "retrieval.plots.circle_movie": lambda f, s: f("nowhere.gif", seed=s),
@@ -342,7 +342,7 @@ def test_a_history_of_mergers_keeps_its_key(tmp_path):
 
 
 def test_a_sweep_of_memory_is_continued_by_its_own_key_only(tmp_path):
-    asked = {"loads": [0.5], "temperatures": [0.5], "patterns": 20, "trials": 2, "steps": 10}
+    asked = {"loads": [0.5], "temperatures": [0.5], "patterns": 20, "repeats": 2, "steps": 10}
     keep = tmp_path / "rows.json"
     whole = memory.sweep(**asked, seed=KEY, keep=keep)
     assert whole.seed == recorded(KEY)

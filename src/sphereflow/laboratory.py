@@ -12,10 +12,9 @@ from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.evolution import FRAMES, evolve
 from sphereflow.interaction.choice import METHODS
 from sphereflow.kernels import KERNEL_SCALES
+from sphereflow.parameters import model_name
 from sphereflow.seeds import Seed, recorded
 from sphereflow.sphere import draw
-
-MODELS = ("sa", "usa")
 
 
 def simulate(
@@ -58,7 +57,7 @@ def simulate(
     sf.simulate(n=5, d=2, beta=200.0, t1="inf").merges
     ```
     """
-    one_of("model", model, MODELS)
+    model = model_name(model)
     one_of("kernel_scale", kernel_scale, KERNEL_SCALES)
     one_of("method", method, METHODS)
     n, d = whole_number("n", n, most=10**8), whole_number("d", d, most=10**5)

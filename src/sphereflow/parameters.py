@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sphereflow.errors import SphereflowError
+from sphereflow.errors import SphereflowError, one_of
 from sphereflow.shapes import ArrayLike
 
 # Masses are often computed in single precision or printed with a few digits; beyond this they are not normalised.
@@ -52,6 +52,14 @@ def number(
     if known(value) and float(value) > most:
         raise SphereflowError(f"{name} must be at most {most:g}, got {float(value):g}{why}.")
     return value
+
+
+MODELS = ("sa", "usa")
+
+
+def model_name(given: str) -> str:
+    """The name of softmax attention (sa) or of unnormalised attention (usa), in any case."""
+    return one_of("model", given.lower() if isinstance(given, str) else given, MODELS)
 
 
 def positive(name: str, given: ArrayLike) -> Float[Array, ""]:

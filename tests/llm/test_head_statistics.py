@@ -70,7 +70,7 @@ def test_spearman_with_ties():
 
 def test_the_bootstrap_interval_is_that_of_a_mean():
     values = np.random.default_rng(4).standard_normal((400, 2))
-    found = document_mean(values, replicates=4000)
+    found = document_mean(values, repeats=4000)
     expected = 2 * 1.96 * values.std(axis=0) / np.sqrt(400)
     np.testing.assert_allclose(found.high - found.low, expected, rtol=0.08)
     np.testing.assert_allclose(found.value, values.mean(axis=0))
@@ -80,7 +80,7 @@ def test_the_correlation_is_over_heads_of_means_over_documents():
     rng = np.random.default_rng(5)
     x = rng.standard_normal((6, 50))
     y = x + 0.5 * rng.standard_normal((6, 50))
-    found = rank_correlation(x, y, replicates=300)
+    found = rank_correlation(x, y, repeats=300)
     np.testing.assert_allclose(found.value, spearmanr(x.mean(axis=0), y.mean(axis=0)).statistic)
     assert found.low < found.value < found.high
     with pytest.raises(SphereflowError, match="at least 3 heads"):

@@ -70,7 +70,7 @@ def test_sizes_beyond_a_sliding_window_are_missing():
     assert not np.isnan(heads.curve("f")[..., :2]).any()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        record.summary(heads, {"model": "x"}, replicates=10)
+        record.summary(heads, {"model": "x"}, repeats=10)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_nothing_is_said_about_a_sink_that_is_out_of_sight(windowed):
 
 def test_sentences_about_the_sink_are_about_the_heads_that_see_it(windowed):
     heads = measure_heads(windowed, DOCUMENTS, sizes=(2, 4), repeats=2)
-    told = record.summary(heads, {"model": "x"}, replicates=50)
+    told = record.summary(heads, {"model": "x"}, repeats=50)
     seen = heads.features["compression"][:, 1].mean(axis=0)
     assert told["compression_median"] == pytest.approx(np.median(seen))
     assert (told["heads_that_see_the_sink"], told["layers_that_see_the_sink"], told["heads"], told["layers"]) == (
@@ -130,7 +130,7 @@ def test_sentences_about_the_sink_are_about_the_heads_that_see_it(windowed):
     assert f"the first value is {np.median(seen):.2f} times as long" in sentence
     assert set(record.head_table(heads)["regime"][:4]) <= {"retriever", "mixer"}
     # A shorter document fits the window, and every head sees its first token.
-    short = record.summary(measure_heads(windowed, DOCUMENTS[:, :8], sizes=(2, 4), repeats=2), {}, replicates=50)
+    short = record.summary(measure_heads(windowed, DOCUMENTS[:, :8], sizes=(2, 4), repeats=2), {}, repeats=50)
     assert short["heads_that_see_the_sink"] == 12
     assert findings(short)[1].startswith("Sink compression")
 
@@ -139,7 +139,7 @@ def test_a_model_none_of_whose_heads_sees_the_first_token():
     heads = measure_heads(tiny_model("mistral, window 8"), DOCUMENTS, sizes=(2, 4), repeats=2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        told = record.summary(heads, {"model": "x"}, replicates=50)
+        told = record.summary(heads, {"model": "x"}, repeats=50)
         lines = findings(told)
         page = measurement_page(
             told | {"model": {"model": "x", "layers": 2, "heads": 4, "key_value_heads": 2}},
@@ -158,7 +158,7 @@ def test_a_model_none_of_whose_heads_sees_the_first_token():
 
 def test_one_document_gives_no_interval(grouped):
     model, _ = grouped
-    told = record.summary(measure_heads(model, DOCUMENTS[:1], sizes=(2, 4), repeats=2), {"model": "x"}, replicates=50)
+    told = record.summary(measure_heads(model, DOCUMENTS[:1], sizes=(2, 4), repeats=2), {"model": "x"}, repeats=50)
     curve = told["curves"]["f, attention, with sink, euclidean"]
     assert None not in curve["value"]
     assert (curve["low"], curve["high"]) == ([None] * 2, [None] * 2)
@@ -181,7 +181,7 @@ def test_layers_and_heads_are_counted_from_zero(grouped):
     assert sorted({round(bar.get_x() + bar.get_width() / 2) for bar in bars.patches}) == [0, 1]
     lines = draw_theory(heads).axes[3].lines
     assert lines[-1].get_xdata().tolist() == [0, 1]
-    told = record.summary(heads, {"model": "x"}, replicates=50) | {"entropy": [0.5, 0.25, 0.75]}
+    told = record.summary(heads, {"model": "x"}, repeats=50) | {"entropy": [0.5, 0.25, 0.75]}
     assert "lowest 0.25 in layer 1 (counted from 0)" in " ".join(findings(told))
 
 
@@ -250,7 +250,7 @@ def test_tables_have_one_row_per_head(grouped):
 
 def test_findings_name_disagreement(grouped):
     _, heads = grouped
-    told = record.summary(heads, {"model": "tiny"}, replicates=50)
+    told = record.summary(heads, {"model": "tiny"}, repeats=50)
     told["mean_cosine"], told["equiangular_cosine"] = [0.1, 0.5], [0.1, 1.0]
     told["alignment_median"] = 0.1
     text = " ".join(findings(told))

@@ -71,12 +71,12 @@ def test_files_hold_the_numbers_with_their_conditions():
 
 @pytest.mark.slow
 def test_sweep_keeps_memory_where_it_should(tmp_path):
-    cold = sweep("lse", loads=(0.2, 0.3), temperatures=(0.1, 2.5), patterns=50, trials=4, steps=600)
+    cold = sweep("lse", loads=(0.2, 0.3), temperatures=(0.1, 2.5), patterns=50, repeats=4, steps=600)
     assert cold.overlap[0, 0] == pytest.approx(0.95, abs=0.03)
     assert abs(cold.overlap[1]).max() < 0.35
     picture = draw(diagram("lse", 1.0), cold)
     picture.canvas.draw()
-    compact = sweep("lsr", REFERENCE_B, loads=(0.08,), temperatures=(0.3, 2.0), patterns=50, trials=4, steps=800)
+    compact = sweep("lsr", REFERENCE_B, loads=(0.08,), temperatures=(0.3, 2.0), patterns=50, repeats=4, steps=800)
     assert (compact.overlap > 0.75).all()
 
 
@@ -105,7 +105,7 @@ def test_killed_sweep_continues_to_the_same_end(tmp_path):
     after = json.loads(kept.read_text())["rows"]
     assert after[: len(before)] == before
     whole = sweep(
-        "lse", loads=(0.3, 0.35, 0.4, 0.45, 0.5, 0.55), temperatures=(0.1, 0.5), patterns=40, trials=3, steps=300
+        "lse", loads=(0.3, 0.35, 0.4, 0.45, 0.5, 0.55), temperatures=(0.1, 0.5), patterns=40, repeats=3, steps=300
     )
     np.testing.assert_array_equal([row[0] for row in after], whole.overlap.T)
     with pytest.raises(SphereflowError, match="was made with"):

@@ -21,7 +21,7 @@ PLAIN = {
     "loads": (0.3, 0.4),
     "temperatures": (0.2, 0.9),
     "patterns": 20,
-    "trials": 2,
+    "repeats": 2,
     "steps": 10,
     "seed": 0,
     "progress": False,
@@ -32,7 +32,7 @@ CHANGES = {
     "loads": [(0.3, 0.45), (0.3, 0.4, 0.5), None],
     "temperatures": [(0.2, 0.8), (0.2,)],
     "patterns": [21],
-    "trials": [3],
+    "repeats": [3],
     "steps": [11],
     "seed": [1],
     "keep": ["other.json"],
@@ -111,7 +111,7 @@ def test_other_circumstances_and_other_formats_are_refused(file, monkeypatch):
 
 def test_the_command_refuses_another_sweep_before_it_writes_anything(tmp_path):
     keep = tmp_path / "monte-carlo.json"
-    numbers = {"patterns": 20, "trials": 2, "steps": 10, "seed": 0}
+    numbers = {"patterns": 20, "repeats": 2, "steps": 10, "seed": 0}
     asked = planned("lse", 1.0, **numbers, keep=None).asked
     keep.write_text(json.dumps({"format": "sphereflow memory sweep 2", "asked": asked, "rows": []}))
     words = ["phases", "--out", str(tmp_path), "--monte-carlo"]

@@ -140,7 +140,7 @@ def test_staircases_tend_to_repeated_merging_of_the_closest_pair(tmp_path):
     for kind in ("sa", "usa"):
         heights, levels = limit(circle(START), kind)
         assert levels == pytest.approx([0.28, 0.44, 0.52, 1.0])
-        slow = staircase(beta=10_000.0, kind=kind, x0=circle(START))
+        slow = staircase(beta=10_000.0, model=kind, x0=circle(START))
         np.testing.assert_allclose(slow.honest.log_times / 1e4, heights, atol=3e-3)
         # Each plateau ends when its unstable direction has grown: log t and log 1/lambda agree to a few units.
         lives = [modes.log_lifetime for modes in slow.modes]
@@ -152,7 +152,7 @@ def test_staircases_tend_to_repeated_merging_of_the_closest_pair(tmp_path):
 def test_gluing_in_the_clock_takes_half_over_c():
     # The first pair of USA closes at c = 2/n in the clock of the theorem, to r_c: log(tan(u/2)/tan(r/2))/(c log beta).
     beta = 3000.0
-    stairs = staircase(beta=beta, kind="usa", x0=circle(START))
+    stairs = staircase(beta=beta, model="usa", x0=circle(START))
     radius = 1 / math.sqrt(beta * math.log(beta))
     expected = math.log(math.tan(0.55 / 2) / math.tan(radius / 2)) / (0.4 * math.log(beta))
     assert stairs.modified.merges[0].clock == pytest.approx(expected, rel=1e-3)
@@ -169,7 +169,7 @@ def test_well_prepared_starts():
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"kind": "softmax"}, "one of"),
+        ({"model": "softmax"}, "one of"),
         ({"x0": np.ones((3, 2))}, "unit"),
         ({"x0": np.ones(3)}, "shape"),
         ({"beta": -1.0}, "beta"),
@@ -182,14 +182,14 @@ def test_well_prepared_starts():
 )
 def test_what_makes_no_sense_is_said(change, word):
     with pytest.raises(SphereflowError, match=word):
-        coarsen_to_one(**{"kind": "sa", "x0": circle(START), "beta": 9.0, **change})
+        coarsen_to_one(**{"model": "sa", "x0": circle(START), "beta": 9.0, **change})
 
 
 def test_the_energy_between_steps_lies_within_its_bounds():
     beta, start = 20.0, 1.2
     pair = coarsen_to_one("usa", circle(np.array([0.0, start])), beta, errors=False)
     ends = np.geomspace(2 * pair.radius, 0.999 * start, 40)
-    log_t = np.array([log_merging_time(start, beta, kind="usa", end=end) for end in ends])
+    log_t = np.array([log_merging_time(start, beta, model="usa", end=end) for end in ends])
     exact = (1 + np.exp(-2 * beta * np.sin(ends / 2) ** 2)) / 2
     low, high = pair.energy_bounds(log_t)
     # The curve is good to the tolerance of the run; log t, of size 20, is known to eps, and the energy steep in it.

@@ -72,7 +72,7 @@ def test_unequal_masses_merge_faster_in_sa_only():
         ({"theta": math.pi}, "opposite"),
         ({"theta": 0.5, "end": 0.6}, "below the initial angle"),
         ({"theta": 1.0, "masses": (0.5, -0.5)}, "masses must be"),
-        ({"theta": 1.0, "kind": "softmax"}, "one of"),
+        ({"theta": 1.0, "model": "softmax"}, "one of"),
         ({"theta": math.nan}, "theta"),
     ],
 )

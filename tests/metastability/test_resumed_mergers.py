@@ -15,8 +15,8 @@ from sphereflow.metastability import Outcome, coarsen, coarsen_to_one, staircase
 ANGLES = np.array([0.0, 0.5, 1.7])
 X0 = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
 INNER = np.array([[0.8, 0.6], [-0.6, 0.8]])
-PLAIN = {"kind": "sa", "x0": X0, "beta": 9.0, "tol": 1e-6, "perturb": 1e-3, "seed": 1, "progress": False}
-HELD = {"kind": "usa", "x0": X0, "beta": 5.0, "errors": False, "progress": False}
+PLAIN = {"model": "sa", "x0": X0, "beta": 9.0, "tol": 1e-6, "perturb": 1e-3, "seed": 1, "progress": False}
+HELD = {"model": "usa", "x0": X0, "beta": 5.0, "errors": False, "progress": False}
 
 
 def neurons(outer=(0.3, 0.2), inner=INNER, bias=(0.1, 0.0), activation="relu"):
@@ -25,7 +25,7 @@ def neurons(outer=(0.3, 0.2), inner=INNER, bias=(0.1, 0.0), activation="relu"):
 
 # Every argument, what it is changed to, and whether the resumed call may go on.
 CHANGES = {
-    "kind": ["usa"],
+    "model": ["usa"],
     "x0": [X0[::-1], np.concatenate([X0, X0[:1] * -1])],
     "beta": [9.5],
     "masses": [[1.0, 1.0, 2.0]],

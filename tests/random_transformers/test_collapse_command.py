@@ -56,7 +56,7 @@ def test_too_large_to_measure():
 
 
 def test_command_line():
-    options = "--d 16 --n 4 --layers 60 --heads 1 --step 0.3 --beta 1 --realisations 4 --json"
+    options = "--d 16 --n 4 --layers 60 --heads 1 --step 0.3 --beta 1 --repeats 4 --json"
     command = [sys.executable, "-m", "sphereflow", "collapse", *options.split()]
     run = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert run.returncode == 0, run.stderr

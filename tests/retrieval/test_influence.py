@@ -34,7 +34,7 @@ def test_without_influence_the_estimate_is_zero():
         equidistant(8),
         lambda target, start: np.cos(waves * (target - start)),
         source=2,
-        environments=50,
+        repeats=50,
     )
     assert np.abs(estimate.value).max() < 1e-15
     assert estimate.error.max() < 1e-15
@@ -55,7 +55,7 @@ def test_a_known_influence_is_found_without_noise():
         equidistant(32),
         lambda target, start: np.cos(target - start)[None],
         source=1,
-        environments=40,
+        repeats=40,
     )
     u = np.linspace(0, 2 * np.pi, 4096, endpoint=False)
     assert estimate.value[0] == pytest.approx(np.cos(u - size * np.sin(u)).mean(), abs=1e-14)
@@ -74,7 +74,7 @@ def test_several_targets_and_batches():
         both,
         source=2,
         target=(4, 2),
-        environments=7,
+        repeats=7,
         columns=8,
     )
     np.testing.assert_allclose(estimate.value, 1)
@@ -82,7 +82,7 @@ def test_several_targets_and_batches():
 
 @pytest.mark.slow
 def test_waves_agree_with_the_closed_form_and_repeat():
-    call = lambda: wave_influence(24, 11, 1.0, beta=1.0, weights=1.0, environments=200, waves=(1,), seed=5)  # noqa: E731
+    call = lambda: wave_influence(24, 11, 1.0, beta=1.0, weights=1.0, repeats=200, waves=(1,), seed=5)  # noqa: E731
     first, again = call(), call()
     np.testing.assert_array_equal(first.value, again.value)
     exact = two_time_influence(growth_rates(1.0)[0], 1.0, 1.0, 11.5 / 24, 1.0)
@@ -93,7 +93,7 @@ def test_waves_agree_with_the_closed_form_and_repeat():
 def test_two_tokens_on_the_sphere():
     """The second one falls towards the first along a great circle, u' = -beta sin(u) e^{beta cos u}."""
     beta, t = 0.7, 0.4
-    found = sphere_influence(2, 0, t, beta=beta, slope=1.0, d=3, environments=60, seed=1)
+    found = sphere_influence(2, 0, t, beta=beta, slope=1.0, d=3, repeats=60, seed=1)
     height, weight = np.polynomial.legendre.leggauss(20)  # cos(u) is uniform on S^2
     fall = solve_ivp(lambda _, u: -beta * np.sin(u) * np.exp(beta * np.cos(u)), (0, t), np.arccos(height), rtol=1e-9)
     s = np.cos(fall.y[:, -1])
@@ -135,7 +135,7 @@ def test_baselines(vocab):
 @pytest.mark.parametrize("prompt", ["uniform", "codewords"])
 def test_measured_profile(prompt):
     found = measure_profile(
-        24, 1.0, beta=1.0, weights=1.0, vocab=8, sources=(4, 20), prompt=prompt, environments=100, seed=1
+        24, 1.0, beta=1.0, weights=1.0, vocab=8, sources=(4, 20), prompt=prompt, repeats=100, seed=1
     )
     curve = profile(1.0, 1.0, 1.0, 8)
     value, error = found.excess("soft")
@@ -235,7 +235,7 @@ def test_covariance_of_a_prompt_that_is_not_uniform():
         lambda rng, count: (np.tile(nodes, (count, 1)), weights),
         centred,
         source=k - 1,
-        environments=250,
+        repeats=250,
     ).scaled(n)
     band = (0.4 + 0.15 * n / (k - 0.5)) / n
     assert abs(estimate.value[0] - predicted) < 3 * estimate.error[0] + 2 * band

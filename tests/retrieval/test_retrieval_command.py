@@ -57,7 +57,7 @@ def test_several_heads(here, tmp_path, suffix):
 
 @pytest.mark.slow
 def test_simulated_tokens(here, tmp_path):
-    code, _, _ = here("--tokens", 24, "--samples", 20, "--out", "result")
+    code, _, _ = here("--tokens", 24, "--repeats", 20, "--out", "result")
     assert code == 0
     with (tmp_path / "result" / "measured.csv").open() as file:
         rows = list(csv.DictReader(file))

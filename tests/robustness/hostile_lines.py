@@ -46,7 +46,7 @@ CHEAP: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "info": ((), {}),
     "simulate": ((), {"--n": "8", "--t1": "0.2", "--saves": "3"}),
     "staircase": ((), {"--n": "4", "--beta": "50"}),
-    "memory phases": ((), {"--sizes": "50", "--patterns": "8", "--trials": "2", "--steps": "20"}),
+    "memory phases": ((), {"--sizes": "50", "--patterns": "8", "--repeats": "2", "--steps": "20"}),
     "memory recall": (("points.npy", "points.npy"), {}),
     "transport fit": ((), {"--source": "gaussian", "--target": "two-modes", "--pieces": "4", "--steps": "5"}),
     "transport apply": (("schedule.json", "points.npy"), {}),
@@ -60,7 +60,7 @@ CHEAP: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "plot": (("sweep.zarr",), {}),
     "measure": (("folder",), {"--window": "16", "--documents": "1", "--prompts": "0"}),
     "landscape": ((), {"--beta": "2"}),
-    "collapse": ((), {"--d": "4", "--n": "4", "--layers": "10", "--heads": "1", "--realisations": "0"}),
+    "collapse": ((), {"--d": "4", "--n": "4", "--layers": "10", "--heads": "1", "--repeats": "0"}),
 }  # fmt: skip
 
 # Serves pages until it is stopped: a door of its own, with its own tests.

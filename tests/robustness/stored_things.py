@@ -92,7 +92,7 @@ def _checkpoint(path: Path) -> None:
 
 
 def _memory(path: Path) -> Any:
-    return memory_sweep("lse", 1.0, patterns=8, trials=2, steps=20, keep=path, **_GRID)
+    return memory_sweep("lse", 1.0, patterns=8, repeats=2, steps=20, keep=path, **_GRID)
 
 
 _GRID: dict[str, Any] = {"loads": (0.2,), "temperatures": (0.5,)}

@@ -165,7 +165,7 @@ def test_lifetimes_of_pairs_are_those_of_the_quadrature():
     found = sweep("lifetime", {"beta": [20.0, 60.0]}, fixed={"n": 2, "seed": 4}).dataset
     x = np.asarray(draw("uniform", 2, 2, 4))
     angle = float(np.arccos(np.clip(x[0] @ x[1], -1, 1)))
-    expected = [log_merging_time(angle, beta, kind="sa") for beta in (20.0, 60.0)]
+    expected = [log_merging_time(angle, beta, model="sa") for beta in (20.0, 60.0)]
     np.testing.assert_allclose(found["log_last_merger"], expected, rtol=1e-4)
 
 

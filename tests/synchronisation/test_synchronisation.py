@@ -142,7 +142,7 @@ def test_energy_is_the_spread_about_the_mean_and_keeps_its_digits():
 
 def test_the_whole_spectrum_is_equally_spaced():
     field, d = AffineField(0.8, 1.0), 5
-    found = mean(np.asarray(spectrum(field, KEY, 0.005, realisations=150, d=d, layers=1000, count=3)))
+    found = mean(np.asarray(spectrum(field, KEY, 0.005, repeats=150, d=d, layers=1000, count=3)))
     exact = TwoPoint(d, field.covariance).spectrum()[:3]
     assert found.agrees(exact, slack=0.08), (found, exact)
     np.testing.assert_allclose(np.diff(exact), -1)

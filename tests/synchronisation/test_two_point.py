@@ -207,7 +207,7 @@ def test_vectors_gram_matrix_and_backward_equation_agree():
     x[:, :, :3] = np.linalg.cholesky(gram)
     y = np.asarray(run_network(GaussianField(law), x, layers=50, step=0.02, seed=5)[-1])
     vectors = mean(np.stack([np.sum(y[:, a] * y[:, b], axis=-1) for a, b in zip(i, j, strict=True)], axis=1))
-    matrix = run_gram(law, jnp.asarray(start), jax.random.key(6), 0.02, d=6, n=3, realisations=2000, steps=50)
+    matrix = run_gram(law, jnp.asarray(start), jax.random.key(6), 0.02, d=6, n=3, repeats=2000, steps=50)
     overlaps = mean(np.asarray(matrix))
     for found in (vectors, overlaps):
         assert found.agrees(exact, slack=0.01), found

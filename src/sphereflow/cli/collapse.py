@@ -28,7 +28,7 @@ def command(
     beta: Annotated[float, typer.Option(help="Inverse temperature of attention.")] = 1.0,
     weight_scale: Annotated[float, typer.Option(help="Scale of Q^T K: logits have size beta times it.")] = 1.0,
     value_scale: Annotated[float, typer.Option(help="Scale of V: 1 is the usual variance 1/d.")] = 1.0,
-    realisations: Annotated[int, typer.Option(help="Networks to run beside the prediction; 0 for none.")] = 16,
+    repeats: Annotated[int, typer.Option(help="Networks to run beside the prediction; 0 for none.")] = 16,
     seed: Annotated[int, typer.Option(help="Seed of weights and tokens.")] = 0,
 ) -> None:
     """Say at which layer a random Transformer collapses and which knob delays it, with the network run beside.
@@ -39,16 +39,16 @@ def command(
     from sphereflow.progress import progress_bar
     from sphereflow.random_transformers.collapse import Architecture, measure, predict
 
-    whole_number("--realisations", realisations, least=0)
+    whole_number("--repeats", repeats, least=0)
     whole_number("--seed", seed, least=0)
     architecture = Architecture(d, n, layers, heads, step, beta, weight_scale, value_scale)
     prediction = predict(architecture)
     measured = None
-    if realisations:
+    if repeats:
         with progress_bar("layers", None, total=1000) as bar:
             measured = measure(
                 architecture,
-                max(realisations, 2),
+                max(repeats, 2),
                 seed=seed,
                 notify=lambda fraction, text: bar.move_to(1000 * fraction, text),
             )
@@ -79,7 +79,7 @@ def _record(a: Architecture, prediction: Prediction, measured: Measured | None, 
     if measured is not None:
         end = measured.overlap_at_end()
         record["measured"] = {
-            "realisations": measured.overlap.shape[0],
+            "repeats": measured.overlap.shape[0],
             "seed": seed,
             "depth": {
                 f"{level:g}": {"mean": _number(e.value), "error": _number(e.error), "arrived": share}

@@ -32,7 +32,7 @@ def phases(
         bool, typer.Option("--monte-carlo", help="Sample beside the theory; a sweep cut short continues.")
     ] = False,
     patterns: Annotated[int, typer.Option(help="Stored patterns of the Monte Carlo sweep.")] = 300,
-    trials: Annotated[int, typer.Option(help="Independent sets of patterns per cell.")] = 8,
+    repeats: Annotated[int, typer.Option(help="Independent sets of patterns per cell.")] = 8,
     steps: Annotated[int, typer.Option(help="Moves of each chain.")] = 2000,
     seed: Annotated[int, typer.Option(help="Seed of the Monte Carlo sweep.")] = 0,
 ) -> None:
@@ -52,13 +52,13 @@ def phases(
     folder = writable_folder(out, names)
     for name, value, least in (
         ("patterns", patterns, 2),
-        ("trials", trials, 2),
+        ("repeats", repeats, 2),
         ("steps", steps, 10),
         ("seed", seed, 0),
     ):
         whole_number(f"--{name}", value, least=least)
     sharpness = (REFERENCE_B if kernel == "lsr" else 1.0) if beta is None else beta
-    numbers: dict[str, Any] = {"patterns": patterns, "trials": trials, "steps": steps, "seed": seed}
+    numbers: dict[str, Any] = {"patterns": patterns, "repeats": repeats, "steps": steps, "seed": seed}
     place = folder / "monte-carlo.json"
     if monte_carlo:  # before anything is written: a sweep of another plane may lie there
         planned(kernel, sharpness, **numbers, keep=place)

@@ -32,7 +32,7 @@ def command(
         typer.Option(metavar="FILE", help="Several heads instead of one: rows weight, beta, slope (.csv or .json)."),
     ] = None,
     hard: Annotated[bool, typer.Option("--hard", help="Nearest codeword instead of a soft readout.")] = False,
-    samples: Annotated[int, typer.Option(help="Simulated environments per position.")] = 300,
+    repeats: Annotated[int, typer.Option(help="Simulated environments per position.")] = 300,
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for profile.csv, summary.json and profile.png.")
@@ -60,8 +60,8 @@ def command(
         if rows is not None:
             raise SphereflowError("--tokens simulates one head: leave out --heads, or --tokens.")
         whole_number("--tokens", tokens, least=8, most=100_000)
-        measured = _simulate(curve, tokens, whole_number("--samples", samples, least=2), seed)
-    summary = _summary(curve, measured, samples, seed)
+        measured = _simulate(curve, tokens, whole_number("--repeats", repeats, least=2), seed)
+    summary = _summary(curve, measured, repeats, seed)
     _print(curve, summary)
     if out is not None:
         write_into(out, _files(curve, measured, summary))
@@ -91,7 +91,7 @@ def _read_heads(path: Path) -> list[list[float]]:
     return rows
 
 
-def _simulate(curve: Profile, tokens: int, samples: int, seed: int) -> MeasuredProfile:
+def _simulate(curve: Profile, tokens: int, repeats: int, seed: int) -> MeasuredProfile:
     from sphereflow.progress import progress_bar
     from sphereflow.retrieval import measure_profile
 
@@ -107,13 +107,13 @@ def _simulate(curve: Profile, tokens: int, samples: int, seed: int) -> MeasuredP
             weights=head.slope,
             vocab=curve.vocab,
             sources=tuple(sources),
-            environments=samples,
+            repeats=repeats,
             seed=seed,
             notify=lambda fraction, text: bar.move_to(1000 * fraction, text),
         )
 
 
-def _summary(curve: Profile, measured: MeasuredProfile | None, samples: int, seed: int) -> dict[str, Any]:
+def _summary(curve: Profile, measured: MeasuredProfile | None, repeats: int, seed: int) -> dict[str, Any]:
     from sphereflow.provenance import versions
     from sphereflow.retrieval import critical_time, theorem_time
 
@@ -136,7 +136,7 @@ def _summary(curve: Profile, measured: MeasuredProfile | None, samples: int, see
         summary["critical_time"] = critical_time(head.beta, head.slope, curve.vocab, curve.readout)
         summary["theorem_time"] = theorem_time(head.beta, head.slope) if head.slope > 0 else None
     if measured is not None:
-        summary["simulation"] = {"tokens": measured.n, "samples": samples, "seed": seed}
+        summary["simulation"] = {"tokens": measured.n, "repeats": repeats, "seed": seed}
     return summary
 
 

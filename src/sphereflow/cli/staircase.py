@@ -36,7 +36,7 @@ def command(
     for target in (plot, out):
         if target is not None:
             writable_target(target, overwrite=overwrite)
-    steps = staircase(n, beta, seed, kind=model, d=d)
+    steps = staircase(n, beta, seed, model=model, d=d)
     say(steps.summary())
     if plot is not None:
         write_bytes(plot, rendered(steps.plot(), plot.suffix[1:].lower()))

@@ -29,11 +29,11 @@ from sphereflow.kernels import EXPONENTIAL
 from sphereflow.meanfield.density_flow import DensityFlow, fourier_modes
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law
 from sphereflow.meanfield.quantiles import ORDER, LabelGrid, Midpoints, Panels
+from sphereflow.parameters import model_name
 from sphereflow.shapes import ArrayLike
 from sphereflow.solving import FORWARD, SOLVERS, solve
 from sphereflow.sphere import from_angles
 
-MODELS = ("SA", "USA")
 # Name: (part of the nodes spread by mass, adaptive panels)
 GRIDS = {"blend": (0.5, False), "quantiles": (1.0, False), "panels": (0.5, True)}
 _MANY = 512  # nodes from which the Fourier engine is faster than the sum over pairs
@@ -63,7 +63,7 @@ class OnCircle(Dynamics):
 
 def circle_model(
     beta: float,
-    model: str | Dynamics = "SA",
+    model: str | Dynamics = "sa",
     *,
     value: ArrayLike | None = None,
     form: ArrayLike | None = None,
@@ -71,17 +71,17 @@ def circle_model(
 ) -> Dynamics:
     r"""SA or USA with values V and scores $\beta x^\top By$ (B is `form`), plus a perceptron if one is given."""
     if isinstance(model, str):
-        make = SA if one_of("model", model, MODELS) == "SA" else USA
+        make = SA if model_name(model) == "sa" else USA
         query = None if form is None else np.asarray(form, dtype=float).T
         model = make(real_number("beta", beta, least=0), value=value, query=query)
     elif value is not None or form is not None:
-        raise SphereflowError("give value and form together with model='SA' or 'USA', not with a dynamics.")
+        raise SphereflowError("give value and form together with model='sa' or 'usa', not with a dynamics.")
     return model if perceptron is None else model + perceptron
 
 
 def evolve_density(
     beta: float = 10.0,
-    model: str | Dynamics = "SA",
+    model: str | Dynamics = "sa",
     density: Density | str | StartingLaw = "uniform+cos",
     t1: float = 1.0,
     *,
@@ -99,7 +99,7 @@ def evolve_density(
 
     **Arguments:**
 
-    - `beta`: inverse temperature. `model`: "SA", "USA" (peak kernel), or any dynamics of tokens in the plane.
+    - `beta`: inverse temperature. `model`: "sa", "usa" (peak kernel), or any dynamics of tokens in the plane.
     - `density`: a function of the angle (with respect to dtheta/2pi, normalised for you) or a name: uniform,
       uniform+cos, bump, two-bumps.
     - `t1`: final time. `saveat`: number of saved times, or the times themselves, starting with the first.

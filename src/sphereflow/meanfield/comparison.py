@@ -88,7 +88,7 @@ class Comparison:
 
 def compare(
     beta: float = 10.0,
-    model: str | Dynamics = "SA",
+    model: str | Dynamics = "sa",
     density: Density | str | StartingLaw = "uniform+cos",
     t1: float = 1.0,
     *,

@@ -21,10 +21,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow.dynamics import Dynamics, Perceptron, Traits
-from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.interaction.expansion import circle_coefficients, circle_modes
-from sphereflow.meanfield.circle_density import MODELS, OnCircle, save_times
+from sphereflow.meanfield.circle_density import OnCircle, save_times
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law
+from sphereflow.parameters import model_name
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class EulerianFlow:
 
 def evolve_eulerian(
     beta: float = 10.0,
-    model: str = "SA",
+    model: str = "sa",
     density: Density | str | StartingLaw = "uniform+cos",
     t1: float = 1.0,
     *,
@@ -135,7 +136,7 @@ def evolve_eulerian(
 ) -> EulerianFlow:
     """Follow a density on a grid of `points` angles; arguments as for `evolve_density`."""
     beta = real_number("beta", beta, least=0)
-    normalise = "softmax" if one_of("model", model, MODELS) == "SA" else "mean"
+    normalise = "softmax" if model_name(model) == "sa" else "mean"
     law = starting_law(density)
     tol = real_number("tol", tol, least=1e-12, most=0.1)
     if points is None:

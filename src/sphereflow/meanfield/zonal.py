@@ -24,9 +24,10 @@ from jaxtyping import Array, Float
 from scipy import linalg
 
 from sphereflow.dynamics import Dynamics, Traits
-from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.interaction.expansion import zonal_coefficients, zonal_degree
-from sphereflow.meanfield.circle_density import MODELS, save_times
+from sphereflow.meanfield.circle_density import save_times
+from sphereflow.parameters import model_name
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class ZonalFlow:
 def evolve_zonal(
     d: int,
     beta: float,
-    model: str = "SA",
+    model: str = "sa",
     density: Callable[[np.ndarray], np.ndarray] | None = None,
     t1: float = 1.0,
     *,
@@ -171,7 +172,7 @@ def evolve_zonal(
     """
     d = whole_number("d", d, least=3)
     beta = real_number("beta", beta, least=0)
-    normalise = "softmax" if one_of("model", model, MODELS) == "SA" else "mean"
+    normalise = "softmax" if model_name(model) == "sa" else "mean"
     tol = real_number("tol", tol, least=1e-12, most=0.1)
     if (density is None) == (shells is None):
         raise SphereflowError("give either a density of the height, or shells = (heights, masses).")

@@ -48,7 +48,7 @@ class MonteCarloSweep:
     temperatures: Float[np.ndarray, " t"]
     sizes: Int[np.ndarray, " a"]
     patterns: int
-    trials: int
+    repeats: int
     steps: int
     seed: Record
     overlap: Float[np.ndarray, "t a"]
@@ -62,7 +62,7 @@ def sweep(
     loads: Iterable[float] | None = None,
     temperatures: Iterable[float] = TEMPERATURES,
     patterns: int = 300,
-    trials: int = 8,
+    repeats: int = 8,
     steps: int = 2000,
     seed: Seed = 0,
     keep: str | Path | None = None,
@@ -81,7 +81,7 @@ def sweep(
         loads=loads,
         temperatures=temperatures,
         patterns=patterns,
-        trials=trials,
+        repeats=repeats,
         steps=steps,
         seed=seed,
         keep=keep,
@@ -102,7 +102,7 @@ def sweep(
         np.array(asked["temperatures"]),
         np.array(plan.sizes),
         patterns,
-        trials,
+        repeats,
         steps,
         asked["seed"],
         table[:, 0].T,
@@ -125,7 +125,7 @@ def planned(
     loads: Iterable[float] | None = None,
     temperatures: Iterable[float] = TEMPERATURES,
     patterns: int,
-    trials: int,
+    repeats: int,
     steps: int,
     seed: Seed,
     keep: str | Path | None,
@@ -146,7 +146,7 @@ def planned(
         "loads": [real_number("each of loads", a, above=0, most=largest) for a in chosen],
         "temperatures": bath,
         "patterns": patterns,
-        "trials": whole_number("trials", trials, least=2),
+        "repeats": whole_number("repeats", repeats, least=2),
         "steps": whole_number("steps", steps, least=10),
         "seed": recorded(seed),
     } | circumstances()
@@ -162,17 +162,17 @@ def _listed(name: str, values: Iterable[float]) -> list[float]:
 
 
 def _row(asked: dict[str, Any], seed: int | Array, n: int, index: int) -> list[list[float]]:
-    kernel, sharpness, trials, steps = (asked[name] for name in ("kernel", "sharpness", "trials", "steps"))
+    kernel, sharpness, repeats, steps = (asked[name] for name in ("kernel", "sharpness", "repeats", "steps"))
     t = np.array(asked["temperatures"])
     start = lse_overlap(t) if kernel == "lse" else lsr_overlap(t, sharpness)
-    stored = np.stack([random_patterns(n, asked["patterns"], [seed, index, trial]) for trial in range(trials)])
+    stored = np.stack([random_patterns(n, asked["patterns"], [seed, index, trial]) for trial in range(repeats)])
     x0 = np.stack([state_at(each[0], start, [seed, index, trial, 1]) for trial, each in enumerate(stored)])
     energy: Energy = LSE(sharpness) if kernel == "lse" else LSR.on_sphere(sharpness, n)
     place, x, bath, sigma = (jnp.asarray(a, jnp.float32) for a in (stored, x0, t, published_step(n, t)))
     key = jax.random.fold_in(key_from(seed), index)
     chains = metropolis_each(Full(energy, place), x, bath, sigma, key, steps, steps // 2)
     overlap = np.asarray(chains.overlap, dtype=float)
-    return [overlap.mean(axis=0).tolist(), (overlap.std(axis=0, ddof=1) / np.sqrt(trials)).tolist()]
+    return [overlap.mean(axis=0).tolist(), (overlap.std(axis=0, ddof=1) / np.sqrt(repeats)).tolist()]
 
 
 def _kept(keep: str | Path | None, asked: dict[str, Any]) -> list[list[list[float]]]:

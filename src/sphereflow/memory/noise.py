@@ -34,15 +34,15 @@ def log_mean_noise_leading(n: int, alpha: float, beta: float) -> float:
     return float(n * (alpha - capacity(beta)) - np.log1p(-(saddle(beta) ** 4)) / 2)
 
 
-def sample_log_noise(n: int, alpha: float, beta: float, draws: int, seed: Seed = 0) -> Float[np.ndarray, " draws"]:
+def sample_log_noise(n: int, alpha: float, beta: float, repeats: int, seed: Seed = 0) -> Float[np.ndarray, " repeats"]:
     r"""Independent draws of $\ln S_{nr}$."""
-    n, draws = whole_number("n", n, least=4, most=10**9), whole_number("draws", draws, most=10**9)
+    n, repeats = whole_number("n", n, least=4, most=10**9), whole_number("repeats", repeats, most=10**9)
     alpha, beta = real_number("alpha", alpha, above=0, most=1e6), real_number("beta", beta, above=0, most=1e6)
-    rng = rng_from(seed, n, draws)
+    rng = rng_from(seed, n, repeats)
     if alpha * n <= np.log(_ONE_BY_ONE):
         others = round(np.exp(alpha * n)) - 1
-        return np.array([logsumexp(-beta * n * (1 - sample(rng, n, others))) for _ in range(draws)])
-    return _sample_by_extremes(rng, n, alpha, beta, draws)
+        return np.array([logsumexp(-beta * n * (1 - sample(rng, n, others))) for _ in range(repeats)])
+    return _sample_by_extremes(rng, n, alpha, beta, repeats)
 
 
 def one_step_weight(log_noise: Numbers) -> Values:
@@ -50,22 +50,22 @@ def one_step_weight(log_noise: Numbers) -> Values:
     return np.exp(-np.logaddexp(0.0, np.asarray(log_noise, dtype=float)))
 
 
-def median_crossing(n: int, beta: float, draws: int, seed: Seed = 0) -> tuple[float, float]:
+def median_crossing(n: int, beta: float, repeats: int, seed: Seed = 0) -> tuple[float, float]:
     r"""The load at which the median one-step weight is $\tfrac12$, and its standard error, at finite N.
 
     The logarithm of the noise grows almost exactly as $\alpha N$, so the crossing is read off the line through two
     loads beside it.
     """
     around = float(capacity(beta)) + np.array([-1.0, 1.0]) * 0.5 / n
-    samples = [sample_log_noise(n, alpha, beta, draws, following(seed, k)) for k, alpha in enumerate(around)]
+    samples = [sample_log_noise(n, alpha, beta, repeats, following(seed, k)) for k, alpha in enumerate(around)]
     medians = np.array([np.median(s) for s in samples])
     slope = (medians[1] - medians[0]) / (around[1] - around[0])
     # The standard error of a median of nearly normal draws is 1.2533 times that of their mean.
-    spread = 1.2533 * np.mean([s.std() for s in samples]) / np.sqrt(2 * draws)
+    spread = 1.2533 * np.mean([s.std() for s in samples]) / np.sqrt(2 * repeats)
     return float(around.mean() - medians.mean() / slope), float(spread / slope)
 
 
-def _sample_by_extremes(rng: np.random.Generator, n: int, alpha: float, beta: float, draws: int) -> np.ndarray:
+def _sample_by_extremes(rng: np.random.Generator, n: int, alpha: float, beta: float, repeats: int) -> np.ndarray:
     # A table of the tail, and of the first two moments of the kernel below a cut, along the angle of the overlap.
     theta = np.linspace(0, np.pi, _CELLS + 1)[1:-1][::-1]
     phi = np.cos(theta)
@@ -78,10 +78,10 @@ def _sample_by_extremes(rng: np.random.Generator, n: int, alpha: float, beta: fl
     order = np.argsort(log_number)
     overlap_of = PchipInterpolator(log_number[order], phi[upper][order])
 
-    arrivals = np.cumsum(rng.exponential(size=(draws, _NEAREST)), axis=1)
+    arrivals = np.cumsum(rng.exponential(size=(repeats, _NEAREST)), axis=1)
     nearest = overlap_of(np.log(arrivals))
     cut = nearest[:, -1]
     log_mean, log_second = (np.interp(cut, phi, table) for table in below)
     spread = np.exp(log_second / 2 - log_mean)  # relative, and small: each of the others is at most one in a thousand
-    log_rest = log_mean + np.log(np.maximum(1 + spread * rng.standard_normal(draws), 1e-300))
+    log_rest = log_mean + np.log(np.maximum(1 + spread * rng.standard_normal(repeats), 1e-300))
     return np.logaddexp(logsumexp(-beta * n * (1 - nearest), axis=1), log_rest)

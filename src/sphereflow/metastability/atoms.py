@@ -22,8 +22,6 @@ from scipy.spatial import cKDTree
 from sphereflow.errors import SphereflowError
 from sphereflow.sphere import tokens
 
-KINDS = ("sa", "usa")
-
 # A velocity this much smaller than the pulls it is the sum of is rounding: the atoms balance on a saddle.
 _BALANCED = 1e-12
 

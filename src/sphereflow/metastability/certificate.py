@@ -35,6 +35,7 @@ from sphereflow.metastability.atoms import Atoms, angles, real_tokens
 from sphereflow.metastability.circle_caps import circle_separated as circle_separated
 from sphereflow.metastability.circle_caps import place_centres
 from sphereflow.metastability.coarsen import Moment, Rules, advance
+from sphereflow.parameters import model_name
 from sphereflow.sphere import tokens
 
 LARGEST_EPSILON = 1 / 16
@@ -117,13 +118,13 @@ def certify(x: object, beta: float, epsilon: float | None = None, *, centres: ob
     return dataclasses.replace(candidates[-1], reason=f"no epsilon in [1e-6, 1/16) works; most often, {told[-1]}")
 
 
-def first_exit(certificate: Certificate, kind: str, x: object, *, tol: float = 1e-9) -> float:
+def first_exit(certificate: Certificate, model: str, x: object, *, tol: float = 1e-9) -> float:
     r"""log of the first time at which a token leaves $S_q(2\varepsilon)$; infinite if it never does."""
     points = real_tokens("x", x)
     beta = certificate.beta
     if certificate.height(points) < 0:
         return -math.inf
-    rules = Rules(kind, beta, 1e-3 / math.sqrt(max(beta, 1.0)), tol)
+    rules = Rules(model_name(model), beta, 1e-3 / math.sqrt(max(beta, 1.0)), tol)
     n = len(points)
     moment = Moment(-math.inf, 0.0, 0.0, Atoms(points, np.full(n, 1 / n), np.arange(n)), n, math.nan)
     held = {i: [i] for i in range(n)}

@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 
 from sphereflow.dynamics import Perceptron
-from sphereflow.errors import SphereflowError, one_of, real_number
-from sphereflow.metastability.atoms import KINDS, Atoms, close_pairs, normalised_energy, real_tokens
+from sphereflow.errors import SphereflowError, real_number
+from sphereflow.metastability.atoms import Atoms, close_pairs, normalised_energy, real_tokens
 from sphereflow.metastability.checkpoint import Checkpoint
 from sphereflow.metastability.crowd import FEW, MOVING, Rest, stretch
 from sphereflow.metastability.history import Merge, MergeHistory, Outcome
 from sphereflow.metastability.slow import DOMINANT, Collision, Leg, follow, jump, nearest_pair
+from sphereflow.parameters import model_name
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
 from sphereflow.reading import real_array
@@ -64,7 +65,7 @@ class Moment:
 
 
 def coarsen_to_one(
-    kind: str,
+    model: str,
     x0: ArrayLike,
     beta: float,
     *,
@@ -83,7 +84,7 @@ def coarsen_to_one(
 
     **Arguments:**
 
-    - `kind`: "sa" (softmax) or "usa" (kernel $e^{\beta(\langle x,y\rangle-1)}$, masses summing to one).
+    - `model`: "sa" (softmax) or "usa" (kernel $e^{\beta(\langle x,y\rangle-1)}$, masses summing to one).
     - `x0`: tokens, (n, d); `masses`: their masses, equal by default, scaled to sum one.
     - `perceptron`: a `Perceptron` added to "usa" (the sum has an energy). The run is then followed in time until the
       field vanishes or `max_time`, and may end with several clusters.
@@ -102,7 +103,7 @@ def coarsen_to_one(
     history.log_times[-1]
     ```
     """
-    rules = _rules(kind, beta, tol, radius, perceptron, max_time)
+    rules = _rules(model_name(model), beta, tol, radius, perceptron, max_time)
     start = _start(x0, masses, perturb, seed)
     began = time.perf_counter()
     record = Checkpoint.open(checkpoint, rules, start, bool(errors))
@@ -306,14 +307,13 @@ def begin(atoms: Atoms, rules: Rules) -> tuple[Moment, list[Merge], np.ndarray]:
 def _rules(
     kind: str, beta: float, tol: float, radius: float | None, perceptron: Perceptron | None, max_time: float
 ) -> Rules:
-    one_of("kind", kind, KINDS)
     beta = real_number("beta", beta, least=0, most=1e6)
     tol = real_number("tol", tol, least=1e-12, most=1e-3)
     default = 1e-3 / math.sqrt(max(beta, 1.0))
     radius = default if radius is None else real_number("radius", radius, above=0, most=0.5)
     if perceptron is not None and kind != "usa":
         raise SphereflowError(
-            "a perceptron can be added to kind 'usa' only: softmax attention plus another term has no energy."
+            "a perceptron can be added to the model 'usa' only: softmax attention plus another term has no energy."
         )
     return Rules(kind, beta, radius, tol, perceptron, real_number("max_time", max_time, above=0))
 

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from sphereflow.errors import SphereflowError, one_of, real_number
-from sphereflow.metastability.atoms import KINDS, exponents, real_tokens
+from sphereflow.errors import SphereflowError, real_number
+from sphereflow.metastability.atoms import exponents, real_tokens
+from sphereflow.parameters import model_name
 from sphereflow.reading import real_array
 
 _DIGITS = 1e-10
@@ -44,11 +45,11 @@ class UnstableModes:
 
 
 def slow_modes(
-    x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k"], beta: float, kind: str = "sa"
+    x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k"], beta: float, model: str = "sa"
 ) -> UnstableModes:
     """The resolved slow eigenvalues of clusters at x with the given masses."""
     x, masses = real_tokens("x", x), real_array("masses", masses)
-    one_of("kind", kind, KINDS)
+    kind = model_name(model)
     beta = real_number("beta", beta, least=0, most=1e6)
     if masses.shape != x.shape[:1] or not (masses > 0).all() or masses.sum() > 1e100:
         raise SphereflowError(f"slow modes need clusters (k, d) and k positive masses, got {x.shape}, {masses.shape}.")

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from sphereflow.errors import SphereflowError, one_of, real_number
-from sphereflow.metastability.atoms import KINDS
+from sphereflow.errors import SphereflowError, real_number
+from sphereflow.parameters import model_name
 
 # Below this an angle has no logarithm in doubles; above that beta squares of it are no numbers.
 _LEAST_ANGLE, _MOST_BETA = 1e-300, 1e150
@@ -54,7 +54,7 @@ def merge_pair(
     theta: float,
     beta: float,
     masses: tuple[float, float] = (0.5, 0.5),
-    kind: str = "sa",
+    model: str = "sa",
     *,
     end: float = 1e-3,
     clock_stops: float = 0.0,
@@ -63,7 +63,8 @@ def merge_pair(
 
     At the end a pair closes exponentially: the angle 0 takes for ever, and is refused.
     """
-    theta, beta, masses, end = _checked(theta, beta, masses, kind, end)
+    kind = model_name(model)
+    theta, beta, masses, end = _checked(theta, beta, masses, end)
     inside = min(max(real_number("clock_stops", clock_stops, least=0), end), theta)
     stretches = [_stretch(hi, lo, beta, masses, kind) for hi, lo in _regions(theta, end, beta, masses, inside)]
     panels = {name: np.concatenate([s[name] for s in stretches]) for name in stretches[0]}
@@ -83,19 +84,20 @@ def merge_pair(
 
 
 def log_merging_time(
-    theta: float, beta: float, masses: tuple[float, float] = (0.5, 0.5), kind: str = "sa", *, end: float = 1e-3
+    theta: float, beta: float, masses: tuple[float, float] = (0.5, 0.5), model: str = "sa", *, end: float = 1e-3
 ) -> float:
     r"""$\log T$, $T=\int_{\mathrm{end}}^{\theta}d\theta/(\sin\theta\,(q_1+q_2))$: exact, for any beta."""
-    return merge_pair(theta, beta, masses, kind, end=end).log_time
+    return merge_pair(theta, beta, masses, model, end=end).log_time
 
 
-def laplace_log_time(theta: float, beta: float, masses: tuple[float, float] = (0.5, 0.5), kind: str = "sa") -> float:
+def laplace_log_time(theta: float, beta: float, masses: tuple[float, float] = (0.5, 0.5), model: str = "sa") -> float:
     r"""Leading asymptotics as $\beta\to\infty$, as a logarithm:
 
     $$T\sim\frac{e^{\beta(1-r_0)}}{\beta(1-r_0^2)\,m},\quad m=\alpha_1/\alpha_2+\alpha_2/\alpha_1\ \text{(SA)},\quad
       m=\alpha_1+\alpha_2\ \text{(USA)}.$$
     """
-    theta, beta, masses, _ = _checked(theta, beta, masses, kind, _LEAST_ANGLE)
+    kind = model_name(model)
+    theta, beta, masses, _ = _checked(theta, beta, masses, _LEAST_ANGLE)
     real_number("beta", beta, above=0)
     first, second = masses
     rate = first / second + second / first if kind == "sa" else first + second
@@ -103,9 +105,8 @@ def laplace_log_time(theta: float, beta: float, masses: tuple[float, float] = (0
 
 
 def _checked(
-    theta: float, beta: float, masses: tuple[float, float], kind: str, end: float
+    theta: float, beta: float, masses: tuple[float, float], end: float
 ) -> tuple[float, float, tuple[float, float], float]:
-    one_of("kind", kind, KINDS)
     if np.shape(masses) != (2,):
         raise SphereflowError(f"masses must be two positive numbers, got {masses!r}.")
     first, second = (real_number("each of masses", m, least=1e-100, most=1e100) for m in masses)

@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.metastability.atoms import KINDS
 from sphereflow.metastability.coarsen import coarsen_to_one
 from sphereflow.metastability.history import MergeHistory
 from sphereflow.metastability.modes import UnstableModes, slow_modes
 from sphereflow.metastability.slow import clock_radius
+from sphereflow.parameters import model_name
 from sphereflow.reading import real_array
 from sphereflow.seeds import Seed
 from sphereflow.shapes import ArrayLike
@@ -69,16 +69,16 @@ def staircase(
     beta: float = 200.0,
     seed: Seed = 0,
     *,
-    kind: str = "sa",
+    model: str = "sa",
     d: int = 2,
     x0: ArrayLike | None = None,
     progress: bool | None = None,
 ) -> Staircase:
     """The staircase of n tokens (uniform on S^{d-1} from `seed`, or `x0`) from one call.
 
-    `kind` "sa" is softmax attention, as in `simulate`; "usa" is the model of the theorem.
+    `model` "sa" is softmax attention, as in `simulate`; "usa" is the model of the theorem.
     """
-    one_of("kind", kind, KINDS)
+    kind = model_name(model)
     real_number("beta", beta, above=math.e, most=1e6)
     drawn = draw("uniform", whole_number("n", n, least=2, most=10**4), whole_number("d", d, least=2), seed)
     start = np.asarray(drawn if x0 is None else x0, dtype=float)
@@ -93,7 +93,7 @@ def staircase(
 
 
 def limit(
-    x0: Float[np.ndarray, "n d"], kind: str = "usa", masses: Float[np.ndarray, " n"] | None = None
+    x0: Float[np.ndarray, "n d"], model: str = "usa", masses: Float[np.ndarray, " n"] | None = None
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     r"""Repeated merging of the closest pair: heights $\lim\log t/\beta$ and plateau levels after each merger.
 
@@ -108,7 +108,7 @@ def limit(
     for _ in range(len(x) - 1):
         i, j = sorted(divmod(int(np.argmin(gaps)), len(x)))
         height = max(height, float(gaps[i, j]))
-        x[i] = _meeting_point(x[i], x[j], float(a[i]), float(a[j]), kind)
+        x[i] = _meeting_point(x[i], x[j], float(a[i]), float(a[j]), model_name(model))
         level += 2 * float(a[i] * a[j])
         a[i] += a[j]
         gaps[j, :] = gaps[:, j] = np.inf

@@ -71,7 +71,7 @@ class SideBySide:
 def modes_and_clusters(
     n: int,
     beta: float,
-    runs: int,
+    repeats: int,
     times: Float[np.ndarray, " t"],
     *,
     seed: Seed = 0,
@@ -85,13 +85,13 @@ def modes_and_clusters(
     fixed Euler steps, the layers of a Transformer, instead of keeping the error below `tol`.
     """
     whole_number("n", n)
-    whole_number("runs", runs, least=2)
+    whole_number("repeats", repeats, least=2)
     rng = rng_from(seed)
-    start = from_angles(jnp.asarray(rng.uniform(0, 2 * math.pi, (runs, n))))
+    start = from_angles(jnp.asarray(rng.uniform(0, 2 * math.pi, (repeats, n))))
     solver = "tsit5" if dt is None else "euler"
     at_once = max(_PAIRS // n**2, 1)
     parts = []
-    for first in range(0, runs, at_once):
+    for first in range(0, repeats, at_once):
         part = evolve(
             SA(beta),
             start[first : first + at_once],

@@ -64,7 +64,7 @@ class ModeSample:
 def sample_modes(
     n: int,
     beta: float,
-    runs: int,
+    repeats: int,
     *,
     seed: Seed = 0,
     sampler: Sampler | None = None,
@@ -81,19 +81,19 @@ def sample_modes(
     ```
     """
     whole_number("n", n)
-    whole_number("runs", runs, least=2)
+    whole_number("repeats", repeats, least=2)
     beta = real_number("beta", beta, above=0)
     draw = sampler or (_normal if space == "line" else _uniform)
     rng = rng_from(seed)
     at_once = max(_BATCH // n, 1)
     parts = []
-    for first in range(0, runs, at_once):
-        count = min(at_once, runs - first)
+    for first in range(0, repeats, at_once):
+        count = min(at_once, repeats - first)
         parts.append((first, find_modes(draw(rng, (count, n)), beta, space=space)))
-        notify((first + count) / runs)
+        notify((first + count) / repeats)
     positions = np.concatenate([part.positions for _, part in parts])
     run = np.concatenate([first + part.run for first, part in parts])
-    return ModeSample(n, beta, recorded(seed), Modes(positions, run, runs, sum(part.undecided for _, part in parts)))
+    return ModeSample(n, beta, recorded(seed), Modes(positions, run, repeats, sum(part.undecided for _, part in parts)))
 
 
 def _normal(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:

@@ -149,26 +149,26 @@ class Measured(NamedTuple):
 
 def measure(
     architecture: Architecture,
-    realisations: int = 16,
+    repeats: int = 16,
     *,
     seed: Seed = 0,
     notify: Notify = lambda fraction, text: None,
 ) -> Measured:
     """Run the network on independent tokens to its last layer, or to well after the predicted collapse."""
     a = architecture
-    whole_number("realisations", realisations, least=2)
+    whole_number("repeats", repeats, least=2)
     seed = checked(seed, most=2**62)
     network = a.network()
     last = min(a.layers, math.ceil(1.5 * collapse_depth(a, LEVELS[-1])))
-    cost = float(sum(network.normals(a.n, a.d))) * realisations * last
+    cost = float(sum(network.normals(a.n, a.d))) * repeats * last
     if cost > _MOST_NORMALS:
-        fits = int(_MOST_NORMALS / cost * realisations * last / max(realisations, 1))
+        fits = int(_MOST_NORMALS / cost * repeats * last / max(repeats, 1))
         raise SphereflowError(
-            f"measuring {realisations} realisations of {last} layers would draw {cost:.1e} random numbers; "
+            f"measuring {repeats} networks of {last} layers would draw {cost:.1e} random numbers; "
             f"ask for fewer realisations or at most {fits} layers, or leave the measurement out."
         )
     depths = np.unique(np.concatenate([[0.0], np.linspace(1, last, min(_SAVES, last)).round()]))
-    x0 = uniform(key_from(following(seed, 1)), (realisations, a.n, a.d))
+    x0 = uniform(key_from(following(seed, 1)), (repeats, a.n, a.d))
 
     def observe(x: Array) -> dict[str, Any]:
         return {"overlap": pair_overlap(x), "rank": effective_rank(x)}

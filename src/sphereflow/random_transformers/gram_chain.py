@@ -68,7 +68,7 @@ def run_gram(
     gram0: Float[AnyArray, "n n"],
     d: int,
     layers: Sequence[int],
-    realisations: int,
+    repeats: int,
     *,
     observe: Callable[[Float[Array, "R n n"]], Any],
     seed: Seed = 0,
@@ -88,8 +88,8 @@ def run_gram(
             "gram0 must be a Gram matrix of unit vectors: ones on the diagonal, no eigenvalue below 0."
         )
     first = np.asarray(np.linalg.qr((vectors * np.sqrt(np.clip(values, 0, None))).T, mode="r")).T
-    state = jnp.asarray(np.broadcast_to(first, (realisations, n, n)))
-    keys, seen, reached = realisation_keys(seed, realisations), [], 0
+    state = jnp.asarray(np.broadcast_to(first, (repeats, n, n)))
+    keys, seen, reached = realisation_keys(seed, repeats), [], 0
     for depth in layers:
         state = advance_gram(network, keys, state, d, jnp.asarray(reached), jnp.asarray(depth))
         reached = depth

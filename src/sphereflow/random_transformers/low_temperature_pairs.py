@@ -48,7 +48,7 @@ def cold_pairs(
     start: float,
     step: float,
     layers: int,
-    realisations: int,
+    repeats: int,
     *,
     every: int = 1,
     seed: Seed = 0,
@@ -64,8 +64,8 @@ def cold_pairs(
     whole_number("factors", factors, least=0, most=2)
     real_number("step", step, above=0)
     rng = rng_from(seed, d, factors)
-    c = np.full(realisations, start if gap is None else 1 - gap, dtype=float)
-    q = np.full(realisations, np.sqrt((1 - start) * (1 + start)) if gap is None else np.sqrt(gap * (2 - gap)))
+    c = np.full(repeats, start if gap is None else 1 - gap, dtype=float)
+    q = np.full(repeats, np.sqrt((1 - start) * (1 + start)) if gap is None else np.sqrt(gap * (2 - gap)))
     saved = [(c, q)]
     for layer in range(layers):
         c, q = _move(rng, c, q, *_images(rng, c, q, d, factors), d, step)

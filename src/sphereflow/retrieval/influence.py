@@ -45,7 +45,7 @@ def source_average(
     *,
     source: int,
     target: int | tuple[int, ...] = -1,
-    environments: int,
+    repeats: int,
     seed: Seed = 0,
     columns: int = _BATCH,
     notify: Notify | None = None,
@@ -61,12 +61,12 @@ def source_average(
       (m, E, Q).
     - `source`, `target`: positions, from zero; negative ones count from the end. Several targets make one more axis.
     """
-    environments = whole_number("environments", environments, least=2)
+    repeats = whole_number("repeats", repeats, least=2)
     copies = points(rng_from(seed), 1)[0].shape[1]
     batch = max(1, columns // copies)
     rng = rng_from(seed)
     samples: list[np.ndarray] = []
-    for done in range(0, environments, batch):
+    for done in range(0, repeats, batch):
         values, weights = points(rng, batch)
         tokens = np.repeat(draw(rng, batch)[:, None], copies, axis=1)
         tokens[:, :, source] = values
@@ -74,9 +74,9 @@ def source_average(
         reached = final.reshape(tokens.shape)[:, :, list(target) if isinstance(target, tuple) else target]
         samples.append(np.sum(observable(reached, values) * weights, axis=-1))
         if notify is not None:
-            finished = min(done + batch, environments)
-            notify(finished / environments, f"{finished} of {environments} environments")
-    found = np.concatenate(samples, axis=1)[:, :environments]
+            finished = min(done + batch, repeats)
+            notify(finished / repeats, f"{finished} of {repeats} environments")
+    found = np.concatenate(samples, axis=1)[:, :repeats]
     return mean(found.T)
 
 
@@ -89,7 +89,7 @@ def wave_influence(
     weights: CausalWeights | float,
     normalise: str = "mean",
     waves: tuple[int, ...] = (1, 2, 3),
-    environments: int = 500,
+    repeats: int = 500,
     copies: int = 8,
     room: int | None = None,
     modes: int | None = None,
@@ -112,7 +112,7 @@ def wave_influence(
         equidistant(copies),
         lambda target, start: np.cos(m * (target - start)),
         source=source,
-        environments=environments,
+        repeats=repeats,
         seed=seed,
         notify=notify,
     )
@@ -128,7 +128,7 @@ def sphere_influence(
     slope: float,
     d: int,
     normalise: str = "mean",
-    environments: int = 500,
+    repeats: int = 500,
     seed: Seed = 0,
     tol: float = 1e-6,
     notify: Notify | None = None,
@@ -161,7 +161,7 @@ def sphere_influence(
         frame,
         zonal,
         source=source,
-        environments=environments,
+        repeats=repeats,
         seed=seed,
         columns=_COLUMNS,
         notify=notify,

@@ -73,7 +73,7 @@ class MeasuredProfile:
     hard_error: Float[np.ndarray, " s"]
     soft: Float[np.ndarray, " s"]
     soft_error: Float[np.ndarray, " s"]
-    environments: int
+    repeats: int
     seed: Record
 
     @property
@@ -98,7 +98,7 @@ def measure_profile(
     sources: tuple[int, ...],
     normalise: str = "mean",
     prompt: str = "uniform",
-    environments: int = 500,
+    repeats: int = 500,
     room: int | None = None,
     modes: int | None = None,
     seed: Seed = 0,
@@ -137,15 +137,13 @@ def measure_profile(
                 points,
                 hits,
                 source=k - 1,
-                environments=environments,
+                repeats=repeats,
                 seed=number + index,
                 notify=told,
             )
         )
     means, errors = np.array([e.value for e in found]).T, np.array([e.error for e in found]).T
-    return MeasuredProfile(
-        n, vocab, tuple(sources), means[0], errors[0], means[1], errors[1], environments, recorded(seed)
-    )
+    return MeasuredProfile(n, vocab, tuple(sources), means[0], errors[0], means[1], errors[1], repeats, recorded(seed))
 
 
 def _codeword_prompt(n: int, vocab: int) -> tuple[Draw, Points]:

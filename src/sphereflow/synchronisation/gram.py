@@ -53,14 +53,14 @@ def run_gram(
     *,
     d: int,
     n: int,
-    realisations: int,
+    repeats: int,
     steps: int,
-) -> Float[Array, "realisations p"]:
+) -> Float[Array, "repeats p"]:
     """Overlaps of n tokens after `steps` Euler steps from the given ones, clipped to [-1, 1]."""
     i, j = (np.array(side) for side in zip(*combinations(range(n), 2), strict=True))
 
     def gram_of(r: Array) -> Array:
-        upper = jnp.zeros((realisations, n, n)).at[:, i, j].set(r)
+        upper = jnp.zeros((repeats, n, n)).at[:, i, j].set(r)
         return upper + jnp.swapaxes(upper, 1, 2) + jnp.eye(n)
 
     def euler(r: Array, count: Array) -> tuple[Array, None]:
@@ -70,5 +70,5 @@ def run_gram(
         noise = jnp.sum(root * normals(jax.random.fold_in(key, count), r.shape)[:, None, :], axis=-1)
         return jnp.clip(r + step * drift + jnp.sqrt(step) * noise, -1, 1), None
 
-    start = jnp.broadcast_to(overlaps, (realisations, len(i)))
+    start = jnp.broadcast_to(overlaps, (repeats, len(i)))
     return jax.lax.scan(euler, start, jnp.arange(steps))[0]

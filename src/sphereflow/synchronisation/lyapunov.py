@@ -55,15 +55,15 @@ def spectrum(
     key: Array,
     step: Float[Array, ""] | float,
     *,
-    realisations: int,
+    repeats: int,
     d: int,
     layers: int,
     count: int,
-) -> Float[Array, "realisations count"]:
+) -> Float[Array, "repeats count"]:
     """The first `count` <= d - 1 exponents of one token's tangent space, largest first, per realisation."""
     h = jnp.asarray(step, float)
-    x = jnp.broadcast_to(jnp.eye(1, d), (realisations, d))
-    frame = jnp.broadcast_to(jnp.eye(d)[1 : count + 1], (realisations, count, d))
+    x = jnp.broadcast_to(jnp.eye(1, d), (repeats, d))
+    frame = jnp.broadcast_to(jnp.eye(d)[1 : count + 1], (repeats, count, d))
 
     def orthonormal(frame: Array) -> tuple[Array, Array]:
         kept: list[Array] = []
@@ -78,7 +78,7 @@ def spectrum(
 
     def layer(carry: tuple[Array, Array, Array], index: Array) -> tuple[tuple[Array, Array, Array], None]:
         x, frame, total = carry
-        weights = field.draw(jax.random.fold_in(key, index), realisations, 1, d)
+        weights = field.draw(jax.random.fold_in(key, index), repeats, 1, d)
 
         def step_of(x: Array) -> Array:
             return advance(field, weights, x[:, None, :], h)[:, 0]
@@ -88,7 +88,7 @@ def spectrum(
         frame, growth = orthonormal(pushed)
         return (moved, frame, total + growth), None
 
-    start = (x, frame, jnp.zeros((realisations, count)))
+    start = (x, frame, jnp.zeros((repeats, count)))
     (_, _, total), _ = jax.lax.scan(layer, start, jnp.arange(layers))
     return total / (layers * h)
 

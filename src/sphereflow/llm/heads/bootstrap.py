@@ -27,13 +27,13 @@ class Interval:
 
 
 def document_mean(
-    values: Float[np.ndarray, " documents *rest"], *, level: float = 0.95, replicates: int = REPLICATES, seed: Seed = 0
+    values: Float[np.ndarray, " documents *rest"], *, level: float = 0.95, repeats: int = REPLICATES, seed: Seed = 0
 ) -> Interval:
     """The mean over documents; average over heads and layers before, so that each document counts once."""
     values = np.asarray(values, dtype=float)
-    counts = _draws(len(values), replicates, seed)
+    counts = _draws(len(values), repeats, seed)
     flat = values.reshape(len(values), -1)
-    means = (counts @ flat / len(values)).reshape(replicates, *values.shape[1:])
+    means = (counts @ flat / len(values)).reshape(repeats, *values.shape[1:])
     return _interval(values.mean(axis=0), means, level, len(values))
 
 
@@ -42,7 +42,7 @@ def rank_correlation(
     y: Float[np.ndarray, "documents heads"],
     *,
     level: float = 0.95,
-    replicates: int = REPLICATES,
+    repeats: int = REPLICATES,
     seed: Seed = 0,
     heads: bool = True,
 ) -> Interval:
@@ -56,10 +56,10 @@ def rank_correlation(
             f"a rank correlation compares two tables of documents by at least 3 heads, got {x.shape} and {y.shape}."
         )
     rng = rng_from(number_from(seed, most=LARGEST - 1) + 1)
-    counts = _draws(len(x), replicates, seed) / len(x)
+    counts = _draws(len(x), repeats, seed) / len(x)
     means = [counts @ table for table in (x, y)]
     if heads:
-        at = rng.integers(x.shape[1], size=(replicates, x.shape[1]))
+        at = rng.integers(x.shape[1], size=(repeats, x.shape[1]))
         means = [np.take_along_axis(table, at, axis=1) for table in means]
     return _interval(spearman(x.mean(axis=0), y.mean(axis=0)), spearman(*means), level, len(x) + heads)
 
@@ -71,17 +71,17 @@ def spearman(x: Float[np.ndarray, "*many n"], y: Float[np.ndarray, "*many n"]) -
     return np.asarray(np.sum(a * b, axis=-1) / np.where(scale > 0, scale, 1.0))
 
 
-def _draws(documents: int, replicates: int, seed: Seed) -> np.ndarray:
+def _draws(documents: int, repeats: int, seed: Seed) -> np.ndarray:
     """How often each document is drawn in each replicate."""
     if documents < 1:
         raise SphereflowError("there are no documents to average over.")
     rng = rng_from(seed)
-    return rng.multinomial(documents, np.full(documents, 1 / documents), size=replicates).astype(float)
+    return rng.multinomial(documents, np.full(documents, 1 / documents), size=repeats).astype(float)
 
 
-def _interval(value: np.ndarray, replicates: np.ndarray, level: float, drawn: int) -> Interval:
+def _interval(value: np.ndarray, repeats: np.ndarray, level: float, drawn: int) -> Interval:
     if drawn < 2:
         unknown = np.full_like(np.asarray(value, dtype=float), np.nan)
         return Interval(np.asarray(value), unknown, unknown)
-    low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    low, high = np.quantile(repeats, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return Interval(np.asarray(value), np.asarray(low), np.asarray(high))

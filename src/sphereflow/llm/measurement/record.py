@@ -107,7 +107,7 @@ def as_parquet(table: dict[str, list[Any]]) -> bytes | None:
     return sink.getvalue().to_pybytes()
 
 
-def summary(heads: Heads, about: dict[str, Any], *, replicates: int = 2000, seed: Seed = 0) -> dict[str, Any]:
+def summary(heads: Heads, about: dict[str, Any], *, repeats: int = 2000, seed: Seed = 0) -> dict[str, Any]:
     """The figures to quote, each with its bootstrap interval over documents."""
     seed = checked(seed, most=LARGEST - 1)
     told: dict[str, Any] = {"model": about, "protocol": heads.settings, "sizes": list(heads.sizes), "curves": {}}
@@ -116,11 +116,11 @@ def summary(heads: Heads, about: dict[str, Any], *, replicates: int = 2000, seed
             for metric in ("precision", "recall", "f"):
                 for selection in SELECTIONS:
                     by_document = heads.by_document(metric, selection, sink, distance)
-                    interval = document_mean(by_document, replicates=replicates, seed=seed)
+                    interval = document_mean(by_document, repeats=repeats, seed=seed)
                     told["curves"][f"{metric}, {selection}, {sink}, {distance}"] = _interval(interval)
     above = heads.curve("f").mean(axis=0) > heads.curve("f", "random").mean(axis=0)
     told["heads_above_control"] = np.mean(above, axis=(0, 1)).tolist()
-    told |= _about_the_sink(heads, replicates, seed)
+    told |= _about_the_sink(heads, repeats, seed)
     share = np.bincount(head_regimes(heads).ravel(), minlength=3) / heads.layers / heads.heads
     told["regimes"] = dict(zip(REGIMES, share.tolist(), strict=True))
     told["identity_error"] = float(np.nanmax(heads.features["identity_error"]))
@@ -135,7 +135,7 @@ def summary(heads: Heads, about: dict[str, Any], *, replicates: int = 2000, seed
     return told
 
 
-def _about_the_sink(heads: Heads, replicates: int, seed: Seed) -> dict[str, Any]:
+def _about_the_sink(heads: Heads, repeats: int, seed: Seed) -> dict[str, Any]:
     """What is said of the sink, from the heads that see it alone; None where they are too few to say it."""
     seen = heads.sees_sink
     means = {name: heads.mean_feature(name)[seen] for name in HEAD_FEATURES}
@@ -152,7 +152,7 @@ def _about_the_sink(heads: Heads, replicates: int, seed: Seed) -> dict[str, Any]
     }
     for name in ("sink_cosine", "sink_output_cosine", "sink_others_cosine"):
         pair = [heads.features[key][:, seen] for key in (name, "recall4")]
-        found = _interval(rank_correlation(*pair, replicates=replicates, seed=seed)) if enough else None
+        found = _interval(rank_correlation(*pair, repeats=repeats, seed=seed)) if enough else None
         if found is not None and heads.documents < 2:  # heads drawn again do not say what another text would give
             found |= {"low": None, "high": None}
         told[f"{name}_recall_correlation"] = found

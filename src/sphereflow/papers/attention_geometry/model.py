@@ -136,8 +136,8 @@ def sink_correlation(run: Run) -> Measurement:
         found = real_heads(run.seed)
         tables = {name: table.reshape(found.documents, -1) for name, table in found.features.items()}
     kinds = {"sink_others_cosine": "the others", "sink_cosine": "the selected sum", "sink_output_cosine": "the output"}
-    replicates = 300 if run.quick else 2000
-    found_all = [rank_correlation(tables[k], tables["recall4"], replicates=replicates, seed=run.seed) for k in kinds]
+    repeats = 300 if run.quick else 2000
+    found_all = [rank_correlation(tables[k], tables["recall4"], repeats=repeats, seed=run.seed) for k in kinds]
     told = []
     for name, interval in zip(kinds.values(), found_all, strict=True):
         sign = "positive" if interval.low > 0 else "negative" if interval.high < 0 else "not distinguishable from zero"

@@ -27,18 +27,18 @@ TEMPERATURES = {"lse": (0.1, 0.3, 0.5, 0.7, 0.9, 1.2, 2.5), "lsr": (0.1, 0.3, 1.
 
 @lru_cache(maxsize=4)
 def overlaps_in_bath(
-    kernel: str, n: int, trials: int, steps: int, discard: int, seed: int
+    kernel: str, n: int, repeats: int, steps: int, discard: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean overlap with the target and its standard error at the temperatures of the kernel, 148 patterns."""
     t = np.array(TEMPERATURES[kernel])
     rng = np.random.default_rng([seed, n])
-    stored = np.stack([random_patterns(n, PATTERNS, [seed, n, k]) for k in range(trials)])
+    stored = np.stack([random_patterns(n, PATTERNS, [seed, n, k]) for k in range(repeats)])
     start = np.stack([state_at(p[0], rng.uniform(0.75, 1, len(t)), [seed, n, k, 1]) for k, p in enumerate(stored)])
     energy: Energy = LSE(1.0) if kernel == "lse" else LSR.on_sphere(REFERENCE_B, n)
     place, x, bath, sigma = (jnp.asarray(a, jnp.float32) for a in (stored, start, t, published_step(n, t)))
     chains = metropolis_each(Full(energy, place), x, bath, sigma, jax.random.key(seed), steps, discard)
     found = np.asarray(chains.overlap, dtype=float)
-    return found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(trials)
+    return found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(repeats)
 
 
 def preset(run: Run) -> tuple[int, int, int]:

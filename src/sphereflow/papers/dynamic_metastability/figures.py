@@ -54,7 +54,7 @@ def honest_and_glued(run: Run) -> Figure:
     with look():
         figure = Figure(figsize=(9.6, 3.8), layout="constrained")
         for axes, beta in zip(figure.subplots(1, 2, sharey=True), (50.0, 2000.0), strict=True):
-            stairs = staircase(beta=beta, kind="usa", x0=on_circle(START))
+            stairs = staircase(beta=beta, model="usa", x0=on_circle(START))
             for level in (0.2, 0.28, 0.44, 0.52, 1.0):
                 axes.axhline(level, color="0.88", lw=0.8, zorder=0)
             for modified, colour, width, name in ((True, PALETTE[1], 3.0, "glued"), (False, PALETTE[0], 1.2, "honest")):
@@ -163,7 +163,7 @@ def saddle_to_saddle(run: Run) -> Figure:
         figure = Figure(figsize=(5.2, 4.2), layout="constrained")
         axes = figure.add_subplot()
         for colour, beta in zip(PALETTE, (20.0, 50.0, 200.0, 1000.0), strict=False):
-            stairs = staircase(beta=beta, kind="sa", x0=on_circle(START))
+            stairs = staircase(beta=beta, model="sa", x0=on_circle(START))
             lives = [modes.log_lifetime for modes in stairs.modes]
             axes.loglog(lives, stairs.honest.log_times[1:], "o", ms=6, color=colour, label=f"$\\beta={beta:g}$")
         ends = np.array([3.0, 4000.0])

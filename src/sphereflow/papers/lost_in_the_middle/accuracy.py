@@ -59,7 +59,7 @@ def accuracy_simulated(run: Run) -> Measurement:
         cases = [(64, (19, 58, 3), 3000), (128, (38, 125), 3000)]
     predicted, measured, tolerance, labels = [], [], [], []
     readouts: tuple[Readout, Readout] = ("hard", "soft")
-    for n, sources, environments in cases:
+    for n, sources, repeats in cases:
         found = measure_profile(
             n,
             1.0,
@@ -67,7 +67,7 @@ def accuracy_simulated(run: Run) -> Measurement:
             weights=1.0,
             vocab=8,
             sources=sources,
-            environments=environments,
+            repeats=repeats,
             modes=MODES,
             room=room(n),
             seed=run.seed,

@@ -102,8 +102,8 @@ def particles(run: Run) -> Figure:
             curve = two_time_influence(growth_rates(1.0)[n - 1], 1.0, 1.0, sigma0, 1.0)
             axes.plot(sigma0, curve, color=PALETTE[i], label=f"closed form, wave {n}")
         named: set[int] = set()
-        for n, k, environments in cases:
-            estimate = measured(n, k, 1.0, 1.0, environments, run.seed)
+        for n, k, repeats in cases:
+            estimate = measured(n, k, 1.0, 1.0, repeats, run.seed)
             for i, (value, error) in enumerate(zip(estimate.value, estimate.error, strict=True)):
                 axes.errorbar(
                     (k - 0.5) / n,

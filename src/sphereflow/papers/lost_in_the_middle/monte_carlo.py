@@ -39,7 +39,7 @@ def room(n: int) -> int:
 
 
 @cache
-def measured(n: int, source: int, beta: float, t: float, environments: int, seed: int) -> Estimate:
+def measured(n: int, source: int, beta: float, t: float, repeats: int, seed: int) -> Estimate:
     """N E cos m(theta_N(t) - theta_k(0)) for waves 1 and 2, slope 1; `source` is k, from one."""
     return wave_influence(
         n,
@@ -48,7 +48,7 @@ def measured(n: int, source: int, beta: float, t: float, environments: int, seed
         beta=beta,
         weights=1.0,
         waves=WAVES,
-        environments=environments,
+        repeats=repeats,
         modes=MODES,
         room=room(n),
         seed=seed + source,
@@ -68,8 +68,8 @@ def band(n: int, source: int) -> np.ndarray:
 def _compare(run: Run, cases: list[tuple[int, int, int]], beta: float, t: float) -> Measurement:
     """(N, source, environments) by (N, source, environments)."""
     predicted, found, tolerance, labels, notes = [], [], [], [], []
-    for i, (n, k, environments) in enumerate(cases):
-        estimate = measured(n, k, beta, t, environments, run.seed)
+    for i, (n, k, repeats) in enumerate(cases):
+        estimate = measured(n, k, beta, t, repeats, run.seed)
         predicted.append(closed(n, k, beta, t))
         found.append(estimate.value)
         tolerance.append(3 * estimate.error + band(n, k))
@@ -127,11 +127,11 @@ def particles_other_temperature(run: Run) -> Measurement:
 )
 def bias(run: Run) -> Measurement:
     sizes = (16, 64) if run.quick else (16, 64, 256)
-    environments = 500 if run.quick else 10_000
+    repeats = 500 if run.quick else 10_000
     scaled, error = [], []
     for n in sizes:
         source = round(0.297 * n)
-        estimate = measured(n, source, 1.0, 1.0, environments, run.seed)
+        estimate = measured(n, source, 1.0, 1.0, repeats, run.seed)
         scaled.append(n * (estimate.value - closed(n, source, 1.0, 1.0))[1])
         error.append(n * estimate.error[1])
     # Two other programs, 0.6173 +- 0.0026 and 0.6126 +- 0.0018 at N = 64, together; the closed form gives 0.6390.
@@ -165,7 +165,7 @@ def two_kinds_simulated(run: Run) -> Measurement:
     def both(targets: np.ndarray, start: np.ndarray) -> np.ndarray:
         return np.stack([np.cos(targets[..., 0] - start), np.cos(targets[..., 0] - targets[..., 1])])
 
-    environments = 800 if run.quick else 20_000
+    repeats = 800 if run.quick else 20_000
     estimate = source_average(
         circle_advance(model, 1.0, room=64),
         uniform_angles(n),
@@ -173,7 +173,7 @@ def two_kinds_simulated(run: Run) -> Measurement:
         both,
         source=k - 1,
         target=(n - 1, k - 1),
-        environments=environments,
+        repeats=repeats,
         seed=run.seed,
         notify=run.notify,
     ).scaled(n)
@@ -220,9 +220,9 @@ def exact_causality(run: Run) -> Measurement:
 )
 def sphere(run: Run) -> Measurement:
     n, k = (32, 23) if run.quick else (64, 45)
-    environments = 84 if run.quick else 2000
+    repeats = 84 if run.quick else 2000
     estimate = sphere_influence(
-        n, k - 1, 1.0, beta=1.0, slope=1.0, d=3, environments=environments, seed=run.seed, notify=run.notify
+        n, k - 1, 1.0, beta=1.0, slope=1.0, d=3, repeats=repeats, seed=run.seed, notify=run.notify
     )
     exact = two_time_influence(sphere_growth_rates(1.0, 3, 2), 1.0, 1.0, (k - 0.5) / n, 1.0)
     return at_most(

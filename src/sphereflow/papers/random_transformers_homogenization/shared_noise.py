@@ -93,17 +93,17 @@ MODES, POINTS, LAYERS, STEP = 32, 128, 10, 0.15
 
 
 @lru_cache(maxsize=2)
-def chaos(realisations: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def chaos(repeats: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Square distances of the first four modes, tokens against density under the same weights; and all modes.
 
     The clouds of different sizes are prompts of one network: they do not see each other but share its weights.
     """
     law = matrices(weights("product", d=2))
-    keys = realisation_keys(seed, realisations)
-    start = np.zeros((realisations, MODES + 1), complex)
+    keys = realisation_keys(seed, repeats)
+    start = np.zeros((repeats, MODES + 1), complex)
     start[:, :3] = 1.0, 0.3, 0.15j  # rho = 1 + 0.6 cos(theta) - 0.3 sin(2 theta)
     modes = advance_density(RandomNetwork(law, 1.0, STEP), keys, jnp.asarray(start), jnp.asarray(LAYERS), POINTS)
-    theta = _draw(np.random.default_rng(seed), (realisations, sum(COUNTS)))
+    theta = _draw(np.random.default_rng(seed), (repeats, sum(COUNTS)))
     x = jnp.asarray(np.stack([np.cos(theta), np.sin(theta)], axis=-1))
     clouds = RandomNetwork(law, 1.0, STEP, mask=prompts(*COUNTS))
     end = np.asarray(advance(clouds, keys, x, jnp.asarray(0), jnp.asarray(LAYERS)))
@@ -131,8 +131,8 @@ def _draw(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
     falsifier="a distance that does not vanish with n (noise that is not shared)",
 )
 def propagation_of_chaos(run_: Run) -> Measurement:
-    realisations = 30 if run_.quick else 1000
-    squares, modes = chaos(realisations, run_.seed)
+    repeats = 30 if run_.quick else 1000
+    squares, modes = chaos(repeats, run_.seed)
     found = mean(squares.T)
     slope = order(np.array(COUNTS, dtype=float), found)
     return agreement(
@@ -142,5 +142,5 @@ def propagation_of_chaos(run_: Run) -> Measurement:
         because="three standard errors of the fitted slope; the mass is conserved up to rounding",
         labels=("slope of the mean square distance", "mass"),
         note=f"mean squares {found}; last mode at most {modes[:, -1].max():.1e}.",
-        parameters={"n": COUNTS, "layers": LAYERS, "eta": STEP, "beta": 1, "realisations": realisations},
+        parameters={"n": COUNTS, "layers": LAYERS, "eta": STEP, "beta": 1, "repeats": repeats},
     )

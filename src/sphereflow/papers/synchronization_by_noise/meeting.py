@@ -35,10 +35,10 @@ def one_path(quick: bool, seed: int) -> np.ndarray:
 
     The first realisation has attractive attention, the second repulsive, all others none.
     """
-    realisations, step = (100, 0.01) if quick else (1000, 0.005)
-    x = np.random.default_rng(seed).standard_normal((realisations, 32, 3))
+    repeats, step = (100, 0.01) if quick else (1000, 0.005)
+    x = np.random.default_rng(seed).standard_normal((repeats, 32, 3))
     x /= np.linalg.norm(x, axis=-1, keepdims=True)
-    strength = np.zeros(realisations)
+    strength = np.zeros(repeats)
     strength[:2] = ATTRACTION, REPULSION
     return np.asarray(
         run_network(
