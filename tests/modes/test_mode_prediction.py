@@ -165,10 +165,10 @@ def test_attention_moves_the_modes_towards_the_fastest_harmonic():
     assert times[-1] == pytest.approx(fastest_harmonic(beta), rel=0.01)
 
 
-@pytest.mark.parametrize("wrong", [{"runs": 1}, {"n": 0}, {"beta": -1.0}, {"seed": -1}])
+@pytest.mark.parametrize("wrong", [{"repeats": 1}, {"n": 0}, {"beta": -1.0}, {"seed": -1}])
 def test_mistakes_are_named(wrong):
     with pytest.raises(SphereflowError, match=next(iter(wrong))):
-        sample_modes(**{"n": 10, "beta": 1.0, "runs": 2, **wrong})
+        sample_modes(**{"n": 10, "beta": 1.0, "repeats": 2, **wrong})
 
 
 @pytest.mark.parametrize(("n", "beta", "share"), [(2, 10.0, 0.15), (3, 10.0, 0.12), (5, 4.0, 0.07), (30, 30.0, 0.05)])
