@@ -10,6 +10,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from sphereflow.errors import SphereflowError, one_of
@@ -62,12 +63,14 @@ def model_name(given: str) -> str:
     return one_of("model", given.lower() if isinstance(given, str) else given, MODELS)
 
 
-def positive(name: str, given: ArrayLike) -> Float[Array, ""]:
+def positive(name: str, given: ArrayLike, dtype: DTypeLike = float) -> Float[Array, ""]:
     """`given` as one finite number above zero."""
+    if type(given) is float and 0 < given < math.inf:
+        return jnp.asarray(given, dtype)  # a small solve would notice the way below
     value = array(name, given, "")
     if known(value) and not float(value) > 0:
         raise SphereflowError(f"{name} must be above 0, got {float(value):g}.")
-    return value
+    return value.astype(dtype)
 
 
 def masses(given: ArrayLike | None) -> Float[Array, " n"] | None:
