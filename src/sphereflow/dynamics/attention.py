@@ -127,8 +127,8 @@ class Attention(Dynamics):
 
     @property
     def traits(self) -> Traits:
-        gradient = self.normalise == "mean" and self._has_energy()
-        return of_masses(self.weights).but(gradient=self._direction() if gradient else None)
+        found = of_masses(self.weights)
+        return found.but(gradient=self._direction()) if self.normalise == "mean" and self._has_energy() else found
 
     def with_masses(self, masses: Float[AnyArray, " n"]) -> Attention:
         return changed(self, weights=jnp.asarray(masses, dtype=float))
