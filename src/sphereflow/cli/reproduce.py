@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,13 @@ from sphereflow.cli.speaking import answer, say, show
 if TYPE_CHECKING:
     from sphereflow.report import ClaimResult, PaperResult
 
-_COLOURS = {"holds": "green", "refuted": "magenta", "fails": "bold red"}
+_COLOURS = {
+    "holds": "green",
+    "obeyed": "cyan",
+    "refuted": "magenta",
+    "inconclusive": "yellow",
+    "fails": "bold red",
+}
 _DIGITS = 7  # in the terminal; the report has more
 
 
@@ -58,7 +65,7 @@ def command(
     except KeyboardInterrupt:
         left = f"the report of {count} finished paper(s) is {out / PAGE}" if count else "no paper was finished"
         raise Stopped(f"stopped by Ctrl-C; {left}.") from None
-    say("Of several comparisons, the tables show the one closest to its tolerance.")
+    say("Shown: the row closest to its tolerance, and by how many tolerances the nearest rival loses.")
     say(f"{tally(report.claims)} in {seconds(report.seconds)}", aside=True)
     say(f"report: {(out / PAGE).absolute()}", aside=True)
     if not report.ok:
@@ -75,7 +82,7 @@ def _print_paper(result: PaperResult) -> None:
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
         table.add_column("verdict", no_wrap=True)
         table.add_column("claim", overflow="fold")
-        for name in ("of", "predicted", "measured", "within", "s"):
+        for name in ("of", "predicted", "measured", "within", "rival", "s"):
             table.add_column(name, justify="right", no_wrap=True)
         for each in result.claims:
             table.add_row(*_row(each))
@@ -91,20 +98,32 @@ def _print_paper(result: PaperResult) -> None:
 
 
 def _note(each: ClaimResult) -> str:
-    if each.measurement is None:
+    """Why a claim does not simply hold."""
+    from sphereflow.report.entries import miss
+
+    if each.check is None:
         return each.error
-    missed = "printed value" if each.verdict == "refuted" else "prediction"
-    return each.measurement.note or f"the measurement misses the {missed} by more than the tolerance."
+    nearest = each.check.nearest
+    if each.verdict == "inconclusive":
+        return f"these data do not reject '{nearest.name}'." if nearest else "no rival hypothesis is named."
+    if each.verdict == "obeyed":
+        return "the bound is respected; nothing here is close enough to it to tell it from a weaker one."
+    if each.verdict == "fails":
+        return each.check.note or "the measurement misses the prediction by more than the tolerance."
+    printed = next(rival for rival in each.check.rivals if rival.as_printed)
+    return each.check.note or f"the printed value loses {miss(each.check.excess(printed))}."
 
 
 def _row(each: ClaimResult) -> tuple[str, ...]:
-    """A line of the table; of several comparisons, the one that comes closest to its tolerance."""
-    from sphereflow.report.entries import entries, worst
+    """A line of the table; of several rows, the one that comes closest to its tolerance."""
+    from sphereflow.report.entries import entries, number, worst
 
     verdict = f"[{_COLOURS[each.verdict]}]{each.verdict}[/]"
-    if each.measurement is None:
-        return verdict, each.claim.id, "", "", "", "", f"{each.seconds:.1f}"
-    rows = entries(each.measurement, _DIGITS)
+    if each.check is None:
+        return verdict, each.claim.id, "", "", "", "", "", f"{each.seconds:.1f}"
+    rows = entries(each.check, _DIGITS)
     shown = worst(rows)
-    numbers = (str(len(rows)), shown.predicted, shown.measured, shown.tolerance)
+    severity = each.check.severity
+    lost = "" if severity is None else "exact" if math.isinf(severity) else f"{number(severity, 2)}x"
+    numbers = (str(len(rows)), shown.side + shown.predicted, shown.measured, shown.tolerance, lost)
     return verdict, each.claim.id, *numbers, f"{each.seconds:.1f}"

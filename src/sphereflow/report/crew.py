@@ -11,14 +11,11 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-import numpy as np
-
 from sphereflow import papers as registry
-from sphereflow.claims import Claim, Measurement, Paper, Run
+from sphereflow.claims import Claim, Paper, Run
 from sphereflow.provenance import versions
 from sphereflow.report.entry import drawn, entries_of, measured
 from sphereflow.report.results import ClaimResult, PaperResult, PictureResult
@@ -110,16 +107,7 @@ def _serve(connection: Connection, place: list[str], share: tuple[int, int], pre
 
 def _portable(result: ClaimResult | PictureResult) -> dict[str, Any]:
     """Everything but the functions, which stay where they are defined."""
-    fields = {name: value for name, value in vars(result).items() if name not in ("claim", "figure")}
-    measurement = fields.get("measurement")
-    if isinstance(measurement, Measurement):
-        arrays = {
-            name: np.asarray(getattr(measurement, name))
-            for name in ("predicted", "measured", "tolerance", "printed")
-            if getattr(measurement, name) is not None
-        }
-        fields["measurement"] = replace(measurement, **arrays, parameters=dict(measurement.parameters))  # type: ignore[arg-type]
-    return fields
+    return {name: value for name, value in vars(result).items() if name not in ("claim", "figure")}
 
 
 def _assembled(paper: Paper, conditions: Run, seconds: float, results: list[tuple[str, dict[str, Any]]]) -> PaperResult:

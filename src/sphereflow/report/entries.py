@@ -1,43 +1,43 @@
-"""The numbers of a measurement entry by entry, written with as many digits as the tolerance makes meaningful."""
+"""The numbers of a check row by row, written with as many digits as the tolerance makes meaningful."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
-from sphereflow.claims import Measurement
+from sphereflow.claims import Check, Rival, Row
 
 _FEWEST_DIGITS, _MOST_DIGITS = 4, 12
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One comparison, as text; `used` is the part of the tolerance that the deviation uses up."""
+    """One row, as text; `used` is the part of the tolerance that the deviation uses up."""
 
-    label: str
+    name: str
+    side: str
     predicted: str
     measured: str
     tolerance: str
-    printed: str
+    rivals: tuple[str, ...]
     used: float
 
 
-def entries(measurement: Measurement, most_digits: int = _MOST_DIGITS) -> list[Entry]:
-    """All comparisons of a measurement, in order, with at most so many significant digits."""
-    given = [measurement.predicted, measurement.measured, measurement.tolerance]
-    if measurement.printed is not None:
-        given.append(measurement.printed)
-    arrays = np.broadcast_arrays(*[np.asarray(array, dtype=float) for array in given])
-    names = _labels(measurement.labels, arrays[0].shape)
-    rows = zip(names, *[array.ravel().tolist() for array in arrays], strict=True)
-    return [_entry(most_digits, *row) for row in rows]
+def entries(check: Check, most_digits: int = _MOST_DIGITS) -> list[Entry]:
+    """All rows of a check, in order, with at most so many significant digits."""
+    return [_entry(row, check.rivals, most_digits) for row in check.rows]
 
 
 def worst(rows: list[Entry]) -> Entry:
-    """The comparison that uses up most of its tolerance."""
+    """The row that uses up most of its tolerance."""
     return max(rows, key=lambda row: row.used)
+
+
+def miss(excess: float) -> str:
+    """By how much a rival loses, in words."""
+    if math.isinf(excess):
+        return "where no deviation is allowed"
+    return f"by {number(excess, 2)} tolerances"
 
 
 def number(value: float, digits: int = _FEWEST_DIGITS) -> str:
@@ -53,24 +53,16 @@ def number(value: float, digits: int = _FEWEST_DIGITS) -> str:
     return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(exponent)}"
 
 
-def _entry(
-    most_digits: int, label: str, predicted: float, measured: float, tolerance: float, printed: float | None = None
-) -> Entry:
-    deviation = abs(measured - predicted)
-    if deviation == 0:
-        used = 0.0
-    elif math.isnan(deviation) or tolerance == 0:
-        used = math.inf
-    else:
-        used = deviation / tolerance
-    digits = min(_digits(predicted, tolerance), most_digits)
+def _entry(row: Row, rivals: list[Rival], most_digits: int) -> Entry:
+    digits = min(_digits(row.predicted, row.tolerance), most_digits)
     return Entry(
-        label=label,
-        predicted=number(predicted, digits),
-        measured=number(measured, digits),
-        tolerance=number(tolerance, 2),
-        printed="" if printed is None else number(printed, digits),
-        used=used,
+        name=row.name,
+        side={"equal": "", "at most": "≤ ", "at least": "≥ "}[row.side],
+        predicted=number(row.predicted, digits),
+        measured=number(row.measured, digits),
+        tolerance=number(row.tolerance, 2),
+        rivals=tuple(number(rival.values[row.name], digits) if row.name in rival.values else "" for rival in rivals),
+        used=row.excess(),
     )
 
 
@@ -80,17 +72,3 @@ def _digits(value: float, tolerance: float) -> int:
         return _FEWEST_DIGITS
     needed = math.ceil(math.log10(abs(value) / tolerance)) + 1
     return min(max(needed, _FEWEST_DIGITS), _MOST_DIGITS)
-
-
-def _labels(labels: tuple[str, ...], shape: tuple[int, ...]) -> list[str]:
-    """The labels given if there is one for each entry, or for each row; otherwise positions counted from 1."""
-    size = math.prod(shape)
-    if len(labels) == size:
-        return list(labels)
-    if size == 1:
-        return [""]
-    places = [", ".join(str(i + 1) for i in place) for place in np.ndindex(*shape)]
-    if labels and len(labels) == shape[0]:
-        rest = [", ".join(str(i + 1) for i in place[1:]) for place in np.ndindex(*shape)]
-        return [f"{labels[place[0]]}, {tail}" for place, tail in zip(np.ndindex(*shape), rest, strict=True)]
-    return places

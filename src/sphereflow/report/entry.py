@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sphereflow.claims import Claim, Figure, Measurement, Paper, Run
+from sphereflow.claims import Check, Claim, Figure, Measurement, Paper, Run, Verdict
 from sphereflow.errors import SphereflowError
 from sphereflow.pictures import compact, look
 from sphereflow.report.results import ClaimResult, PictureResult
@@ -22,16 +22,25 @@ def entries_of(paper: Paper) -> list[Claim | Figure]:
 
 
 def measured(claim: Claim, run: Run) -> ClaimResult:
-    """The claim with its measurement and verdict."""
+    """The claim with its check and verdict."""
     began = time.perf_counter()
     try:
-        measurement = claim.measure(run)
-        if not isinstance(measurement, Measurement):
-            raise SphereflowError(f"the claim gave a {type(measurement).__name__} where a Measurement was due.")
-        verdict = measurement.verdict
+        found = claim.measure(run)
+        check, verdict = judged(claim, found)
     except Exception as error:  # whatever goes wrong in one claim is that claim's result
         return ClaimResult(claim, "fails", time.perf_counter() - began, error=_sentence(error, claim.measure))
-    return ClaimResult(claim, verdict, time.perf_counter() - began, measurement)
+    return ClaimResult(claim, verdict, time.perf_counter() - began, check)
+
+
+def judged(claim: Claim, found: Check | Measurement) -> tuple[Check, Verdict]:
+    """The check that a claim's function gave, and its verdict."""
+    if isinstance(found, Measurement):
+        return found.check(), found.verdict
+    if not isinstance(found, Check):
+        raise SphereflowError(f"the claim gave a {type(found).__name__} where a Check was due.")
+    if any(rival.as_printed for rival in found.rivals) != bool(claim.prints):
+        raise SphereflowError("a claim that refutes has both a printed sentence and a printed value, or neither.")
+    return found, found.verdict
 
 
 def drawn(figure: Figure, run: Run) -> PictureResult:

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from sphereflow.report.entries import Entry, entries, number, worst
+from sphereflow.report.entries import Entry, entries, miss, number, worst
 from sphereflow.report.formula import formula, prose, typeset_number
 from sphereflow.report.results import ClaimResult, PictureResult, Report, tally
 
@@ -21,7 +21,7 @@ _ON_PAGE = 500
 # A figure wider than this many inches takes the whole width of the page.
 _WIDE = 6.9
 
-_BADGES = {"holds": "✓", "refuted": "≠", "fails": "✗"}
+_BADGES = {"holds": "✓", "obeyed": "≤", "refuted": "≠", "inconclusive": "?", "fails": "✗"}
 
 
 def page(report: Report) -> str:
@@ -42,7 +42,7 @@ def page(report: Report) -> str:
         "value": _value,
         "embedded": _embedded,
     }
-    environment.globals |= {"tally": tally, "numbers": _numbers, "badges": _BADGES, "wide": _WIDE}
+    environment.globals |= {"miss": miss, "tally": tally, "numbers": _numbers, "badges": _BADGES, "wide": _WIDE}
     style = resources.files("sphereflow.report").joinpath("template/style.css").read_text("utf-8")
     return environment.get_template("page.html").render(report=report, style=Markup(style))
 
@@ -59,8 +59,8 @@ def seconds(duration: float) -> str:
 
 def _numbers(result: ClaimResult) -> dict[str, Any]:
     """The comparisons of a claim, cut to what is in sight, what opens on a click, and what is only counted."""
-    assert result.measurement is not None
-    rows = entries(result.measurement)
+    assert result.check is not None
+    rows = entries(result.check)
     in_sight = _IN_SIGHT if len(rows) > _IN_SIGHT + 2 else len(rows)
     return {
         "rows": rows[:in_sight],
@@ -69,7 +69,7 @@ def _numbers(result: ClaimResult) -> dict[str, Any]:
         "left_out": max(len(rows) - _ON_PAGE, 0),
         "count": len(rows),
         "worst": worst(rows),
-        "printed": result.measurement.printed is not None,
+        "rivals": result.check.rivals,
     }
 
 

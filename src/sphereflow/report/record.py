@@ -1,8 +1,8 @@
 """Results as JSON: one object per paper, all numbers readable anywhere.
 
 A number is a JSON number, an array of numbers a (nested) list. JSON has no words for what is not finite, so those are
-the strings "NaN", "Infinity" and "-Infinity", which float() of Python and Number() of JavaScript both read. The
-numbers of a claim that raised an error are null, and its `note` is the error.
+the strings "NaN", "Infinity" and "-Infinity", which float() of Python and Number() of JavaScript both read. A claim
+that raised an error has no rows, and its `error` says why.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sphereflow.claims import VERDICTS
 from sphereflow.report.results import ClaimResult, PaperResult, PictureResult, Report
 
 
@@ -37,7 +38,9 @@ def report_text(report: Report) -> str:
         "seed": report.seed,
         "date": report.date,
         "seconds": round(report.seconds, 3),
-        "verdicts": {verdict: report.count(verdict) for verdict in ("holds", "refuted", "fails")},
+        "false_alarm": report.false_alarm,
+        "bases": report.bases,
+        "verdicts": {verdict: report.count(verdict) for verdict in VERDICTS},
         "papers": [paper_record(paper) for paper in report.papers],
         "missing": list(report.missing),
         "devices": list(report.devices),
@@ -60,27 +63,26 @@ def plain(value: Any) -> Any:
 
 
 def _claim_record(result: ClaimResult) -> dict[str, Any]:
-    measurement = result.measurement
+    check = result.check
     record: dict[str, Any] = {
         "id": result.claim.id,
-        "statement": result.claim.statement,
-        "source": result.claim.source,
-        "predicted": None,
-        "measured": None,
-        "tolerance": None,
+        "says": result.claim.says,
+        "basis": result.claim.basis.record(),
+        "prints": result.claim.prints,
         "verdict": result.verdict,
         "seconds": round(result.seconds, 3),
-        "note": result.error,
+        "error": result.error,
+        "severity": None,
+        "rows": [],
+        "rivals": [],
     }
-    if measurement is not None:
-        for name in ("predicted", "measured", "tolerance", "printed"):
-            given = getattr(measurement, name)
-            record[name] = None if given is None else plain(np.asarray(given, dtype=float))
+    if check is not None:
         record |= {
-            "labels": list(measurement.labels),
-            "because": measurement.because,
-            "note": measurement.note,
-            "parameters": plain(dict(measurement.parameters)),
+            "severity": plain(check.severity),
+            "rows": [plain(vars(row)) for row in check.rows],
+            "rivals": [{**plain(vars(rival)), "loses_by": plain(check.excess(rival))} for rival in check.rivals],
+            "note": check.note,
+            "parameters": plain(dict(check.parameters)),
         }
     return record
 

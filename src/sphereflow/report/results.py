@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sphereflow.claims import Claim, Figure, Measurement, Paper, Verdict
+from sphereflow.claims import Check, Claim, Figure, Paper, Verdict
+from sphereflow.claims.basis import KINDS
 from sphereflow.saving import write_into
 
 PAGE = "index.html"
@@ -16,12 +17,12 @@ RECORD = "results.json"
 
 @dataclass(frozen=True, eq=False)
 class ClaimResult:
-    """A claim with its measurement and verdict; `error` says why there is no measurement."""
+    """A claim with its check and verdict; `error` says why there is no check."""
 
     claim: Claim
     verdict: Verdict
     seconds: float
-    measurement: Measurement | None = None
+    check: Check | None = None
     error: str = ""
 
     def __repr__(self) -> str:
@@ -90,6 +91,19 @@ class Report:
         return sum(paper.count(verdict) for paper in self.papers)
 
     @property
+    def bases(self) -> dict[str, dict[str, int]]:
+        """How many claims of each basis have each verdict."""
+        counts: dict[str, Counter[str]] = {}
+        for result in self.claims:
+            counts.setdefault(result.claim.basis.kind, Counter())[result.verdict] += 1
+        return {kind: dict(counts[kind]) for kind in KINDS if kind in counts}
+
+    @property
+    def false_alarm(self) -> float:
+        """The probability, at most, that chance alone makes a claim fail: the sum over all rows with error bars."""
+        return sum(result.check.false_alarm for result in self.claims if result.check is not None)
+
+    @property
     def ok(self) -> bool:
         """Whether no claim failed and every figure could be drawn."""
         return all(paper.ok for paper in self.papers)
@@ -112,10 +126,12 @@ def tally(claims: Iterable[ClaimResult]) -> str:
     counted: Counter[str] = Counter(result.verdict for result in claims)
     words = {
         "holds": ("holds", "hold"),
+        "obeyed": ("obeyed", "obeyed"),
         "refuted": ("refuted", "refuted"),
+        "inconclusive": ("inconclusive", "inconclusive"),
         "fails": ("fails", "fail"),
     }
-    told = [
+    parts = [
         f"{counted[key]} {one if counted[key] == 1 else many}" for key, (one, many) in words.items() if counted[key]
     ]
-    return ", ".join(told) or "no claims"
+    return ", ".join(parts) or "no claims"

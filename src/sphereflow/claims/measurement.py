@@ -1,51 +1,17 @@
-r"""A claim: what a paper says, what was measured, and whether the two agree.
-
-The verdict is a comparison and nothing else:
-
-- `holds`: $|\mathrm{measured} - \mathrm{predicted}| \le \mathrm{tolerance}$, entry by entry;
-- `refuted`: the statement as printed is false; the measurement agrees with the corrected mathematics and misses the
-  printed value by more than the tolerance, and the counterexample is shown;
-- `fails`: anything else.
-
-A prediction comes from a theorem, a closed form or an independent computation, never from the code that measures.
-A tolerance comes from the mathematics (rounding, truncation, a bound) or from error bars, and says so.
-"""
+r"""A measurement without rivals: the form of claims that have not been rebuilt as a `Check` yet."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sphereflow.errors import SphereflowError, one_of
-
-Verdict = Literal["holds", "fails", "refuted"]
-Preset = Literal["quick", "paper"]
-PRESETS: tuple[str, ...] = ("quick", "paper")
-
-
-@dataclass(frozen=True)
-class Run:
-    """The conditions under which claims are measured.
-
-    `quick` keeps the whole set in minutes on two processor cores; `paper` uses the sizes of the papers or beyond.
-    `notify(fraction, text)` is called by long measurements to report progress.
-    """
-
-    preset: Preset = "quick"
-    seed: int = 0
-    notify: Callable[[float, str], None] = lambda fraction, text: None
-
-    def __post_init__(self) -> None:
-        one_of("preset", self.preset, PRESETS)
-
-    @property
-    def quick(self) -> bool:
-        return self.preset == "quick"
+from sphereflow.claims.check import Check, Verdict
+from sphereflow.errors import SphereflowError
 
 
 @dataclass(frozen=True)
@@ -90,6 +56,25 @@ class Measurement:
         if self.printed is None:
             return "holds"
         return "refuted" if self.excess(self.printed) > 1 else "fails"
+
+    def check(self) -> Check:
+        """The same comparisons as rows of a check, without rivals."""
+        given = [self.predicted, self.measured, self.tolerance]
+        columns = np.broadcast_arrays(*[np.asarray(array, dtype=float) for array in given])
+        names = list(self.labels) if len(self.labels) == columns[0].size else _positions(columns[0].shape)
+        check = Check(self.note, dict(self.parameters))
+        predicted, measured, tolerance = (np.ravel(column) for column in columns)
+        names = [f"{name} ({k + 1})" if names.count(name) > 1 else name for k, name in enumerate(names)]
+        check.series(
+            names, predicted=predicted, measured=measured, tolerance=tolerance, because=self.because or "not stated"
+        )
+        if self.printed is not None:
+            check.printed(np.broadcast_to(np.asarray(self.printed, float), columns[0].shape))
+        return check
+
+
+def _positions(shape: tuple[int, ...]) -> list[str]:
+    return [", ".join(str(i + 1) for i in place) or "value" for place in np.ndindex(*shape)]
 
 
 def agreement(
@@ -167,73 +152,3 @@ def _brief(value: ArrayLike) -> str:
     flat = np.ravel(np.asarray(value, dtype=float))
     shown = ", ".join(f"{v:.6g}" for v in flat[:4])
     return shown + (", ..." if flat.size > 4 else "")
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One checkable statement of a paper.
-
-    **Fields:** `id` a short slug; `statement` plain words; `formula` LaTeX (may be empty); `source` where the paper
-    says it; `falsifier` what would make it fail; `measure` the function that checks it.
-    """
-
-    id: str
-    statement: str
-    source: str
-    measure: Callable[[Run], Measurement]
-    formula: str = ""
-    falsifier: str = ""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A picture of a paper: `draw(run)` returns a matplotlib figure."""
-
-    id: str
-    caption: str
-    draw: Callable[[Run], Any]
-    presets: tuple[str, ...] = PRESETS
-
-
-@dataclass(frozen=True)
-class Paper:
-    """A paper, its claims and its pictures. The module that makes it is found by the registry, nothing to edit."""
-
-    slug: str
-    title: str
-    authors: tuple[str, ...]
-    year: int
-    summary: str
-    bibtex: str
-    arxiv: str = ""
-    claims: list[Claim] = field(default_factory=list)
-    figures: list[Figure] = field(default_factory=list)
-
-    def claim(
-        self, id: str, *, statement: str, source: str, formula: str = "", falsifier: str = ""
-    ) -> Callable[[Callable[[Run], Measurement]], Callable[[Run], Measurement]]:
-        """Decorator: register a function of a `Run` as the measurement of a claim."""
-
-        def register(measure: Callable[[Run], Measurement]) -> Callable[[Run], Measurement]:
-            self._refuse_repeated(id)
-            self.claims.append(Claim(id, statement, source, measure, formula, falsifier))
-            return measure
-
-        return register
-
-    def figure(
-        self, id: str, *, caption: str, presets: tuple[str, ...] = PRESETS
-    ) -> Callable[[Callable[[Run], Any]], Callable[[Run], Any]]:
-        """Decorator: register a function of a `Run` that draws a picture."""
-
-        def register(draw: Callable[[Run], Any]) -> Callable[[Run], Any]:
-            self._refuse_repeated(id)
-            self.figures.append(Figure(id, caption, draw, presets))
-            return draw
-
-        return register
-
-    def _refuse_repeated(self, id: str) -> None:
-        known: list[Claim | Figure] = [*self.claims, *self.figures]
-        if any(id == entry.id for entry in known):
-            raise SphereflowError(f"the paper {self.slug} has two entries named '{id}'.")
