@@ -38,7 +38,7 @@ def _record() -> Record:
     for paper in found.papers:
         for each in paper.claims:
             if each.verdict == "fails":
-                log.warning("the claim %s of %s fails: %s", each.claim.id, paper.paper.slug, each.note)
+                log.warning("the claim %s of %s fails: %s", each.claim.id, paper.paper.slug, each.error)
     return found
 
 
@@ -106,7 +106,7 @@ def _paper_page(markdown: str, found: CheckedPaper) -> str:
     pictures = "\n\n".join(f"![{_alt(each.caption)}](figures/{each.name})\n*{each.caption}*" for each in found.pictures)
     measured = f"""## Claims
 
-{len(found.claims)} claims are checked: {claim_pages.tally(counts)}. Of several comparisons the table shows the one
+{len(found.claims)} claims are checked: {claim_pages.tally(counts)}. Of several rows the table shows the one
 closest to its tolerance; the list below it has the rest.
 
 <!-- claim-table -->

@@ -87,13 +87,19 @@ def test_a_paper_that_holds_is_reproduced(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     lines = done.stdout.splitlines()
-    assert "sample-circles: 2 hold, 1 refuted in " in done.stdout
+    assert "sample-circles: 1 holds, 1 obeyed, 1 refuted in " in done.stdout
     assert "refuted too-round: A polygon with 100,000 sides" in done.stdout
     assert lines[-1] == f"report: {tmp_path / 'report' / 'index.html'}"
     assert max(map(len, lines[:-1])) <= 80
     assert (tmp_path / "report" / "index.html").read_text().startswith("<!doctype html>")
-    assert json.loads((tmp_path / "report" / "results.json").read_text())["verdicts"]["holds"] == 2
-    assert sorted(os.listdir(tmp_path / "report")) == ["index.html", "results.json"]
+    assert json.loads((tmp_path / "report" / "results.json").read_text())["verdicts"]["holds"] == 1
+    assert sorted(os.listdir(tmp_path / "report")) == [
+        "figures",
+        "finished",
+        "index.html",
+        "results.json",
+        "sample-circles.html",
+    ]
 
 
 def test_a_claim_that_fails_gives_exit_code_1_and_json_stays_alone_on_the_output(tmp_path):
@@ -102,8 +108,8 @@ def test_a_claim_that_fails_gives_exit_code_1_and_json_stays_alone_on_the_output
     told = [json.loads(line, parse_constant=pytest.fail) for line in done.stdout.splitlines()]
     circles, trouble = sorted(told, key=lambda paper: paper["paper"])  # whichever was done first
     assert circles["paper"] == "sample-circles"
-    assert [claim["verdict"] for claim in circles["claims"]] == ["holds", "holds", "refuted"]
-    assert {claim["verdict"] for claim in trouble["claims"]} == {"fails"}
+    assert [claim["verdict"] for claim in circles["claims"]] == ["holds", "obeyed", "refuted"]
+    assert {claim["verdict"] for claim in trouble["claims"]} == {"fails", "inconclusive"}
     assert str(tmp_path / "here" / "index.html") in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -222,7 +228,7 @@ def test_a_terminal_shows_progress_and_then_the_table(tmp_path):
     assert process.returncode == 0
     assert "left" in shown
     assert "/4" in shown  # three claims and a figure
-    assert "2 hold, 1 refuted in " in shown
+    assert "1 holds, 1 obeyed, 1 refuted in " in shown
     assert "/4" not in shown.splitlines()[-1]
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from markupsafe import Markup, escape
 
-from sphereflow.report.entries import Entry, entries, worst
+from sphereflow.claims import VERDICTS, Rival
+from sphereflow.report import ClaimResult
 from sphereflow.report.formula import formula, prose, typeset_number
+from sphereflow.report.rows import ShownRow, miss, rows_of, severity, worst
 
-from .record import VERDICTS, Checked, CheckedPaper, Record
+from .record import CheckedPaper, Record
 
-_BADGES = {"holds": "✓", "refuted": "≠", "fails": "✗"}
+_BADGES = {"holds": "✓", "obeyed": "≤", "refuted": "≠", "inconclusive": "?", "fails": "✗"}
 _ROWS = 8  # comparisons of a claim that are shown
 
 
@@ -19,9 +21,15 @@ def badge(verdict: str) -> Markup:
 
 def tally(counts: dict[str, int]) -> str:
     """'12 hold, 2 are refuted': the verdicts that occurred."""
-    words = {"holds": ("holds", "hold"), "refuted": ("is refuted", "are refuted"), "fails": ("fails", "fail")}
-    told = [f"{counts[verdict]} {words[verdict][counts[verdict] != 1]}" for verdict in VERDICTS if counts[verdict]]
-    return ", ".join(told)
+    words = {
+        "holds": ("holds", "hold"),
+        "obeyed": ("is obeyed", "are obeyed"),
+        "refuted": ("is refuted", "are refuted"),
+        "inconclusive": ("is inconclusive", "are inconclusive"),
+        "fails": ("fails", "fail"),
+    }
+    parts = [f"{counts[verdict]} {words[verdict][counts[verdict] != 1]}" for verdict in VERDICTS if counts[verdict]]
+    return ", ".join(parts)
 
 
 def header(found: CheckedPaper) -> str:
@@ -34,9 +42,8 @@ def header(found: CheckedPaper) -> str:
 def overview(found: Record) -> Markup:
     """All papers with the number of claims of each verdict."""
     rows = [Markup("<tr>{}{}</tr>").format(_name(each), _counts(each)) for each in found.papers]
-    heads = Markup(
-        '<thead><tr><th>paper</th><th class="n">hold</th><th class="n">refuted</th><th class="n">fail</th></tr></thead>'
-    )
+    words = Markup("").join(Markup('<th class="n">{}</th>').format(verdict) for verdict in VERDICTS)
+    heads = Markup("<thead><tr><th>paper</th>{}</tr></thead>").format(words)
     return _table(heads, rows)
 
 
@@ -59,15 +66,15 @@ def claim_table(found: CheckedPaper) -> Markup:
     rows = []
     for each in found.claims:
         link = Markup('<td><a href="#{0}"><code>{0}</code></a></td>').format(each.claim.id)
-        if each.measurement is None:
-            numbers = Markup('<td colspan="3">{}</td>').format(each.note)
+        if each.check is None:
+            numbers = Markup('<td colspan="4">{}</td>').format(each.error)
         else:
-            shown = worst(entries(each.measurement, 6))
-            numbers = _cells(shown.predicted, shown.measured, shown.tolerance)
+            shown = worst(rows_of(each.check, 6))
+            numbers = _cells(shown.side + shown.predicted, shown.measured, shown.tolerance, severity(each.check))
         rows.append(Markup("<tr><td>{}</td>{}{}</tr>").format(badge(each.verdict), link, numbers))
     heads = Markup(
         '<thead><tr><th>verdict</th><th>claim</th><th class="n">predicted</th><th class="n">measured</th>'
-        '<th class="n">tolerance</th></tr></thead>'
+        '<th class="n">tolerance</th><th class="n">severity</th></tr></thead>'
     )
     return _table(heads, rows)
 
@@ -82,59 +89,58 @@ def errata_of(found: CheckedPaper) -> Markup:
     return Markup("\n").join(_claim(each) for each in found.claims if each.verdict == "refuted")
 
 
-def _claim(each: Checked) -> Markup:
-    opened = Markup("") if each.verdict == "holds" else Markup(" open")
+def _claim(each: ClaimResult) -> Markup:
+    opened = Markup("") if each.verdict in ("holds", "obeyed") else Markup(" open")
+    claim = each.claim
+    headline = prose((claim.prints and f"Printed: {claim.prints}") or claim.says)
     parts = [
-        Markup('<details class="claim {}" id="{}"{}>').format(each.verdict, each.claim.id, opened),
-        Markup('<summary>{} <span class="statement">{}</span></summary>').format(
-            badge(each.verdict), prose(each.claim.statement)
-        ),
+        Markup('<details class="claim {}" id="{}"{}>').format(each.verdict, claim.id, opened),
+        Markup('<summary>{} <span class="statement">{}</span></summary>').format(badge(each.verdict), headline),
     ]
-    if each.claim.formula:
-        parts.append(Markup('<div class="formula">{}</div>').format(formula(each.claim.formula)))
-    if each.measurement is not None:
-        parts.append(_numbers(each))
+    if claim.prints:
+        parts.append(Markup("<p>Corrected: {}</p>").format(prose(claim.says)))
+    if claim.formula:
+        parts.append(Markup('<div class="formula">{}</div>').format(formula(claim.formula)))
+    if each.check is not None:
+        parts.append(_numbers(rows_of(each.check), each.check.rivals))
     parts.append(_facts(each))
     parts.append(Markup("</details>"))
     return Markup("\n").join(parts)
 
 
-def _numbers(each: Checked) -> Markup:
-    measurement = each.measurement
-    assert measurement is not None
-    rows = entries(measurement)
-    labelled, printed = any(row.label for row in rows), measurement.printed is not None
-    first = Markup("<th></th>") if labelled else Markup("")
-    last = Markup('<th class="n">printed</th>') if printed else Markup("")
+def _numbers(rows: list[ShownRow], rivals: list[Rival]) -> Markup:
+    names = Markup("").join(Markup('<th class="n">{}</th>').format(prose(rival.name)) for rival in rivals)
     heads = Markup(
-        '<thead><tr>{}<th class="n">predicted</th><th class="n">measured</th>'
+        '<thead><tr><th></th><th class="n">predicted</th><th class="n">measured</th>'
         '<th class="n">tolerance</th>{}</tr></thead>'
-    ).format(first, last)
-    shown = _table(heads, [_row(row, labelled, printed) for row in rows[:_ROWS]])
+    ).format(names)
+    shown = _table(heads, [_row(row) for row in rows[:_ROWS]])
     if len(rows) > _ROWS:
-        shown += Markup('<p class="quiet">and {} more comparisons</p>').format(len(rows) - _ROWS)
+        shown += Markup('<p class="quiet">and {} more rows</p>').format(len(rows) - _ROWS)
     return shown
 
 
-def _row(row: Entry, labelled: bool, printed: bool) -> Markup:
-    label = Markup("<td>{}</td>").format(prose(row.label)) if labelled else Markup("")
-    numbers = (row.predicted, row.measured, row.tolerance, *((row.printed,) if printed else ()))
-    return Markup("<tr>{}{}</tr>").format(label, _cells(*numbers))
+def _row(row: ShownRow) -> Markup:
+    numbers = (row.side + row.predicted, row.measured, row.tolerance, *row.rivals)
+    return Markup("<tr><td>{}</td>{}</tr>").format(prose(row.name), _cells(*numbers))
 
 
 def _cells(*numbers: str) -> Markup:
     return Markup("").join(Markup('<td class="n">{}</td>').format(typeset_number(number)) for number in numbers)
 
 
-def _facts(each: Checked) -> Markup:
-    told = {"source": each.claim.source}
-    if each.note:
-        told["counterexample" if each.verdict == "refuted" else "note"] = each.note
-    if each.measurement is not None:
-        told["why this tolerance"] = each.measurement.because
-    if each.claim.falsifier:
-        told["what would falsify it"] = each.claim.falsifier
-    lines = [Markup("<dt>{}</dt><dd>{}</dd>").format(name, prose(text)) for name, text in told.items()]
+def _facts(each: ClaimResult) -> Markup:
+    facts = [("basis", each.claim.basis.sentence)]
+    if each.error:
+        facts.append(("error", each.error))
+    if each.check is not None:
+        if each.check.note:
+            facts.append(("counterexample" if each.verdict == "refuted" else "note", each.check.note))
+        facts += [("why this tolerance", text) for text in dict.fromkeys(row.because for row in each.check.rows)]
+        for rival in each.check.rivals:
+            excess = each.check.excess(rival)
+            facts.append(("rival", f"{rival.name}: {f'loses {miss(excess)}' if excess > 1 else 'survives'}"))
+    lines = [Markup("<dt>{}</dt><dd>{}</dd>").format(name, prose(text)) for name, text in facts]
     name = Markup("<dt>name</dt><dd><code>{}</code></dd>").format(each.claim.id)
     return Markup("<dl>{}{}</dl>").format(Markup("").join(lines), name)
 

@@ -11,6 +11,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from sphereflow.claims import VERDICTS, Verdict
+from sphereflow.claims.basis import KINDS
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from _generate.places import CLAIMS, ROOT
@@ -20,14 +23,24 @@ README = ROOT / "README.md"
 
 
 def papers_table() -> str:
-    """Each paper with the number of its claims that hold, are refuted, or fail."""
-    lines = ["| paper | claims that hold | refuted | fail |", "| --- | ---: | ---: | ---: |"]
-    for paper in json.loads(CLAIMS.read_text("utf-8"))["papers"]:
-        verdicts = list(paper["claims"].values())
-        counted = " | ".join(str(verdicts.count(verdict)) for verdict in ("holds", "refuted", "fails"))
+    """Each paper, and each basis, with the number of its claims of each verdict that occurs."""
+    papers = json.loads(CLAIMS.read_text("utf-8"))["papers"]
+    occurring = [each for each in VERDICTS if any(each in paper["claims"].values() for paper in papers)]
+    lines = [f"| paper | {' | '.join(occurring)} |", f"| --- |{' ---: |' * len(occurring)}"]
+    for paper in papers:
         title = f"[{paper['title']}](https://arxiv.org/abs/{paper['arxiv']})" if paper["arxiv"] else paper["title"]
-        lines.append(f"| {title} ({paper['year']}) | {counted} |")
+        lines.append(f"| {title} ({paper['year']}) | {_counts(list(paper['claims'].values()), occurring)} |")
+    by_basis: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for paper in papers:
+        for claim, kind in paper["bases"].items():
+            by_basis[kind].append(paper["claims"][claim])
+    lines += ["", f"| basis of the statement | {' | '.join(occurring)} |", f"| --- |{' ---: |' * len(occurring)}"]
+    lines += [f"| {kind} | {_counts(verdicts, occurring)} |" for kind, verdicts in by_basis.items() if verdicts]
     return "\n".join(lines)
+
+
+def _counts(verdicts: list[str], occurring: list[Verdict]) -> str:
+    return " | ".join(str(verdicts.count(verdict)) for verdict in occurring)
 
 
 TABLES: dict[str, Callable[[], str]] = {"papers": papers_table, "speed": speed_table}

@@ -1,4 +1,4 @@
-"""What `sphereflow reproduce` found, for the pages: numbers from its results.json, pictures from its page.
+"""What `sphereflow reproduce` found, for the pages: numbers from its results.json, and its pictures.
 
 A report is taken as it is if it is of the quick preset, whole, of the claims that are there now, and not older than the
 code. Otherwise the quick preset is run, which takes some minutes. `SPHEREFLOW_REPORT=FOLDER` names a report to take
@@ -7,38 +7,22 @@ whatever its age. `python docs/_generate/record.py` makes sure that there is one
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-import re
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sphereflow import papers as registry
-from sphereflow.claims import Claim, Measurement, Paper
+from sphereflow.claims import VERDICTS, Paper
+from sphereflow.report import ClaimResult
+from sphereflow.report.record import read_claim
+from sphereflow.report.site import FIGURES
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from _generate.places import CLAIMS, KEPT, ROOT, SOURCE
-
-VERDICTS = ("holds", "refuted", "fails")
-_PICTURE = re.compile(r'<figure id="([^"]+)"[^>]*>\s*<img src="data:([^;]+);base64,([^"]*)"')
-_SUFFIX = {"image/svg+xml": "svg", "image/png": "png"}
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A claim with what was measured; `measurement` is missing where an error occurred, which `note` tells."""
-
-    claim: Claim
-    verdict: str
-    measurement: Measurement | None
-    note: str
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -55,7 +39,7 @@ class CheckedPaper:
     """A paper with the results of its claims and its pictures."""
 
     paper: Paper
-    claims: tuple[Checked, ...]
+    claims: tuple[ClaimResult, ...]
     pictures: tuple[Picture, ...]
 
     def count(self, verdict: str) -> int:
@@ -106,36 +90,18 @@ def _current(folder: Path) -> bool:
 
 def _read(folder: Path) -> Record:
     told = json.loads((folder / "results.json").read_text("utf-8"))
-    page = (folder / "index.html").read_text("utf-8")
-    images = {name: (kind, content) for name, kind, content in _PICTURE.findall(page)}
-    read = tuple(_paper(registry.load(paper["paper"]), paper, images) for paper in told["papers"])
+    read = tuple(_paper(registry.load(paper["paper"]), paper, folder / FIGURES) for paper in told["papers"])
     return Record(read, told["date"], told["versions"])
 
 
-def _paper(paper: Paper, told: dict[str, Any], images: dict[str, tuple[str, str]]) -> CheckedPaper:
+def _paper(paper: Paper, told: dict[str, Any], figures: Path) -> CheckedPaper:
     claims = {claim.id: claim for claim in paper.claims}
     pictures = []
     for figure in told["figures"]:
-        kind, content = images[f"{paper.slug}-{figure['id']}"]
-        name = f"{paper.slug}-{figure['id']}.{_SUFFIX[kind]}"
-        pictures.append(Picture(name, figure["caption"], base64.b64decode(content)))
-    checked = tuple(_checked(claims[each["id"]], each) for each in told["claims"])
+        (file,) = figures.glob(f"{paper.slug}-{figure['id']}.*")
+        pictures.append(Picture(file.name, figure["caption"], file.read_bytes()))
+    checked = tuple(read_claim(claims[each["id"]], each) for each in told["claims"])
     return CheckedPaper(paper, checked, tuple(pictures))
-
-
-def _checked(claim: Claim, told: dict[str, Any]) -> Checked:
-    claim = replace(claim, statement=told["statement"], source=told["source"])
-    measurement = None
-    if told["predicted"] is not None:
-        numbers = {name: told.get(name) for name in ("predicted", "measured", "tolerance", "printed")}
-        measurement = Measurement(
-            **{name: None if value is None else np.asarray(value, dtype=float) for name, value in numbers.items()},
-            because=told["because"],
-            labels=tuple(told["labels"]),
-            note=told["note"],
-            parameters=told["parameters"],
-        )
-    return Checked(claim, told["verdict"], measurement, told["note"], told["seconds"])
 
 
 def summary(found: Record) -> str:
@@ -147,6 +113,7 @@ def summary(found: Record) -> str:
             "year": each.paper.year,
             "arxiv": each.paper.arxiv,
             "claims": {claim.claim.id: claim.verdict for claim in each.claims},
+            "bases": {claim.claim.id: claim.claim.basis.kind for claim in each.claims},
         }
         for each in found.papers
     ]

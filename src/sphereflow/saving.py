@@ -84,15 +84,18 @@ def writable_folder(path: str | Path, names: tuple[str, ...] = ()) -> Path:
 
 
 def write_into(folder: str | Path, files: dict[str, bytes]) -> None:
-    """Write several files into a folder, which is made if needed; all of them get their names only at the end.
+    """Write several files into a folder, which is made if needed (as are folders within it that the names ask for);
+    all of them get their names only at the end.
 
     If one cannot be written, none is replaced, and folders that were made for them are taken away again.
     """
     place = Path(folder)
-    new = [each for each in (place, *place.parents) if not each.exists()]
+    below = {parent for name in files for parent in (place / name).parents}
+    new = [each for each in sorted(below, reverse=True) if not each.exists()]
     try:
         with spoken(folder):
-            place.mkdir(parents=True, exist_ok=True)
+            for each in (place, *reversed(new)):
+                each.mkdir(parents=True, exist_ok=True)
         with ExitStack() as together:
             for name, content in files.items():
                 temporary = together.enter_context(whole_file(place / name))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sphereflow.claims import Measurement, Paper, Run, agreement, at_most
+from sphereflow.claims import Check, Paper, Run, basis
 from sphereflow.pictures import blank
 
 PAPER = Paper(
@@ -13,6 +13,7 @@ PAPER = Paper(
     summary="Polygons inside a circle of radius 1 bound $\\pi$ from below, and `2 pi` is the perimeter.",
     bibtex="@book{archimedes,\n  title = {Measurement of a Circle},\n  year  = {250 BC},\n}",
     arxiv="0000.00000",
+    texts="The Greek text was read in a translation.",
 )
 
 SIDES = 3 * 2 ** np.arange(12)
@@ -20,46 +21,51 @@ SIDES = 3 * 2 ** np.arange(12)
 
 @PAPER.claim(
     "perimeters",
-    statement="The perimeter of the regular polygon with $k$ sides is $2k\\sin(\\pi/k)$, for a < b & c.",
+    says="The perimeter of the regular polygon with $k$ sides is $2k\\sin(\\pi/k)$, for a < b & c.",
     formula=r"p_k = 2k\sin\frac{\pi}{k}, \qquad \mathsf{E}_\beta = \lim_{k\to\infty} p_k = 2\pi",
-    source="Proposition 3",
-    falsifier="A perimeter that differs from the formula by more than rounding.",
+    basis=basis.Theorem("3", via="the translation of 1897"),
 )
-def perimeters(run: Run) -> Measurement:
+def perimeters(run: Run) -> Check:
     corners = [np.exp(2j * np.pi * np.arange(k + 1) / k) for k in SIDES]
-    measured = [np.abs(np.diff(c)).sum() for c in corners]
-    return agreement(
-        2 * SIDES * np.sin(np.pi / SIDES),
-        measured,
-        absolute=1e-12 * SIDES,
+    check = Check(parameters={"k": [3, 6144], "radius": 1.0})
+    check.series(
+        [f"$k={k}$" for k in SIDES],
+        predicted=2 * SIDES * np.sin(np.pi / SIDES),
+        measured=[np.abs(np.diff(c)).sum() for c in corners],
+        tolerance=1e-12 * SIDES,
         because="Each of the k sides is rounded to about 1e-16, with a margin.",
-        labels=tuple(f"$k={k}$" for k in SIDES),
-        parameters={"k": "3 to 6144", "radius": 1.0},
     )
+    check.rival("circumscribed polygons", 2 * SIDES * np.tan(np.pi / SIDES))
+    return check
 
 
-@PAPER.claim("below", statement="Every inscribed polygon is shorter than the circle.", source="Proposition 1")
-def below(run: Run) -> Measurement:
-    return at_most(2 * np.pi, 2 * SIDES * np.sin(np.pi / SIDES), because="The inequality is strict.")
+@PAPER.claim(
+    "below", says="Every inscribed polygon is shorter than the circle.", basis=basis.Abstract("polygons from below")
+)
+def below(run: Run) -> Check:
+    check = Check()
+    for k in SIDES:
+        check.at_most(f"{k} sides", bound=2 * np.pi, measured=2 * k * np.sin(np.pi / k), because="it is strict")
+    check.rival("shorter than 7", 7.0)
+    return check
 
 
 @PAPER.claim(
     "too-round",
-    statement="The circumference of the unit circle is 44/7.",
-    source="page 1",
-    formula=r"2\pi = \tfrac{44}{7}",
+    says="The circumference of the unit circle is $2\\pi$.",
+    prints="The circumference of the unit circle is 44/7.",
+    basis=basis.Figure("1", via="the translation of 1897"),
+    formula=r"2\pi \ne \tfrac{44}{7}",
 )
-def too_round(run: Run) -> Measurement:
+def too_round(run: Run) -> Check:
     angle = np.linspace(0, 2 * np.pi, 10**5)
     length = np.hypot(np.diff(np.cos(angle)), np.diff(np.sin(angle))).sum()
-    return agreement(
-        2 * np.pi,
-        length,
-        absolute=1e-8,
-        because="Chords are shorter than arcs by a part 1e-9.",
-        printed=44 / 7,
-        note="A polygon with 100,000 sides has perimeter 6.28318, not 6.28571.",
+    check = Check(note="A polygon with 100,000 sides has perimeter 6.28318, not 6.28571.")
+    check.row(
+        "length", predicted=2 * np.pi, measured=length, tolerance=1e-8, because="Chords are shorter by a part 1e-9."
     )
+    check.printed(44 / 7)
+    return check
 
 
 @PAPER.figure("polygons", caption="Perimeter of the inscribed polygon against its sides, and $2\\pi$.")

@@ -2,7 +2,7 @@
 
 import math
 
-from sphereflow.claims import Measurement, Paper, Run, agreement
+from sphereflow.claims import Check, Paper, Run, basis
 from sphereflow.errors import SphereflowError
 
 PAPER = Paper(
@@ -13,31 +13,46 @@ PAPER = Paper(
     summary="Claims that fail, each in its own way.",
     bibtex="@misc{murphy}",
 )
+PAGE = basis.Summary("a page torn out")
 
 
-@PAPER.claim("off", statement="Two and two make five.", source="page 5", formula=r"\unknowncommand{2}")
-def off(run: Run) -> Measurement:
-    return agreement(5, 2 + 2, relative=0.01, because="One percent is generous.")
+@PAPER.claim("off", says="Two and two make five.", basis=PAGE, formula=r"\unknowncommand{2}")
+def off(run: Run) -> Check:
+    check = Check()
+    check.row("sum", predicted=5, measured=2 + 2, relative=0.01, because="One percent is generous.")
+    check.rival("three", 3)
+    return check
 
 
-@PAPER.claim("raises", statement="One can divide by zero.", source="page 0", formula=r"\frac{1}{")
-def raises(run: Run) -> Measurement:
-    return agreement(1, 1 / (run.seed - run.seed), absolute=1, because="")
+@PAPER.claim("raises", says="One can divide by zero.", basis=PAGE, formula=r"\frac{1}{")
+def raises(run: Run) -> Check:
+    check = Check()
+    check.row("quotient", predicted=1, measured=1 / (run.seed - run.seed), tolerance=1, because="exact")
+    return check
 
 
-@PAPER.claim("refuses", statement="An impossible request is served.", source="page 1")
-def refuses(run: Run) -> Measurement:
+@PAPER.claim("refuses", says="An impossible request is served.", basis=PAGE)
+def refuses(run: Run) -> Check:
     raise SphereflowError("n must be a whole number of at least 1, got -3.")
 
 
-@PAPER.claim("not-a-number", statement="Infinity less infinity is zero.", source="page 2")
-def not_a_number(run: Run) -> Measurement:
-    return agreement([0.0, 1.0], [math.inf - math.inf, math.inf], absolute=1e-3, because="Exact.", labels=("a", "b"))
+@PAPER.claim("not-a-number", says="Infinity less infinity is zero.", basis=PAGE)
+def not_a_number(run: Run) -> Check:
+    check = Check()
+    check.series("ab", predicted=[0.0, 1.0], measured=[math.inf - math.inf, math.inf], tolerance=1e-3, because="Exact.")
+    return check
 
 
-@PAPER.claim("forgets", statement="A function returns something.", source="page 3")
-def forgets(run: Run) -> Measurement:
+@PAPER.claim("forgets", says="A function returns something.", basis=PAGE)
+def forgets(run: Run) -> Check:
     return None  # type: ignore[return-value]
+
+
+@PAPER.claim("unrivalled", says="One is one.", basis=PAGE)
+def unrivalled(run: Run) -> Check:
+    check = Check()
+    check.same("one", predicted=1, measured=1)
+    return check
 
 
 @PAPER.figure("torn", caption="A figure that cannot be drawn.")

@@ -1,6 +1,5 @@
 """Claims: what a paper says, what was measured, which rival hypotheses these data reject, and the verdict."""
 
-from sphereflow.claims import basis as basis
 from sphereflow.claims.check import FALSE_ALARM as FALSE_ALARM
 from sphereflow.claims.check import VERDICTS as VERDICTS
 from sphereflow.claims.check import Check as Check

@@ -71,7 +71,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper, its claims and its pictures. The module that makes it is found by the registry, nothing to edit."""
+    """A paper, its claims and its pictures. The module that makes it is found by the registry, nothing to edit.
+
+    `texts` says which texts of the paper were available to whoever wrote the claims; `origin` is the path or entry
+    point that a paper from outside the library was loaded from.
+    """
 
     slug: str
     title: str
@@ -80,6 +84,8 @@ class Paper:
     summary: str
     bibtex: str
     arxiv: str = ""
+    texts: str = ""
+    origin: str = ""
     claims: list[Claim] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
 

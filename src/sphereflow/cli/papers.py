@@ -1,18 +1,29 @@
-"""`sphereflow papers`: which papers there are."""
+"""`sphereflow papers`: which papers there are; `sphereflow papers new`: the beginning of one of your own."""
 
 from __future__ import annotations
 
+import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
 from rich import box
 from rich.table import Table
 
-from sphereflow.cli.speaking import answer, show
+from sphereflow.cli.speaking import answer, say, show, spoken
+
+app = typer.Typer(help="The papers, and a template for one of your own.", invoke_without_command=True)
 
 
-def command() -> None:
-    """List the papers, with the number of claims that are checked for each.
+@app.callback()
+@spoken
+def command(context: typer.Context) -> None:
+    """List the papers, with the number of claims that are checked for each; `new` begins one of your own.
 
     Example: sphereflow papers --json
     """
+    if context.invoked_subcommand is not None:
+        return
     from sphereflow.papers import load_all
 
     found = load_all()
@@ -36,3 +47,37 @@ def command() -> None:
     for paper in found:
         table.add_row(paper.slug, str(paper.year), paper.title, str(len(paper.claims)), str(len(paper.figures)))
     show(table)
+
+
+@app.command("new")
+@spoken
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name like my-paper; the file is my_paper.py.")],
+) -> None:
+    """Write a small paper of your own to start from, with one claim that holds and one figure.
+
+    Example: sphereflow papers new my-paper
+    """
+    import re
+
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from sphereflow.errors import SphereflowError
+    from sphereflow.saving import write_bytes
+
+    slug = name.lower().replace("_", "-")
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", slug):
+        raise SphereflowError(f"NAME must be letters and digits joined by dashes, like my-paper; got '{name}'.")
+    module = slug.replace("-", "_")
+    path = Path(f"{module}.py")
+    if path.exists():
+        raise SphereflowError(f"{path} exists already; choose another name.")
+    environment = Environment(  # the text is a Python file, not a page: nothing in it is escaped
+        loader=PackageLoader("sphereflow.report", "template"), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    title = slug.replace("-", " ").capitalize()
+    year = datetime.datetime.now(datetime.UTC).year
+    text = environment.get_template("own_paper.py.txt").render(slug=slug, module=module, title=title, year=year)
+    write_bytes(path, text.encode())
+    say(f"written: {path}")
+    say(f"run it: sphereflow reproduce ./{path}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +28,7 @@ _DIGITS = 7  # in the terminal; the report has more
 
 def command(
     papers: Annotated[
-        list[str] | None, typer.Argument(metavar="PAPER", help="Papers by name; all of them by default.")
+        list[str] | None, typer.Argument(metavar="PAPER", help="Papers by name, or files of your own; all by default.")
     ] = None,
     preset: Annotated[
         str, typer.Option(metavar="quick|paper", help="quick: minutes on a laptop; paper: the sizes of the papers.")
@@ -40,17 +39,23 @@ def command(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Papers at a time; by default one per processor core.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what DIR has from the same code.")] = False,
+    mutate: Annotated[
+        bool, typer.Option("--mutate", help="Then perturb predictions and data: every claim must notice.")
+    ] = False,
 ) -> None:
     """Check what papers claim: predicted, measured, tolerance, verdict, with figures and one HTML report.
 
-    The exit code is 1 if a claim fails or a figure cannot be drawn. With --json each paper is one line.
+    The exit code is 1 if a claim fails or a figure cannot be drawn. With --json each paper is one line. What DIR has
+    from the same code, preset and seed is taken as it is: a run that was cut short goes on.
 
     Example: sphereflow reproduce dynamic-metastability kde-modes --out report
     """
     from sphereflow.report import reproduce
-    from sphereflow.report.page import seconds
+    from sphereflow.report.mutation import survivors
     from sphereflow.report.record import paper_record
     from sphereflow.report.results import PAGE, tally
+    from sphereflow.report.site import seconds
 
     count = 0
 
@@ -61,20 +66,28 @@ def command(
         _print_paper(result)
 
     try:
-        report = reproduce(papers or None, preset, out, seed=seed, only=only or None, jobs=jobs, finished=show)
+        report = reproduce(
+            papers or None, preset, out, seed=seed, only=only or None, jobs=jobs, fresh=fresh, finished=show
+        )
     except KeyboardInterrupt:
         left = f"the report of {count} finished paper(s) is {out / PAGE}" if count else "no paper was finished"
         raise Stopped(f"stopped by Ctrl-C; {left}.") from None
-    say("Shown: the row closest to its tolerance, and by how many tolerances the nearest rival loses.")
+    say("Rows closest to their tolerance; rival: tolerances by which the nearest loses.")
     say(f"{tally(report.claims)} in {seconds(report.seconds)}", aside=True)
     say(f"report: {(out / PAGE).absolute()}", aside=True)
-    if not report.ok:
+    unnoticed = survivors(report) if mutate else []
+    if mutate:
+        count = len(unnoticed)
+        say(f"{count} perturbation{'' if count == 1 else 's'} went unnoticed{':' if count else '.'}", aside=True)
+        for line in unnoticed:
+            say(f"  {line}", aside=True)
+    if unnoticed or not report.ok:
         raise typer.Exit(1)
 
 
 def _print_paper(result: PaperResult) -> None:
-    from sphereflow.report.page import seconds
     from sphereflow.report.results import tally
+    from sphereflow.report.site import seconds
 
     show(f"[bold]{escape(result.paper.title)}[/]")
     show(f"{result.paper.slug}: {tally(result.claims)} in {seconds(result.seconds)}")
@@ -99,7 +112,7 @@ def _print_paper(result: PaperResult) -> None:
 
 def _note(each: ClaimResult) -> str:
     """Why a claim does not simply hold."""
-    from sphereflow.report.entries import miss
+    from sphereflow.report.rows import miss
 
     if each.check is None:
         return each.error
@@ -116,14 +129,12 @@ def _note(each: ClaimResult) -> str:
 
 def _row(each: ClaimResult) -> tuple[str, ...]:
     """A line of the table; of several rows, the one that comes closest to its tolerance."""
-    from sphereflow.report.entries import entries, number, worst
+    from sphereflow.report.rows import rows_of, severity, worst
 
     verdict = f"[{_COLOURS[each.verdict]}]{each.verdict}[/]"
     if each.check is None:
         return verdict, each.claim.id, "", "", "", "", "", f"{each.seconds:.1f}"
-    rows = entries(each.check, _DIGITS)
+    rows = rows_of(each.check, _DIGITS)
     shown = worst(rows)
-    severity = each.check.severity
-    lost = "" if severity is None else "exact" if math.isinf(severity) else f"{number(severity, 2)}x"
-    numbers = (str(len(rows)), shown.side + shown.predicted, shown.measured, shown.tolerance, lost)
+    numbers = (str(len(rows)), shown.side + shown.predicted, shown.measured, shown.tolerance, severity(each.check))
     return verdict, each.claim.id, *numbers, f"{each.seconds:.1f}"

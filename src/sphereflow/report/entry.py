@@ -11,6 +11,7 @@ from typing import Any
 from sphereflow.claims import Check, Claim, Figure, Measurement, Paper, Run, Verdict
 from sphereflow.errors import SphereflowError
 from sphereflow.pictures import compact, look
+from sphereflow.report.finished import Finished
 from sphereflow.report.results import ClaimResult, PictureResult
 
 _LONGEST_ERROR = 400
@@ -19,6 +20,15 @@ _LONGEST_ERROR = 400
 def entries_of(paper: Paper) -> list[Claim | Figure]:
     """Claims, then figures."""
     return [*paper.claims, *paper.figures]
+
+
+def result_of(paper: Paper, entry: Claim | Figure, run: Run, finished: Finished) -> ClaimResult | PictureResult:
+    """The result of an entry: the kept one, or a new one, which is then kept."""
+    result = finished.take(paper, entry)
+    if result is None:
+        result = measured(entry, run) if isinstance(entry, Claim) else drawn(entry, run)
+        finished.keep(paper, result)
+    return result
 
 
 def measured(claim: Claim, run: Run) -> ClaimResult:
@@ -32,7 +42,7 @@ def measured(claim: Claim, run: Run) -> ClaimResult:
     return ClaimResult(claim, verdict, time.perf_counter() - began, check)
 
 
-def judged(claim: Claim, found: Check | Measurement) -> tuple[Check, Verdict]:
+def judged(claim: Claim, found: object) -> tuple[Check, Verdict]:
     """The check that a claim's function gave, and its verdict."""
     if isinstance(found, Measurement):
         return found.check(), found.verdict

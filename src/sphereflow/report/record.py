@@ -7,14 +7,18 @@ that raised an error has no rows, and its `error` says why.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sphereflow.claims import VERDICTS
+from sphereflow.claims import VERDICTS, Check, Claim, Figure, Rival, Row
 from sphereflow.report.results import ClaimResult, PaperResult, PictureResult, Report
+
+_NUMBERS = ("predicted", "measured", "tolerance", "false_alarm")
 
 
 def paper_record(result: PaperResult) -> dict[str, Any]:
@@ -60,6 +64,38 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def result_record(result: ClaimResult | PictureResult) -> dict[str, Any]:
+    """One claim, or one figure with its picture, whole: `read_result` gives it back."""
+    if isinstance(result, ClaimResult):
+        return _claim_record(result)
+    content = base64.b64encode(result.content).decode()
+    return _figure_record(result) | {"media_type": result.media_type, "content": content, "width": result.width}
+
+
+def read_result(entry: Claim | Figure, record: dict[str, Any]) -> ClaimResult | PictureResult:
+    """The result of a claim or figure from its record."""
+    if isinstance(entry, Figure):
+        content = base64.b64decode(record["content"])
+        return PictureResult(entry, record["seconds"], record["media_type"], content, record["width"])
+    return read_claim(entry, record)
+
+
+def read_claim(claim: Claim, record: dict[str, Any]) -> ClaimResult:
+    """The result of a claim from its record, with the words that were recorded."""
+    check = None
+    if record["rows"]:
+        rows = [Row(**row | {name: float(row[name]) for name in _NUMBERS}) for row in record["rows"]]
+        rivals = [_read_rival(rival) for rival in record["rivals"]]
+        check = Check(record["note"], record["parameters"], rows, rivals)
+    told = replace(claim, says=record["says"], prints=record["prints"])
+    return ClaimResult(told, record["verdict"], record["seconds"], check, record["error"])
+
+
+def _read_rival(record: dict[str, Any]) -> Rival:
+    values = {name: float(value) for name, value in record["values"].items()}
+    return Rival(record["name"], values, record["of_data"], record["as_printed"])
 
 
 def _claim_record(result: ClaimResult) -> dict[str, Any]:

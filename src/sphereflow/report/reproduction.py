@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from sphereflow import papers as registry
-from sphereflow.claims import PRESETS, Claim, Paper, Run
+from sphereflow.claims import PRESETS, Paper, Run
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.progress import Bar, progress_bar
 from sphereflow.provenance import versions
-from sphereflow.report.crew import run_in_processes
-from sphereflow.report.entry import drawn, entries_of, measured
+from sphereflow.report.entry import entries_of, result_of
+from sphereflow.report.finished import Finished
+from sphereflow.report.processes import run_in_processes
 from sphereflow.report.results import PAGE, RECORD, ClaimResult, PaperResult, PictureResult, Report
 from sphereflow.runtime import cores, devices
 from sphereflow.saving import writable_folder
@@ -29,6 +30,7 @@ def reproduce(
     seed: int = 0,
     only: str | Sequence[str] | None = None,
     jobs: int | None = 1,
+    fresh: bool = False,
     progress: bool | None = None,
     finished: Callable[[PaperResult], None] | None = None,
 ) -> Report:
@@ -36,14 +38,18 @@ def reproduce(
 
     **Arguments:**
 
-    - `papers`: one or several slugs (or `Paper` objects); all papers by default.
+    - `papers`: one or several slugs, paths of files or packages that define a `PAPER`, or `Paper` objects; by default
+      all papers of this library.
     - `preset`: "quick" (minutes on a laptop) or "paper" (the sizes of the papers).
-    - `out`: a folder for the page (index.html) and the numbers (results.json).
+    - `out`: a folder for the pages (index.html), the numbers (results.json) and what is finished: a run that was cut
+      short goes on there, and what the same code measured before under the same preset and seed is taken as it is.
+    - `fresh`: measure everything again all the same.
     - `only`: one or several names of claims or figures; the others are left out.
     - `jobs`: papers at a time, each in a process of its own (registered papers only); None: one per processor core.
     - `progress`: show a bar; by default on terminals. `finished`: called with each paper's results when it is done.
 
-    **Returns:** a `Report`. After Ctrl-C the papers that were finished are still written to `out`.
+    **Returns:** a `Report`. After Ctrl-C the papers that were finished are still written to `out`; the next call
+    goes on from there.
 
     ```python
     import sphereflow as sf
@@ -69,7 +75,7 @@ def reproduce(
     total = sum(len(entries_of(paper)) for paper in chosen)
     try:
         with progress_bar("starting", progress, total=total, patience=0.0) as bar:
-            for result in _results(chosen, conditions, _processes(jobs, chosen), bar):
+            for result in _results(chosen, conditions, _processes(jobs, chosen), bar, out, fresh):
                 done.append(result)
                 if finished is not None:
                     with bar.aside():
@@ -124,11 +130,14 @@ def _listed(papers: list[Paper]) -> str:
 
 def _processes(jobs: int | None, chosen: list[Paper]) -> int:
     wanted = len(cores()) if jobs is None else whole_number("jobs", jobs, most=256)
-    here = any(paper.slug not in registry.slugs() for paper in chosen)  # a paper made on the spot cannot be sent away
+    # A paper made on the spot cannot be sent away.
+    here = any(paper.slug not in registry.slugs() and not paper.origin for paper in chosen)
     return 1 if here else min(wanted, len(chosen))
 
 
-def _results(chosen: list[Paper], conditions: Run, processes: int, bar: Bar) -> Iterator[PaperResult]:
+def _results(
+    chosen: list[Paper], conditions: Run, processes: int, bar: Bar, out: str | Path | None, fresh: bool
+) -> Iterator[PaperResult]:
     """Papers as they are done; the bar counts entries, parts of those under way included."""
     if processes > 1:
         under_way: dict[str, float] = {}
@@ -139,18 +148,18 @@ def _results(chosen: list[Paper], conditions: Run, processes: int, bar: Bar) -> 
             title = f"{entries_of(paper)[index].id} ({paper.slug})"
             bar.move_to(behind + sum(under_way.values()), f"{title}, {text}" if text else title)
 
-        for result in run_in_processes(chosen, conditions, processes, told):
+        for result in run_in_processes(chosen, conditions, processes, told, out, fresh):
             under_way.pop(result.paper.slug, None)
             behind += len(entries_of(result.paper))
             yield result
         return
     before = 0
     for paper in chosen:
-        yield _run_paper(paper, conditions, bar, before)
+        yield _run_paper(paper, conditions, bar, before, Finished(out, conditions, fresh=fresh))
         before += len(entries_of(paper))
 
 
-def _run_paper(paper: Paper, conditions: Run, bar: Bar, before: int) -> PaperResult:
+def _run_paper(paper: Paper, conditions: Run, bar: Bar, before: int, finished: Finished) -> PaperResult:
     began = time.perf_counter()
     claims: list[ClaimResult] = []
     pictures: list[PictureResult] = []
@@ -162,10 +171,11 @@ def _run_paper(paper: Paper, conditions: Run, bar: Bar, before: int) -> PaperRes
 
         notify(0.0, "")
         run = Run(conditions.preset, conditions.seed, notify)
-        if isinstance(entry, Claim):
-            claims.append(measured(entry, run))
+        result = result_of(paper, entry, run, finished)
+        if isinstance(result, ClaimResult):
+            claims.append(result)
         else:
-            pictures.append(drawn(entry, run))
+            pictures.append(result)
     return PaperResult(
         paper=paper,
         preset=conditions.preset,

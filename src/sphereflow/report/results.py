@@ -109,11 +109,11 @@ class Report:
         return all(paper.ok for paper in self.papers)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the page and the numbers into a folder; returns the path of the page."""
-        from sphereflow.report.page import page
+        """Write the pages, pictures and numbers into a folder; returns the path of the index."""
         from sphereflow.report.record import report_text
+        from sphereflow.report.site import site
 
-        write_into(folder, {PAGE: page(self).encode(), RECORD: report_text(self).encode()})
+        write_into(folder, site(self) | {RECORD: report_text(self).encode()})
         return Path(folder) / PAGE
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ _FEWEST_DIGITS, _MOST_DIGITS = 4, 12
 
 
 @dataclass(frozen=True)
-class Entry:
+class ShownRow:
     """One row, as text; `used` is the part of the tolerance that the deviation uses up."""
 
     name: str
@@ -23,12 +23,12 @@ class Entry:
     used: float
 
 
-def entries(check: Check, most_digits: int = _MOST_DIGITS) -> list[Entry]:
+def rows_of(check: Check, most_digits: int = _MOST_DIGITS) -> list[ShownRow]:
     """All rows of a check, in order, with at most so many significant digits."""
-    return [_entry(row, check.rivals, most_digits) for row in check.rows]
+    return [_shown(row, check.rivals, most_digits) for row in check.rows]
 
 
-def worst(rows: list[Entry]) -> Entry:
+def worst(rows: list[ShownRow]) -> ShownRow:
     """The row that uses up most of its tolerance."""
     return max(rows, key=lambda row: row.used)
 
@@ -38,6 +38,13 @@ def miss(excess: float) -> str:
     if math.isinf(excess):
         return "where no deviation is allowed"
     return f"by {number(excess, 2)} tolerances"
+
+
+def severity(check: Check | None) -> str:
+    """By how many tolerances the nearest rival loses, for a narrow column: '3.4', 'exact', '' without rivals."""
+    if check is None or check.severity is None:
+        return ""
+    return "exact" if math.isinf(check.severity) else number(check.severity, 2)
 
 
 def number(value: float, digits: int = _FEWEST_DIGITS) -> str:
@@ -53,9 +60,9 @@ def number(value: float, digits: int = _FEWEST_DIGITS) -> str:
     return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(exponent)}"
 
 
-def _entry(row: Row, rivals: list[Rival], most_digits: int) -> Entry:
+def _shown(row: Row, rivals: list[Rival], most_digits: int) -> ShownRow:
     digits = min(_digits(row.predicted, row.tolerance), most_digits)
-    return Entry(
+    return ShownRow(
         name=row.name,
         side={"equal": "", "at most": "≤ ", "at least": "≥ "}[row.side],
         predicted=number(row.predicted, digits),

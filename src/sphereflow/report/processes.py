@@ -12,12 +12,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 from sphereflow import papers as registry
-from sphereflow.claims import Claim, Paper, Run
+from sphereflow.claims import Paper, Run
 from sphereflow.provenance import versions
-from sphereflow.report.entry import drawn, entries_of, measured
+from sphereflow.report.entry import entries_of, result_of
+from sphereflow.report.finished import Finished
 from sphereflow.report.results import ClaimResult, PaperResult, PictureResult
 from sphereflow.runtime import confine, keep_programs
 
@@ -27,7 +29,9 @@ _DIED = "the process of this paper died; it may have needed more memory than the
 Told = Callable[[Paper, int, float, str], None]
 
 
-def run_in_processes(papers: list[Paper], conditions: Run, jobs: int, told: Told) -> Iterator[PaperResult]:
+def run_in_processes(
+    papers: list[Paper], conditions: Run, jobs: int, told: Told, out: str | Path | None = None, fresh: bool = False
+) -> Iterator[PaperResult]:
     """The results of papers as they are done; `told(paper, entry, fraction, text)` hears of their progress."""
     # The longest first: then the last to finish does not keep the others waiting.
     waiting = deque(sorted(papers, key=lambda paper: -len(entries_of(paper))))
@@ -37,7 +41,8 @@ def run_in_processes(papers: list[Paper], conditions: Run, jobs: int, told: Told
     def hire(number: int) -> None:
         mine, theirs = context.Pipe()
         place, share = list(registry.__path__), (number, jobs)
-        process = context.Process(target=_serve, args=(theirs, place, share, conditions.preset, conditions.seed))
+        under = (conditions.preset, conditions.seed, out, fresh)
+        process = context.Process(target=_serve, args=(theirs, place, share, under))
         process.daemon = True
         process.start()
         theirs.close()
@@ -46,7 +51,7 @@ def run_in_processes(papers: list[Paper], conditions: Run, jobs: int, told: Told
     def give(connection: Connection, process: Any, number: int) -> None:
         if waiting:
             paper = waiting.popleft()
-            connection.send((paper.slug, [entry.id for entry in entries_of(paper)]))
+            connection.send((paper.origin or paper.slug, [entry.id for entry in entries_of(paper)]))
             busy[connection] = (process, paper, time.perf_counter(), number)
         else:
             connection.send(None)
@@ -78,12 +83,13 @@ def run_in_processes(papers: list[Paper], conditions: Run, jobs: int, told: Told
             process.terminate()
 
 
-def _serve(connection: Connection, place: list[str], share: tuple[int, int], preset: Any, seed: int) -> None:
+def _serve(connection: Connection, place: list[str], share: tuple[int, int], under: tuple[Any, ...]) -> None:
     """What a process does: take a paper, measure and draw, send back, until there is none left."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
     confine(*share)
     keep_programs()
     registry.__path__[:] = place
+    preset, seed, out, fresh = under
     while (task := connection.recv()) is not None:
         slug, ids = task
         paper = registry.load(slug)
@@ -100,7 +106,7 @@ def _serve(connection: Connection, place: list[str], share: tuple[int, int], pre
 
             notify(0.0, "")
             run = Run(preset, seed, notify)
-            result = measured(entry, run) if isinstance(entry, Claim) else drawn(entry, run)
+            result = result_of(paper, entry, run, Finished(out, run, fresh=fresh))
             results.append((entry.id, _portable(result)))
         connection.send(("done", results))
 
