@@ -11,6 +11,7 @@ from sphereflow.modes import (
     belt,
     circle_modes,
     expected_modes,
+    fastest_harmonic,
     find_modes,
     gaussian_modes,
     limit_constant,
@@ -91,7 +92,7 @@ def numbers(run: Run) -> Figure:
                 betas, [expected_modes(n, b) for b in betas], color=colour, label=f"$n=10^{round(np.log10(n))}$"
             )
             axes.loglog(betas, [gaussian_modes(n, b) for b in betas], "--", color=colour, lw=1)
-            found = [(s.beta, float(s.everywhere.value)) for row, s in table.rows(run) if row[0] == n]
+            found = [(s.beta, float(s.everywhere.value)) for s in table.samples(run) if s.n == n]
             if found:
                 axes.plot(*np.transpose(found), "o", color=colour)
         axes.set(xlabel=r"$\beta$", ylabel="modes", ylim=(0.8, None))
@@ -153,36 +154,22 @@ def mode_tree(run: Run) -> Figure:
 
 @PAPER.figure(
     "clusters",
-    caption="Attention on the circle from 128 uniform tokens. Left: modes of the density estimate (lines) and clusters "
-    "(dots) in time, means over independent runs. Right: both counts against beta, with sqrt(3 beta / 2) (modes of "
-    "noise) and sqrt(2 beta) (fastest harmonic).",
+    caption="Attention on the circle from uniform tokens: modes of the density estimate (line) and clusters (dots) in "
+    "time, means over independent runs; dashed: the linear theory, dotted: the fastest harmonic.",
 )
 def side_by_side(run: Run) -> Figure:
-    both = clusters.runs_of_attention(run.quick, run.seed)
-    times = np.array(clusters.TIMES)
+    early, late = clusters.runs_of_attention(run.quick, run.seed)
+    fine = np.linspace(0, clusters.LATE[-1], 60)
     with look():
-        figure = blank(8.4, 3.5)
-        axes, right = figure.subplots(1, 2)
-        for colour, each in zip(PALETTE, both, strict=False):
-            axes.plot(times, each.modes.mean(axis=1), color=colour, label=rf"$\beta={each.beta:g}$")
-            axes.plot(times, each.clusters.mean(axis=1), "o", color=colour)
-        axes.set(xlabel="$t$", ylabel="number", yscale="log", ylim=(3.5, 100))
-        axes.set_yticks([5, 10, 20, 50], labels=["5", "10", "20", "50"])
+        figure = blank(6.2, 3.6)
+        axes = figure.subplots()
+        axes.plot(late.times, late.modes.mean(axis=1), color=PALETTE[0], label="modes, 128 tokens")
+        axes.plot(early.times, early.modes.mean(axis=1), color=PALETTE[1], label="modes, 384 tokens")
+        axes.plot(late.times, late.clusters.mean(axis=1), "o", color=PALETTE[0], label="clusters, 128 tokens")
+        axes.plot(fine, [circle_modes(late.beta, t) for t in fine], "--", color="0.4", lw=1, label="linear theory")
+        axes.axhline(fastest_harmonic(late.beta), ls=":", color="0.4", lw=1)
+        axes.set(xlabel="$t$", ylabel="number", yscale="log", ylim=(5, 100))
+        axes.set_yticks([5, 10, 20, 50, 100], labels=["5", "10", "20", "50", "100"])
         axes.minorticks_off()
         axes.legend()
-        betas = np.geomspace(12, 110, 50)
-        right.loglog(betas, np.sqrt(2 * betas), "--", color="0.4", label=r"$\sqrt{2\beta}$")
-        right.loglog(betas, [circle_modes(b) for b in betas], color="0.4", label=r"$N_0\approx\sqrt{3\beta/2}$")
-        start = [each.mean_modes(0) for each in both]
-        formed = [each.mean_clusters(clusters.FORMED) for each in both]
-        place = np.array(clusters.BETAS)
-        styles = (("modes at $t=0$", start, "s", 0.97), ("clusters at $t=10$", formed, "o", 1.03))
-        for colour, (label, found, marker, shift) in zip(PALETTE, styles, strict=False):
-            means, errors = [e.value for e in found], [e.error for e in found]
-            right.errorbar(place * shift, means, errors, fmt=marker, color=colour, label=label, capsize=2)
-        right.set(xlabel=r"$\beta$", ylabel="number")
-        right.set_yticks([5, 10, 15], labels=["5", "10", "15"])
-        right.set_xticks([20, 50, 100], labels=["20", "50", "100"])
-        right.minorticks_off()
-        right.legend()
     return figure

@@ -9,10 +9,11 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.special import ndtr, ndtri
 
-from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.claims import Check, Run, basis
 from sphereflow.modes.moments import normal_moments
-from sphereflow.modes.sparse import DENSE_RATE, INTENSITIES, RATES, simulated_rate
+from sphereflow.modes.sparse import DENSE_RATE, simulated_rate
 from sphereflow.papers.kde_modes import PAPER
+from sphereflow.papers.kde_modes.sources import CODE, LEAN
 
 # Joint density of (F, F') in the authors' code: this place, number of samples and beta.
 PLACE, SAMPLES, BETA = 3.0, 6500, 81.0
@@ -42,13 +43,13 @@ def expectation(function, t: float, beta: float) -> float:
 
 @PAPER.claim(
     "moments",
-    statement="The closed forms of the five moments of a kernel's slope and curvature are exact.",
-    source="Section 5.2",
+    says="The closed forms of the five moments of a kernel's slope and curvature are exact.",
+    basis=basis.Equation("sec 5.2", via=LEAN),
     formula=r"\mathbb EG'^2=B\big(1-2\beta(c_2^2+s_2)+\beta^2(c_2^4+6c_2^2s_2+3s_2^2)\big)",
-    falsifier="a slip such as a missing 3 s2^2",
 )
-def moments(run: Run) -> Measurement:
-    exact, measured, labels = [], [], []
+def moments(run: Run) -> Check:
+    check = Check()
+    leading, slipped = {}, {}
     for beta in (1.0, 50.0, 1e4):
         for t in (0.0, 1.3, 3.0):
             functions = {
@@ -62,13 +63,20 @@ def moments(run: Run) -> Measurement:
             for name, function in functions.items():
                 if t == 0 and name in ("G", "GG'"):
                     continue  # zero by symmetry
-                exact.append(expectation(function, t, beta))
-                measured.append(float(closed[name]))
-                labels.append(f"E{name}, beta={beta:g}, t={t:g}")
-    # E G' is of order beta^{-3/2} while its integrand is of order one: that much of the quadrature's digits is lost.
-    return agreement(
-        exact, measured, relative=1e-10, because="accuracy of the quadrature, 1e-10 relative", labels=tuple(labels)
-    )
+                # E G' is of order beta^{-3/2} while its integrand is of order one: that much of the quadrature's
+                # digits is lost.
+                row = f"$E{name}$, $\\beta={beta:g}$, $t={t:g}$"
+                because = "accuracy of the quadrature, 1e-10 relative"
+                exact = expectation(function, t, beta)
+                check.row(row, predicted=exact, measured=closed[name], relative=1e-10, because=because)
+                if name == "G":
+                    leading[row] = beta**-1.5 * t * math.exp(-(t**2) / 2)
+                if name == "G'G'":
+                    s2 = 1 / (2 * beta + 1)
+                    slipped[row] = exact - 3 * (beta * s2) ** 2 * math.sqrt(s2) * math.exp(-beta * t**2 * s2)
+    check.rival(r"leading order for large $\beta$", leading)
+    check.rival("$3s_2^2$ left out", slipped)
+    return check
 
 
 def joint_draws(count: int, seed: int) -> np.ndarray:
@@ -84,32 +92,37 @@ def joint_draws(count: int, seed: int) -> np.ndarray:
 
 @PAPER.claim(
     "joint-law",
-    statement="At t = 3 slope and curvature of 6,500 samples have the stated means and covariances, and are close to "
-    "Gaussian: the slope has skewness 0.098, as its third moment says.",
-    source="Authors' code: joint density of (F, F') at t = 3, n = 6500, beta = 81",
+    says="At $t=3$ slope and curvature of 6,500 samples have the stated means and covariances; the law is close to "
+    "Gaussian but not Gaussian: the slope has skewness 0.098, as its third moment says.",
+    basis=basis.AuthorCode(
+        CODE, "the files of December 2024", "joint density of (F, F') at t = 3, n = 6500, beta = 81"
+    ),
     formula=r"(F,F')\approx N(nm,\,nS)",
-    falsifier="moments of the wrong kernel, or a factor n",
 )
-def joint_law(run: Run) -> Measurement:
-    draws = joint_draws(100_000 if run.quick else 400_000, run.seed + 21)
+def joint_law(run: Run) -> Check:
+    draws = joint_draws(200_000 if run.quick else 800_000, run.seed + 21)
     m, n = normal_moments(PLACE, BETA), SAMPLES
     root, scale = float(np.exp(m.log_scale / 2)), float(np.exp(m.log_scale))
     means = n * root * np.array([m.mean, m.mean_slope])
     centred = draws - means
-    products = [centred[:, 0] ** 2, centred[:, 0] * centred[:, 1], centred[:, 1] ** 2]
     spread = math.sqrt(n * scale * m.s11)
-    cube = (centred[:, 0] / spread) ** 3
     third = n * expectation(lambda u: (slope(u, BETA) - means[0] / n) ** 3, PLACE, BETA) / spread**3
     third -= (1 - _mass_near()) * n * (means[0] / n / spread) ** 3
-    columns = [draws[:, 0], draws[:, 1], *products, cube]
-    return agreement(
-        [*means, *(n * scale * np.array([m.s11, m.s12, m.s22])), third],
-        [c.mean() for c in columns],
-        absolute=[4 * c.std() / math.sqrt(len(c)) for c in columns],
-        because="four standard errors",
-        labels=("mean of F", "mean of F'", "variance of F", "covariance", "variance of F'", "skewness of F"),
-        parameters={"t": PLACE, "n": n, "beta": BETA, "draws": len(draws)},
-    )
+    check = Check(parameters={"t": PLACE, "n": n, "beta": BETA, "draws": len(draws)})
+    for name, predicted, column in (
+        ("mean of $F$", means[0], draws[:, 0]),
+        ("mean of $F'$", means[1], draws[:, 1]),
+        ("variance of $F$", n * scale * m.s11, centred[:, 0] ** 2),
+        ("covariance", n * scale * m.s12, centred[:, 0] * centred[:, 1]),
+        ("variance of $F'$", n * scale * m.s22, centred[:, 1] ** 2),
+        ("skewness of $F$", third, (centred[:, 0] / spread) ** 3),
+    ):
+        error = column.std() / math.sqrt(len(column))
+        because = "standard error of the draws"
+        check.row(name, predicted=predicted, measured=column.mean(), error=error, because=because)
+    check.rival("a Gaussian law", {"skewness of $F$": 0.0})
+    check.rival("slope and curvature independent", {"covariance": 0.0})
+    return check
 
 
 def _mass_near() -> float:
@@ -118,28 +131,29 @@ def _mass_near() -> float:
     return float(ndtr(PLACE + reach) - ndtr(PLACE - reach))
 
 
+def sparse_series(x: float) -> float:
+    """Modes per bandwidth of few samples: exact counts of one, two and three points."""
+    return x - 2 * x**2 + 0.802 * x**3
+
+
 @PAPER.claim(
     "sparse-rate",
-    statement="A Poisson process smoothed at x samples per bandwidth has f(x) modes per bandwidth, with f(x) = x - "
-    "2x^2 for few samples and 0.1949 for many.",
-    source="Beyond the paper: the sparse tail of the density",
+    says="A Poisson process smoothed at $x$ samples per bandwidth has $x-2x^2+0.802x^3$ modes per bandwidth for few "
+    "samples, and 0.1949 for many.",
+    basis=basis.Extension("the sparse tail of the density, which the paper only bounds"),
     formula=r"f(x)=x-2x^2+0.802x^3+O(x^4),\qquad f(\infty)=\frac{\sqrt{3/2}}{2\pi}",
-    falsifier="samples that merge at a distance other than two bandwidths",
 )
-def sparse_rates(run: Run) -> Measurement:
-    table = dict(zip(INTENSITIES, RATES, strict=True))
-    chosen = (0.05, 0.20) if run.quick else INTENSITIES
+def sparse_rates(run: Run) -> Check:
     length = 1_000_000 if run.quick else 16_000_000
-    found = []
-    for k, x in enumerate(chosen):
-        found.append(simulated_rate(x, length, seed=run.seed + 30 + k))
-        run.notify((k + 1) / (len(chosen) + 1), f"sparse rate at {x:g}")
-    dense = simulated_rate(8.0, length // 25, seed=run.seed + 60)
-    return agreement(
-        [*(table[x] for x in chosen), DENSE_RATE],
-        [v for v, _ in [*found, dense]],
-        absolute=[3 * math.hypot(e, 5e-5) for _, e in found] + [3 * dense[1]],
-        because="three standard errors, that of the reference (5e-5) included",
-        labels=(*(f"x={x:g}" for x in chosen), "x=8 against the limit"),
-        parameters={"bandwidths": length},
-    )
+    check = Check(parameters={"bandwidths": length})
+    for k, x in enumerate((0.02, 0.05, 8.0)):
+        stretch = length if x < 1 else length // 25
+        rate, error = simulated_rate(x, stretch, seed=run.seed + 30 + k)
+        predicted = sparse_series(x) if x < 1 else DENSE_RATE * (1 - 0.00201 / x)
+        truncation = 10 * x**4 if x < 1 else 0.0
+        because = f"standard error of {stretch} bandwidths, and $10x^4$ for what the series leaves out"
+        check.row(f"$x={x:g}$", predicted=predicted, measured=rate, tolerance=truncation, error=error, because=because)
+        run.notify((k + 1) / 3, f"sparse rate at {x:g}")
+    check.rival("samples merge within one bandwidth", {"$x=0.05$": 0.05 - 0.05**2})
+    check.rival("zeros of the field, not of its slope", {"$x=8$": math.sqrt(1 / 2) / (2 * math.pi)})
+    return check

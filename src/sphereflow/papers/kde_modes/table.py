@@ -1,12 +1,18 @@
-r"""The table of mean numbers of modes: Monte Carlo, the Gaussian Kac-Rice formula, and the uniform predictor."""
+r"""Mean numbers of modes: certain counts beside the Gaussian Kac-Rice formula and the uniform predictor.
+
+$$\mathbb E\#[-T_0,T_0]\approx\int_{-T_0}^{T_0}\rho_G\,dt,\qquad
+  \mathbb E\#\approx\int\sqrt\beta\,f\big(n\varphi(t)/\sqrt\beta\big)D(t)\,dt,\qquad T_0=\sqrt{2\log n-\log\beta}.$$
+"""
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import ndtr
 
-from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.claims import Check, Run, basis
 from sphereflow.modes import (
     ModeSample,
     belt_fraction,
@@ -14,200 +20,199 @@ from sphereflow.modes import (
     expected_modes,
     find_modes,
     gaussian_modes,
+    limit_constant,
     sample_modes,
+    saturated_rate,
 )
+from sphereflow.modes.kac_rice import belt
 from sphereflow.papers.kde_modes import PAPER
+from sphereflow.papers.kde_modes.formulas import curvature, slope
+from sphereflow.papers.kde_modes.sources import LEAN
 
-# n, beta, runs of the paper preset; then reference values: Gaussian formula on [-T0, T0], Monte Carlo on the whole line
-# and on [-T0, T0] with standard errors, uniform predictor on both, fraction of modes in the belt (Monte Carlo).
-ROWS = (
-    (1000, 30.0, 11000, 1.710305, 2.273, 0.009, 1.693, 0.007, 2.235, 1.705, 0.158),
-    (1000, 100.0, 3000, 7.326781, 8.730, 0.032, 7.274, 0.028, 8.726, 7.303, 0.833),
-    (1000, 300.0, 3000, 17.287983, 20.108, 0.039, 17.244, 0.033, 20.050, 17.224, 0.858),
-    (1000, 1000.0, 1500, 31.818147, 37.319, 0.073, 31.564, 0.058, 37.323, 31.673, 0.846),
-    (10000, 100.0, 3100, 3.016876, 4.149, 0.023, 2.954, 0.019, 4.136, 3.005, 0.339),
-    (10000, 300.0, 2100, 11.708894, 13.917, 0.051, 11.629, 0.044, 13.967, 11.668, 0.505),
-    (10000, 1000.0, 1000, 35.796725, 39.97, 0.20, 35.59, 0.18, 40.251, 35.694, 0.890),
-    (10000, 10000.0, 1000, 117.658806, 133.6, 0.6, 118.0, 0.5, 133.293, 117.256, 0.883),
-    (3000, 54772.0, 1000, 206.05457, 251.1, 0.7, 204.3, 0.5, 252.119, 204.732, 0.814),
+# n, beta, repetitions of the paper preset.
+PAIRS = (
+    (1000, 30.0, 11000),
+    (1000, 100.0, 3000),
+    (1000, 300.0, 3000),
+    (1000, 1000.0, 1500),
+    (10000, 100.0, 3100),
+    (10000, 300.0, 2100),
+    (10000, 1000.0, 1000),
+    (10000, 10000.0, 1000),
+    (3000, 54772.0, 1000),
 )
-_QUICK_RUNS = 1000
+_QUICK_REPEATS = 1000
 
 
 @lru_cache(maxsize=32)
-def sampled(n: int, beta: float, runs: int, seed: int) -> ModeSample:
-    """Monte Carlo of one row; several claims and pictures look at the same one."""
-    return sample_modes(n, beta, runs, seed=seed)
+def sampled(n: int, beta: float, repeats: int, seed: int) -> ModeSample:
+    """Monte Carlo of one pair; several claims and pictures look at the same one."""
+    return sample_modes(n, beta, repeats, seed=seed)
 
 
-def rows(run: Run) -> list[tuple[tuple, ModeSample]]:
-    """The rows of this preset with their Monte Carlo: n = 1000 only when quick."""
-    chosen = [row for row in ROWS if row[0] == 1000] if run.quick else list(ROWS)
-    result = []
-    for k, row in enumerate(chosen):
-        runs = _QUICK_RUNS if run.quick else row[2]
-        result.append((row, sampled(row[0], row[1], runs, run.seed + 1)))
-        run.notify((k + 1) / len(chosen), f"n={row[0]}, beta={row[1]:g}")
-    return result
+def samples(run: Run) -> list[ModeSample]:
+    """The Monte Carlo of this preset: n = 1000 only when quick."""
+    chosen = [pair for pair in PAIRS if pair[0] == 1000] if run.quick else list(PAIRS)
+    found = []
+    for k, (n, beta, repeats) in enumerate(chosen):
+        found.append(sampled(n, beta, _QUICK_REPEATS if run.quick else repeats, run.seed + 1))
+        run.notify((k + 1) / len(chosen), f"n={n}, beta={beta:g}")
+    return found
 
 
-def _labels(chosen: list) -> tuple[str, ...]:
-    return tuple(f"n={row[0]}, beta={row[1]:g}" for row in chosen)
+def label(n: float, beta: float) -> str:
+    return f"$n={n:g}$, $\\beta={beta:g}$"
+
+
+def plain_kac_rice(n: float, beta: float, high: float, *, correlated: bool = True) -> float:
+    """2 int_0^high rho_G dt by the trapezoidal rule in t, with moments by the trapezoidal rule in the sample."""
+    t = np.linspace(0.0, high, 2001)
+    u = np.linspace(-12, 12, 801) * beta**-0.5
+    weight = np.exp(-((t[:, None] - u) ** 2) / 2) / math.sqrt(2 * math.pi) * (u[1] - u[0])
+    g, c = slope(u, beta), curvature(u, beta)
+    m1, m2 = weight @ g, weight @ c
+    s11, s22 = weight @ g**2 - m1**2, weight @ c**2 - m2**2
+    s12 = weight @ (g * c) - m1 * m2 if correlated else 0.0
+    a, v = n * (m2 - s12 / s11 * m1), n * (s22 - s12**2 / s11)
+    mean = a * ndtr(a / np.sqrt(v)) + np.sqrt(v / (2 * math.pi)) * np.exp(-(a**2) / (2 * v))
+    density = np.exp(-n * m1**2 / (2 * s11)) / np.sqrt(2 * math.pi * n * s11) * mean
+    return float(2 * np.trapezoid(density, t))
 
 
 @PAPER.claim(
     "gaussian-values",
-    statement="The Gaussian Kac-Rice integral has the reference values, at nine pairs of n and beta.",
-    source="Kac-Rice formula with a Gaussian law",
+    says="The Gaussian Kac-Rice integral of the library is that of a plain double trapezoidal rule.",
+    basis=basis.Theorem("thm:kac-rice", via=LEAN),
     formula=r"\int_{-T_0}^{T_0}\rho_G\,dt,\qquad T_0=\sqrt{2\log n-\log\beta}",
-    falsifier="a forgotten factor n in a and v, or S12 left out",
 )
-def gaussian_values(run: Run) -> Measurement:
-    return agreement(
-        [row[3] for row in ROWS],
-        [gaussian_modes(row[0], row[1]) for row in ROWS],
-        absolute=[1e-6] * 8 + [1e-5],
-        because="reference values with six decimals (the last with five)",
-        labels=_labels(list(ROWS)),
+def gaussian_values(run: Run) -> Check:
+    check = Check()
+    pairs = [(n, beta) for n, beta, _ in PAIRS]
+    for n, beta in pairs:
+        check.row(
+            label(n, beta),
+            predicted=plain_kac_rice(n, beta, edge(n, beta)),
+            measured=gaussian_modes(n, beta),
+            relative=1e-5,
+            because="trapezoidal rule with 2,000 steps in t",
+        )
+    check.rival(
+        "slope and curvature independent",
+        [plain_kac_rice(n, beta, edge(n, beta), correlated=False) for n, beta in pairs],
     )
-
-
-@PAPER.claim(
-    "uniform-values",
-    statement="The uniform predictor has the reference values, on the line and on [-T0, T0].",
-    source="Beyond the paper: Kac-Rice with a Poisson tail",
-    formula=r"\int\sqrt\beta\,f\big(n\varphi(t)/\sqrt\beta\big)D(t)\,dt",
-    falsifier="linear interpolation of f, which shifts the values by 0.2 to 0.5 %",
-)
-def uniform_values(run: Run) -> Measurement:
-    line = [expected_modes(row[0], row[1]) for row in ROWS]
-    inside = [expected_modes(row[0], row[1], -edge(row[0], row[1]), edge(row[0], row[1])) for row in ROWS]
-    reference = np.array([row[8] for row in ROWS] + [row[9] for row in ROWS])
-    return agreement(
-        reference,
-        [*line, *inside],
-        absolute=6e-4 + 5e-5 * reference,
-        because="reference values with three decimals, from a rule with a kink at 0.02 samples per bandwidth",
-        labels=(*_labels(list(ROWS)), *(f"{label}, inside" for label in _labels(list(ROWS)))),
-    )
+    check.rival("no truncation at $T_0$", [plain_kac_rice(n, beta, edge(n, beta) + 1) for n, beta in pairs])
+    return check
 
 
 @PAPER.claim(
     "kac-rice",
-    statement="The mean number of modes in [-T0, T0] is what the Gaussian Kac-Rice formula says, up to its known bias.",
-    source="Theorem (Kac-Rice) with the Edgeworth comparison",
+    says="The mean number of modes in $[-T_0,T_0]$ is what the Gaussian Kac-Rice formula says, up to 2.5 %.",
+    basis=basis.Theorem("thm:kac-rice", via=LEAN),
     formula=r"\mathbb E\#[-T_0,T_0]\approx2\int_0^{T_0}\rho_G\,dt",
-    falsifier="down-crossings counted, or no truncation",
 )
-def kac_rice(run: Run) -> Measurement:
-    chosen = rows(run)
-    predicted = np.array([gaussian_modes(row[0], row[1]) for row, _ in chosen])
-    found = [sample.inside for _, sample in chosen]
-    return agreement(
-        predicted,
-        [e.value for e in found],
-        absolute=[3 * e.error for e in found] + 0.025 * predicted,
-        because="three standard errors, and 2.5 % since the law is not Gaussian near T0",
-        labels=_labels([row for row, _ in chosen]),
-        parameters={"runs": [s.modes.runs for _, s in chosen]},
+def kac_rice(run: Run) -> Check:
+    found = samples(run)
+    check = Check(parameters={"repeats": [len(s.modes.counts) for s in found]})
+    for s in found:
+        check.row(
+            label(s.n, s.beta),
+            predicted=gaussian_modes(s.n, s.beta),
+            measured=s.inside.value,
+            error=s.inside.error,
+            repeats=len(s.modes.counts),
+            relative=0.025,
+            because="standard error, and 2.5 % since the law is not Gaussian near T0",
+        )
+    check.rival(
+        "the slope of the true density ignored", [2 * edge(s.n, s.beta) * saturated_rate(s.beta) for s in found]
     )
+    check.rival("the tail beyond $T_0$ included", [expected_modes(s.n, s.beta) for s in found])
+    return check
 
 
 @PAPER.claim(
     "uniform-predictor",
-    statement="The mean number of modes on the whole line is what the uniform predictor says; all counts are certain.",
-    source="Beyond the paper: Kac-Rice with a Poisson tail",
+    says="The mean number of modes on the whole line is what the Kac-Rice formula with a Poisson tail says; all counts "
+    "are certain.",
+    basis=basis.Extension("a predictor for the whole line, where the paper gives the order"),
     formula=r"\mathbb E\#\approx\int\sqrt\beta\,f\big(n\varphi(t)/\sqrt\beta\big)D(t)\,dt",
-    falsifier="the sparse tail, 10 to 25 % of all modes, left out",
 )
-def uniform_predictor(run: Run) -> Measurement:
-    chosen = rows(run)
-    line = np.array([expected_modes(row[0], row[1]) for row, _ in chosen])
-    inside = np.array([expected_modes(s.n, s.beta, -edge(s.n, s.beta), edge(s.n, s.beta)) for _, s in chosen])
-    found = [s.everywhere for _, s in chosen] + [s.inside for _, s in chosen]
-    predicted = np.concatenate([line, inside])
-    names = _labels([row for row, _ in chosen])
-    return agreement(
-        [*predicted, 0],
-        [*(float(e.value) for e in found), sum(s.modes.undecided for _, s in chosen)],
-        absolute=[*([3 * e.error for e in found] + 0.02 * predicted), 0],
-        because="three standard errors, and 2 % for the predictor",
-        labels=(*names, *(f"{name}, in [-T0, T0]" for name in names), "counts not certain"),
-        parameters={"runs": [s.modes.runs for _, s in chosen]},
-    )
-
-
-@PAPER.claim(
-    "monte-carlo-table",
-    statement="Independent Monte Carlo with another counter gave the same means.",
-    source="Reference table of mean numbers of modes",
-    falsifier="a counter that loses or invents half a percent of the modes",
-)
-def monte_carlo_table(run: Run) -> Measurement:
-    chosen = rows(run)
-    found = [s.everywhere for _, s in chosen] + [s.inside for _, s in chosen]
-    reference = [(row[4], row[5]) for row, _ in chosen] + [(row[6], row[7]) for row, _ in chosen]
-    names = _labels([row for row, _ in chosen])
-    return agreement(
-        [v for v, _ in reference],
-        [e.value for e in found],
-        absolute=[4 * np.hypot(e.error, r) for e, (_, r) in zip(found, reference, strict=True)],
-        because="four combined standard errors",
-        labels=(*names, *(f"{name}, in [-T0, T0]" for name in names)),
-    )
+def uniform_predictor(run: Run) -> Check:
+    found = samples(run)
+    check = Check(parameters={"repeats": [len(s.modes.counts) for s in found]})
+    for s in found:
+        check.row(
+            label(s.n, s.beta),
+            predicted=expected_modes(s.n, s.beta),
+            measured=s.everywhere.value,
+            error=s.everywhere.error,
+            repeats=len(s.modes.counts),
+            relative=0.02,
+            because="standard error, and 2 % for the predictor",
+        )
+    rows = [row.name for row in check.rows]
+    check.same("counts not certain", predicted=0, measured=sum(s.modes.undecided for s in found))
+    inside = [gaussian_modes(s.n, s.beta) for s in found]
+    check.rival("the sparse tail left out", dict(zip(rows, inside, strict=True)))
+    limits = [limit_constant(math.log(s.beta) / math.log(s.n)) * math.sqrt(s.beta * math.log(s.beta)) for s in found]
+    check.rival("the constant of the limit", dict(zip(rows, limits, strict=True)))
+    return check
 
 
 @PAPER.claim(
     "million",
-    statement="One sample of a million points has the predicted number of modes, from one mode to 1,580 of them.",
-    source="Beyond the paper: sizes its grid search cannot reach",
+    says="Samples of a million points have the predicted number of modes, at three bandwidths.",
+    basis=basis.Extension("sizes that a grid search cannot reach"),
     formula=r"n=10^6,\quad \beta=10^2,\,10^4,\,10^6",
-    falsifier="a count that loses modes as the bandwidth shrinks",
 )
-def million(run: Run) -> Measurement:
-    betas = (1e2, 1e4, 1e6)
-    sample = np.random.default_rng(run.seed + 6).standard_normal(1_000_000)
-    found = [find_modes(sample, beta) for beta in betas]
-    predicted = np.array([expected_modes(1e6, beta) for beta in betas])
-    return agreement(
-        [*predicted, 0],
-        [*(len(modes) for modes in found), sum(modes.undecided for modes in found)],
-        absolute=[*(3 * np.sqrt(predicted) + 0.02 * predicted), 0],
-        because="modes repel each other, so a count spreads less than a Poisson number: 3 sqrt(N), and 2 %",
-        labels=(*(f"beta={beta:g}" for beta in betas), "counts not certain"),
-        parameters={"n": 1_000_000},
-    )
+def million(run: Run) -> Check:
+    n, repeats = 1_000_000, 4 if run.quick else 20
+    check = Check(parameters={"n": n, "samples": repeats})
+    drawn = [np.random.default_rng(run.seed + 6 + k).standard_normal(n) for k in range(repeats)]
+    undecided = 0
+    for beta in (1e2, 1e4, 1e6):
+        found = [find_modes(sample, beta) for sample in drawn]
+        predicted = expected_modes(n, beta)
+        check.row(
+            f"$\\beta={beta:g}$",
+            predicted=predicted,
+            measured=np.mean([len(modes) for modes in found]),
+            error=math.sqrt(predicted / repeats),
+            relative=0.02,
+            because="modes repel each other, so a count spreads less than a Poisson number; and 2 %",
+        )
+        undecided += sum(modes.undecided for modes in found)
+    names = [row.name for row in check.rows]
+    saturated = [2 * edge(n, beta) * saturated_rate(beta) for beta in (1e2, 1e4, 1e6)]
+    check.rival("the slope of the true density ignored", dict(zip(names[:2], saturated, strict=False)))
+    check.rival(r"growth like $\sqrt\beta$ beyond $\beta=10^4$", {names[2]: 10 * check.rows[1].predicted})
+    check.same("counts not certain", predicted=0, measured=undecided)
+    return check
 
 
 @PAPER.claim(
     "belt",
-    statement="The share of modes in the two belts is as predicted, and grows with n along beta = n^a; at feasible n "
-    "it need not be a majority.",
-    source="Location of modes",
+    says="The share of modes in the two belts is as predicted; at feasible $n$ it need not be a majority.",
+    basis=basis.Theorem("location of modes, after thm:main-result", via=LEAN),
     formula=r"t^2\in[2\log n-3\log\beta,\ 2\log n-\log\beta]",
-    falsifier="modes that sit elsewhere",
 )
-def belts(run: Run) -> Measurement:
-    if run.quick:
-        samples = [
-            (ROWS[2], sampled(1000, 300.0, _QUICK_RUNS, run.seed + 1)),
-            (ROWS[6], sampled(10000, 1000.0, 100, run.seed + 1)),
-        ]
-    else:
-        samples = rows(run)
-    shares = [float(s.belt_fraction.value) for _, s in samples]
-    theory = [belt_fraction(row[0], row[1]) for row, _ in samples]
-    sizes = (1e3, 1e4, 1e5, 1e6)
-    growth = [belt_fraction(n, n**a) for a in (0.5, 0.75) for n in sizes]
-    names = _labels([row for row, _ in samples])
-    return agreement(
-        [*(row[10] for row, _ in samples), *theory, 0.184, 0.354, 0.515, 0.634, 0.855, 0.887, 0.909, 0.925],
-        [*shares, *shares, *growth],
-        absolute=[0.03] * (2 * len(shares)) + [1e-3] * 8,
-        because="0.03 for Monte Carlo and predictor together; reference values of the predictor with three decimals",
-        labels=(
-            *names,
-            *(f"{name}, predictor" for name in names),
-            *(f"a={a:g}, n={n:g}" for a in (0.5, 0.75) for n in sizes),
-        ),
-    )
+def belts(run: Run) -> Check:
+    found = samples(run)
+    check = Check()
+    for s in found:
+        check.row(
+            label(s.n, s.beta),
+            predicted=belt_fraction(s.n, s.beta),
+            measured=s.belt_fraction.value,
+            error=s.belt_fraction.error,
+            repeats=len(s.modes.counts),
+            tolerance=0.02,
+            because="standard error, and 0.02 for the predictor",
+        )
+    even = []
+    for s in found:
+        inner, outer = belt(s.n, s.beta)
+        even.append((outer - inner) / outer * gaussian_modes(s.n, s.beta) / expected_modes(s.n, s.beta))
+    check.rival("modes spread evenly over $[-T_0,T_0]$", even)
+    check.rival("all modes in the belts, as in the limit", 1.0)
+    return check
