@@ -15,16 +15,14 @@ PAPER = load("normalization-limits")
 
 class TestVerdicts(Verdicts):
     paper = PAPER
-    refuted = (
-        "jacobian-norm",
-        "no-universal-saturation",
-    )
     slow_claims = (
         "distance-collapse",
         "gaussian-logits",
         "jacobian-formula",
         "length-aware",
+        "separability-formula",
         "separability-simulated",
+        "typical-sensitivity",
         "sharp-weight-bound",
         "sparse-normalisers",
     )

@@ -14,9 +14,10 @@ PAPER = Paper(
         "Attention seen as a selector of limited capacity. With bounded logits every softmax weight is of order 1/L; "
         "the distance between the selected keys and the rest collapses when a fixed share of them is selected; only "
         "part of the selected keys can be told apart geometrically; and the derivative of the normaliser grows like "
-        "1/T. Each statement is checked in its sharp form. The printed bound of the Jacobian holds for its entries "
-        "and not for its norm, which is twice as large at two tied logits."
+        "1/T. Each statement is checked in its sharp form."
     ),
+    texts="The paper's text was not available: its abstract and texts about it were read. They give the definitions, "
+    "Lemma 1 and Corollary 1, not the right-hand sides of Theorems 1 and 2.",
     bibtex="""@inproceedings{mudarisov2025limitations,
   title     = {Limitations of Normalization in Attention Mechanism},
   author    = {Mudarisov, Timur and Burtsev, Mikhail and Petrova, Tatiana and State, Radu},

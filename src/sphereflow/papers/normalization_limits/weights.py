@@ -2,11 +2,15 @@ r"""Vanishing weights, $\alpha_i\le\frac1{1+(L-1)e^{-2\Delta/T}}$, and the norma
 
 from __future__ import annotations
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
+from scipy.integrate import quad
 from scipy.special import softmax
 
-from sphereflow.claims import Measurement, Run, agreement, at_most
+from sphereflow.claims import Check, Run, basis
+from sphereflow.estimates import mean
 from sphereflow.normalisation import (
     Entmax,
     ScalableSoftmax,
@@ -15,214 +19,262 @@ from sphereflow.normalisation import (
     range_needed,
     weight_bounds,
 )
-from sphereflow.normalisation.bounds import printed_weight_bounds
 from sphereflow.papers.normalization_limits import PAPER
+from sphereflow.papers.normalization_limits.sources import COROLLARY, LEMMA
 
 
 @PAPER.claim(
     "sharp-weight-bound",
-    statement="With L keys and logits within a range, no softmax weight exceeds a bound of order 1/L, and one extreme "
-    "logit against all others attains it.",
-    source="Corollary 1, in its sharp form",
-    formula=r"\alpha_i\le\frac{1}{1+(L-1)e^{-2\Delta/T}}",
-    falsifier="Delta taken as the whole range of the logits: a factor 2 in the exponent",
+    says=r"With $L$ keys and logits in $[-\Delta,\Delta]$, one extreme logit against all others attains the largest "
+    r"and the smallest possible softmax weight, which the simpler bounds $e^{\pm2\Delta/T}/L$ miss.",
+    basis=COROLLARY,
+    formula=r"\frac{1}{1+(L-1)e^{2\Delta/T}}\le\alpha_i\le\frac{1}{1+(L-1)e^{-2\Delta/T}}",
 )
-def sharp_weight_bound(run: Run) -> Measurement:
-    predicted, measured, labels = [], [], []
+def sharp_weight_bound(run: Run) -> Check:
+    check = Check()
+    simple, whole = {}, {}
     for length, delta, temperature in ((50, 1.5, 0.7), (1024, 3.0, 1.0), (131072, 6.0, 1.0)):
         for sign, end in ((1.0, "largest"), (-1.0, "smallest")):
             logits = np.full(length, -sign * delta)
             logits[length // 3] = sign * delta
-            measured.append(float(Softmax(temperature).weights(jnp.asarray(logits))[length // 3]))
-            predicted.append(1 / (1 + (length - 1) * np.exp(-sign * 2 * delta / temperature)))
-            labels.append(f"{end}, L={length}")
-    return agreement(
-        predicted,
-        measured,
-        relative=1e-12,
-        because="rounding of sums over up to 131,072 terms",
-        labels=tuple(labels),
-        note=f"The printed exp(2 Delta/T)/L of case 1 is {printed_weight_bounds(50, 3.0, 0.7)[1]:.3f}, above 1.",
-    )
+            name = f"{end}, $L={length}$"
+            check.row(
+                name,
+                predicted=1 / (1 + (length - 1) * np.exp(-sign * 2 * delta / temperature)),
+                measured=Softmax(temperature).weights(jnp.asarray(logits))[length // 3],
+                relative=1e-12,
+                because="rounding of sums over up to 131,072 terms",
+            )
+            simple[name] = np.exp(sign * 2 * delta / temperature) / length
+            whole[name] = 1 / (1 + (length - 1) * np.exp(-sign * delta / temperature))
+    check.rival(r"the simpler bound $e^{\pm2\Delta/T}/L$", simple)
+    check.rival(r"$\Delta$ taken as the whole range", whole)
+    return check
 
 
 @PAPER.claim(
     "general-normaliser",
-    statement="Any fixed positive function of bounded logits, normalised to sum one, gives weights between C/L and "
-    "1/(CL), where C is its smallest value over its largest.",
-    source="Lemma 1",
+    says="A fixed positive function of bounded logits, normalised to sum one, gives weights between $C/L$ and "
+    "$1/(CL)$, where $C$ is its smallest value over its largest; no larger constant will do.",
+    basis=LEMMA,
     formula=r"\frac{C}{L}\le\alpha_i\le\frac{1}{CL},\quad C=\min F/\max F",
-    falsifier="one weight outside the bounds",
 )
-def general_normaliser(run: Run) -> Measurement:
+def general_normaliser(run: Run) -> Check:
     rng = np.random.default_rng(run.seed)
-    worst = []
-    for function in (np.exp, lambda x: 1 + x**2, lambda x: 1 / (1 + np.exp(-x)), lambda x: 2 + np.sin(3 * x)):
-        grid = function(np.linspace(-2, 2, 20001))
+    length = 4096
+    check = Check(parameters={"L": length, "a": 2})
+    root = {}
+    for name, function in (
+        ("exp", np.exp),
+        ("$1+l^2$", lambda x: 1 + x**2),
+        ("logistic", lambda x: 1 / (1 + np.exp(-x))),
+        (r"$2+\sin3l$", lambda x: 2 + np.sin(3 * x)),
+    ):
+        places = np.linspace(-2, 2, 20001)
+        grid = function(places)
         c = grid.min() / grid.max()
-        logits = rng.uniform(-2, 2, (2000, 64))
-        logits[:200] = np.where(rng.random((200, 64)) < 0.03, 2.0, -2.0)
+        # The extreme case: one logit where F is largest, all others where it is smallest.
+        logits = np.concatenate([rng.uniform(-2, 2, (40, length)), np.full((1, length), places[grid.argmin()])])
+        logits[-1, 0] = places[grid.argmax()]
         alpha = function(logits)
         alpha /= alpha.sum(axis=1, keepdims=True)
-        worst.append(max(alpha.max() * 64 * c, c / (64 * alpha.min())))
-    return at_most(
-        np.ones(4),
-        worst,
-        slack=1e-7,
-        because="the extremes of F on a grid of 20,001 points, exact to 1e-8",
-        labels=("exp", "1 + l^2", "logistic", "2 + sin 3l"),
-        parameters={"L": 64, "a": 2},
-    )
+        check.at_most(
+            f"largest weight times $L$, {name}",
+            bound=1 / c,
+            measured=alpha.max() * length,
+            relative=1e-7,
+            because="extremes of F on 20,001 points, exact to 1e-8",
+        )
+        root[f"largest weight times $L$, {name}"] = c**-0.5
+    check.rival(r"the constant $C^{-1/2}$", root)
+    check.rival("nine tenths of the constant", check.times(0.9))
+    return check
 
 
 @PAPER.claim(
     "range-of-logits",
-    statement="To keep half of the weight on one key, the range of the logits must grow like the logarithm of the "
-    "length: 4.84, 6.93, 9.01, 11.78 at 128, 1024, 8192 and 131072 keys.",
-    source="Consequence of Corollary 1",
+    says="To keep half of the weight on one key, the range of the logits must be $\\ln(L-1)$.",
+    basis=basis.Derived("the sharp form of Corollary 1"),
     formula=r"2\Delta/T\ge\ln(L-1)+\ln\frac{w}{1-w}",
-    falsifier="a largest weight other than one half at that range",
 )
-def range_of_logits(run: Run) -> Measurement:
-    lengths = np.array([128, 1024, 8192, 131072])
-    needed = range_needed(lengths)
-    largest = [softmax(np.r_[spread, np.zeros(length - 1)])[0] for length, spread in zip(lengths, needed, strict=True)]
-    return agreement(
-        np.r_[4.84, 6.93, 9.01, 11.78, np.full(4, 0.5)],
-        np.r_[needed, largest],
-        absolute=np.r_[np.full(4, 0.005), np.full(4, 1e-12)],
-        because="two printed decimals; rounding",
-        labels=tuple(f"{what}, L={length}" for what in ("range", "weight") for length in lengths),
-    )
+def range_of_logits(run: Run) -> Check:
+    check = Check()
+    doubled = {}
+    for length in (128, 1024, 8192, 131072):
+        spread = float(range_needed(length))
+        name = f"weight at that range, $L={length}$"
+        largest = softmax(np.r_[spread, np.zeros(length - 1)])[0]
+        check.row(name, predicted=0.5, measured=largest, tolerance=1e-12, because="rounding")
+        check.row(
+            f"range, $L={length}$", predicted=math.log(length - 1), measured=spread, tolerance=1e-12, because="rounding"
+        )
+        # The simpler bound e^{2 Delta / T} / L asks for a range of ln(L / 2), and gives only a third of the weight.
+        doubled[f"range, $L={length}$"] = math.log(length / 2)
+    check.rival(r"the range that the simpler bound asks for, $\ln(L/2)$", doubled)
+    return check
+
+
+def plain_concentration(length: int, spread: float) -> float:
+    """E sum alpha^2 by nested adaptive quadrature over u and the logit."""
+
+    def average(function) -> float:
+        return quad(lambda x: function(math.exp(spread * x)) * math.exp(-x * x / 2), -12, 12, limit=200)[0] / math.sqrt(
+            2 * math.pi
+        )
+
+    def integrand(v: float) -> float:
+        u = math.exp(v)
+        return u * u * average(lambda e: e * e * math.exp(-u * e)) * average(lambda e: math.exp(-u * e)) ** (length - 1)
+
+    return length * quad(integrand, -math.log(length) - 16, -math.log(length) + 5, epsrel=1e-8, limit=200)[0]
 
 
 @PAPER.claim(
     "gaussian-logits",
-    statement="For independent normal logits the mean of the summed squared weights is a one-dimensional integral; "
-    "draws agree with it.",
-    source="Concentration of weights, exact finite-length mean",
+    says="For independent normal logits the mean of the summed squared weights is a one-dimensional integral; draws "
+    "agree with it and tell it from its limit for long contexts.",
+    basis=basis.Derived("the law of softmax weights of Gaussian logits"),
     formula=r"E\sum_i\alpha_i^2=L\int_0^\infty u\,E[e^{2x-ue^x}]\,(E[e^{-ue^x}])^{L-1}du",
-    falsifier="the mean of n_eff inverted (4% off at s/T = 1, L = 1000), or the square of T missing",
 )
-def gaussian_logits(run: Run) -> Measurement:
-    cases = ((0.5, 1000, 1.283454e-3), (1.0, 1000, 2.698202e-3), (1.0, 10_000, 2.716216e-4))
+def gaussian_logits(run: Run) -> Check:
     rng = np.random.default_rng(run.seed)
-    draws = 400 if run.quick else 4000
-    measured, error = [], []
-    for spread, length, _ in cases:
+    draws = 4000 if run.quick else 40_000
+    check = Check(parameters={"draws": draws})
+    limit, squared = {}, {}
+    for spread, length in ((0.5, 100), (1.0, 100), (1.5, 100)):
         # The temperature is 2 and the logits twice as wide: only their ratio may matter.
-        squares = np.array(
-            [
-                np.sum(
-                    np.asarray(Softmax(2.0).weights(jnp.asarray(rng.normal(0, 2 * spread, (100, length))))) ** 2, axis=1
-                )
-                for _ in range(draws // 100)
-            ]
-        ).ravel()
-        measured.append(squares.mean())
-        error.append(squares.std(ddof=1) / np.sqrt(draws))
-    exact = [gaussian_concentration(length, spread) for spread, length, _ in cases]
-    reference = [value for *_, value in cases]
-    return agreement(
-        np.r_[reference, reference],
-        np.r_[exact, measured],
-        absolute=np.r_[5e-7 * np.array(reference), 4 * np.array(error)],
-        because="seven digits of the reference; four standard errors of the draws",
-        labels=tuple(f"{what}, s/T={s:g}, L={length}" for what in ("integral", "draws") for s, length, _ in cases),
-        parameters={"draws": draws},
+        logits = jnp.asarray(rng.normal(0, 2 * spread, (draws, length)))
+        drawn = mean(np.sum(np.asarray(Softmax(2.0).weights(logits)) ** 2, axis=1))
+        exact = gaussian_concentration(length, spread)
+        name = f"draws, $s/T={spread:g}$"
+        check.row(
+            name, predicted=exact, measured=drawn.value, error=drawn.error, repeats=draws, because="standard error"
+        )
+        limit[name] = math.exp(spread**2) / length
+        squared[name] = gaussian_concentration(length, 2 * spread)
+    check.row(
+        "integral, $s/T=1$",
+        predicted=plain_concentration(100, 1.0),
+        measured=gaussian_concentration(100, 1.0),
+        relative=1e-6,
+        because="nested adaptive quadrature",
     )
+    check.rival(r"the limit of long contexts, $e^{s^2/T^2}/L$", limit)
+    check.rival("the temperature forgotten", squared)
+    return check
 
 
 @PAPER.claim(
     "length-aware",
-    statement="A logit that stands a fixed gap above the others loses its weight in softmax as the context grows; "
-    "with logits scaled by ln L it keeps one half at the critical gap.",
-    source="Length-aware normalisers",
+    says="A logit that stands a fixed gap above the others loses its weight in softmax as the context grows; with "
+    r"logits scaled by $\ln L$ it keeps one half at the critical gap.",
+    basis=basis.Derived("one logit above $L-1$ equal ones"),
     formula=r"\alpha=\frac{L^{\varsigma g}}{L^{\varsigma g}+L-1}",
-    falsifier="ln L and L confused",
 )
-def length_aware(run: Run) -> Measurement:
-    lengths = (128, 1024, 8192)
+def length_aware(run: Run) -> Check:
+    check = Check()
 
     def planted(gap: float, length: int) -> jnp.ndarray:
         return jnp.zeros(length).at[0].set(gap)
 
-    scaled = [float(ScalableSoftmax(0.5).weights(planted(2.0, length))[0]) for length in lengths]
-    plain = [float(Softmax(0.2).weights(planted(1.0, length))[0]) for length in lengths]
-    wide = [float(ScalableSoftmax(1.0).weights(planted(gap, 10_000))[0]) for gap in (0.5, 1.0, 1.5)]
-    return agreement(
-        [0.501961, 0.500244, 0.500031, 0.538875, 0.126696, 0.017797, 0.0099, 0.5000, 0.9901],
-        scaled + plain + wide,
-        absolute=[5.1e-7] * 6 + [5.1e-5] * 3,
-        because="six and four decimals of the reference",
-        labels=tuple(f"SSMax, L={n}" for n in lengths)
-        + tuple(f"softmax, g/T=5, L={n}" for n in lengths)
-        + tuple(f"SSMax, L=10000, gap {g}" for g in (0.5, 1.0, 1.5)),
-    )
+    plain, scaled = {}, {}
+    for length in (128, 1024, 8192):
+        check.row(
+            f"scaled, $L={length}$",
+            predicted=length / (2 * length - 1),
+            measured=ScalableSoftmax(0.5).weights(planted(2.0, length))[0],
+            relative=1e-12,
+            because="rounding",
+        )
+        check.row(
+            f"softmax, $L={length}$",
+            predicted=math.exp(5) / (math.exp(5) + length - 1),
+            measured=Softmax(0.2).weights(planted(1.0, length))[0],
+            relative=1e-12,
+            because="rounding",
+        )
+        plain[f"scaled, $L={length}$"] = math.e / (math.e + length - 1)
+        scaled[f"softmax, $L={length}$"] = length / (2 * length - 1)
+    check.rival("no scaling by $\\ln L$", plain)
+    check.rival("softmax keeps a fixed gap apart", scaled)
+    return check
 
 
 @PAPER.claim(
     "sparse-normalisers",
-    statement="Sparsemax and entmax choose by themselves how many keys get weight: they are the projections that "
-    "minimise their energies on the simplex, with exact zeros.",
-    source="Alternatives to softmax",
+    says="Sparsemax and entmax give the minimisers of their energies on the simplex, with exact zeros.",
+    basis=basis.Derived("the optimality conditions of the projection onto the simplex"),
     formula=r"\alpha=\operatorname{arg\,min}_{p\in\Delta}\tfrac12\|p-l\|^2\ (a=2)",
-    falsifier="a residual of the optimality conditions, or weights that do not sum to one",
 )
-def sparse_normalisers(run: Run) -> Measurement:
-    rng = np.random.default_rng(run.seed)
-    logits = rng.normal(0, 1.5, (50, 40))
-    worst = []
-    for order in (1.5, 2.0, 3.0):
-        alpha = np.asarray(Entmax(order).weights(jnp.asarray(logits)))
+def sparse_normalisers(run: Run) -> Check:
+    logits = np.random.default_rng(run.seed).normal(0, 1.5, (50, 40))
+
+    def residual(alpha: np.ndarray, order: float) -> float:
         # On the support p^(a-1)/(a-1) - l is one constant; elsewhere -l is at least that constant.
         level = np.where(alpha > 0, alpha ** (order - 1) / (order - 1) - logits, -np.inf)
         constant = level.max(axis=1)
         inside = np.where(alpha > 0, constant[:, None] - level, 0.0).max()
         outside = np.where(alpha > 0, 0.0, np.maximum(constant[:, None] + logits, 0.0)).max()
-        worst.append(max(inside, outside, np.abs(alpha.sum(axis=1) - 1).max()))
-    return at_most(
-        np.zeros(3),
-        worst,
-        slack=1e-12,
-        because="rounding of a bisection to the last bit",
-        labels=("a = 1.5", "a = 2 (sparsemax)", "a = 3"),
+        return float(max(inside, outside, np.abs(alpha.sum(axis=1) - 1).max()))
+
+    check = Check()
+    orders = (1.5, 2.0, 3.0)
+    names = [f"residual, $a={order:g}$" for order in orders]
+    found = {order: np.asarray(Entmax(order).weights(jnp.asarray(logits))) for order in orders}
+    for order, name in zip(orders, names, strict=True):
+        check.at_most(
+            name,
+            bound=0.0,
+            measured=residual(found[order], order),
+            tolerance=1e-12,
+            because="rounding of a bisection to the last bit",
+        )
+    top = np.sort(logits, axis=1)[:, -3:-2]
+    kept = softmax(np.where(logits >= top, logits, -np.inf), axis=1)
+    check.null(
+        "softmax of the three largest logits", {n: residual(kept, a) for a, n in zip(orders, names, strict=True)}
     )
+    check.null("entmax of another order", {names[0]: residual(found[2.0], 1.5), names[2]: residual(found[2.0], 3.0)})
+    return check
 
 
 @PAPER.claim(
     "bound-on-random-heads",
-    statement="In random causal heads no weight leaves the sharp bounds set by the number of visible keys and the "
-    "range of their logits.",
-    source="Corollary 1 on attention heads",
+    says="In random causal heads no weight leaves the sharp bounds set by the number of visible keys and the range of "
+    "their logits; with masked keys counted the upper bound would be broken.",
+    basis=COROLLARY,
     formula=r"\frac{1}{1+(L-1)e^{2\Delta}}\le\alpha\le\frac{1}{1+(L-1)e^{-2\Delta}}",
-    falsifier="masked keys counted in L or in the range",
 )
-def bound_on_random_heads(run: Run) -> Measurement:
+def bound_on_random_heads(run: Run) -> Check:
     rng = np.random.default_rng(run.seed)
     length, d = 96, 32
     q, k = rng.normal(size=(2, 8, length, d))
     logits = np.where(np.tri(length, dtype=bool), q @ k.transpose(0, 2, 1) / np.sqrt(d), -np.inf)
     alpha = np.asarray(Softmax().weights(jnp.asarray(logits)))
-    visible = np.arange(1, length + 1)[None, :]
     span = logits.max(-1) - np.where(np.isfinite(logits), logits, np.inf).min(-1)
-    low, high = weight_bounds(np.broadcast_to(visible, span.shape), span)
+    visible = np.broadcast_to(np.arange(1, length + 1)[None, :], span.shape)
     smallest = np.where(np.isfinite(logits), alpha, np.inf).min(-1)
-    worst = [np.max(alpha.max(-1) / high), np.max(low / smallest)]
-    labels = ["largest weight over its bound", "lower bound over the smallest weight"]
-    slack = [1e-12, 1e-12]
+    check = Check(parameters={"heads": 8, "L": length, "d": d})
+
+    def ratios(keys: np.ndarray) -> tuple[float, float]:
+        low, high = weight_bounds(keys, span)
+        return float(np.max(alpha.max(-1) / high)), float(np.max(low / smallest))
+
+    above, below = ratios(visible)
+    check.at_most("largest weight over its bound", bound=1.0, measured=above, tolerance=1e-12, because="rounding")
+    check.at_most(
+        "lower bound over the smallest weight", bound=1.0, measured=below, tolerance=1e-12, because="rounding"
+    )
+    masked = ratios(np.full_like(visible, length))
+    check.null("masked keys counted", {"largest weight over its bound": masked[0]})
     if not run.quick:
         from sphereflow.papers.normalization_limits.real_heads import heads_of_default_model, violations
 
-        real = np.array([violations(rows) for rows, _ in heads_of_default_model()])
-        worst += list(real.max(axis=0))
-        labels += [f"{label}, language model" for label in labels]
-        slack += [1e-5, 1e-5]
-    return at_most(
-        np.ones(len(worst)),
-        worst,
-        slack=slack,
-        because="rounding, of float32 in the language model",
-        labels=tuple(labels),
-        parameters={"heads": 8, "L": length, "d": d},
-    )
+        real = np.array([violations(rows) for rows, _ in heads_of_default_model()]).max(axis=0)
+        for name, worst in zip(
+            ("largest weight over its bound", "lower bound over the smallest weight"), real, strict=True
+        ):
+            check.at_most(
+                f"{name}, language model", bound=1.0, measured=worst, tolerance=1e-5, because="rounding of float32"
+            )
+    return check
