@@ -88,7 +88,7 @@ def equicorrelated_tokens(run: Run) -> Check:
     length = 50
     alpha = np.random.default_rng(run.seed).dirichlet(np.full(length, 0.4))
     check = Check(parameters={"L": length})
-    linear = {}
+    linear: dict[str, float] = {}
     for c in (0.1, 0.6):
         measured, predicted = distance_profile(alpha, equicorrelated(length, c)), equicorrelated_profile(alpha, c)
         names = [f"$c={c}$, $N={n}$" for n in range(1, length + 1)]
