@@ -42,9 +42,9 @@ def increasing_roots(
         left, right = low[rows], high[rows]
         with np.errstate(invalid="ignore"):
             aimed = at - step
-            inside = (aimed >= left) & (aimed <= right)
+            inside = (aimed > left) & (aimed < right)  # an end that was tried is not tried again
             settled = (np.abs(step) <= rounding) | (right - left <= rounding)
-        x[rows] = np.where(settled, at, np.where(inside, aimed, left + (right - left) / 2))
+        x[rows] = np.where(inside, aimed, np.where(settled, at, left + (right - left) / 2))
         rows = rows[~settled]
         if not rows.size:
             break

@@ -15,9 +15,10 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 from scipy import special
-from scipy.linalg import eigh_tridiagonal, solve_banded
+from scipy.linalg import solve_banded
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.numerics.quadrature import jacobi
 
 Observable = Callable[[np.ndarray], np.ndarray]
 _REACH, _STEPS = 16.0, 400
@@ -73,18 +74,9 @@ def _image_cosines(c: Float[np.ndarray, "..."], d: int) -> tuple[np.ndarray, np.
 
 
 def _beta_rule(points: int, p: float, q: float) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss nodes and weights for a Beta(p, q) variable, from the Jacobi recurrence: no factor that could overflow."""
-    a, b = q - 1, p - 1  # weight (1-x)^a (1+x)^b on [-1, 1]
-    k = np.arange(points, dtype=float)
-    total = 2 * k + a + b
-    centre = np.empty(points)
-    centre[0] = (b - a) / (a + b + 2)
-    centre[1:] = (b * b - a * a) / (total[1:] * (total[1:] + 2))
-    k, total = k[1:], total[1:]
-    off = 4 * k * (k + a) * (k + b) * (k + a + b) / (total**2 * (total + 1) * (total - 1))
-    off[0] = 4 * (1 + a) * (1 + b) / ((2 + a + b) ** 2 * (3 + a + b))
-    nodes, vectors = eigh_tridiagonal(centre, np.sqrt(off))
-    return (1 + nodes) / 2, vectors[0] ** 2
+    """Gauss nodes and weights for a Beta(p, q) variable."""
+    nodes, weights = jacobi(points, q - 1, p - 1)
+    return (1 + nodes) / 2, weights
 
 
 def slope_at_one(d: int, factors: int) -> float:

@@ -20,6 +20,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import log_ndtr, ndtr
 
+from sphereflow.numerics.quadrature import panels
+
 # Gauss-Hermite nodes would miss the nearly step-like product in the fourth digit; equal steps do not.
 _REACH, _STEPS = 10.0, 2001
 _SAMPLE = 40
@@ -74,9 +76,8 @@ def _panels(
     )
     lowest, highest = (centre - _REACH * spread).max(), (centre + _REACH * spread).max()
     edges = np.unique(np.clip(edges, lowest, highest))
-    nodes, weights = np.polynomial.legendre.leggauss(6)
-    middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
-    return (middle[:, None] + half[:, None] * nodes).ravel(), (half[:, None] * weights).ravel()
+    nodes, weights = panels(edges, 6)
+    return nodes.ravel(), weights.ravel()
 
 
 def _log_all_above(z: np.ndarray, centre: np.ndarray, spread: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ from jaxtyping import Float
 from scipy import special, stats
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.numerics.roots import increasing_roots
 from sphereflow.reading import real_array
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import ArrayLike
@@ -56,29 +57,22 @@ class Law(abc.ABC):
     def quantile(self, log_lower: ArrayLike, log_upper: ArrayLike) -> np.ndarray:
         """The points with these logarithms of the mass below and above, from whichever side is the smaller.
 
-        By Newton's method on the logarithm of that tail, kept inside a bracket; 1 - cdf would lose everything beyond 8
-        standard deviations.
+        By Newton's method on the logarithm of that tail; 1 - cdf would lose everything beyond 8 standard deviations.
         """
         log_lower, log_upper = np.broadcast_arrays(np.asarray(log_lower, float), np.asarray(log_upper, float))
-        left = log_lower < log_upper
-        low, high = (np.array(np.broadcast_to(side, left.shape), float) for side in self._bracket(log_lower, log_upper))
-        point = low + (high - low) / 2
-        for _ in range(200):
+        low, high = (np.broadcast_to(side, log_lower.shape).ravel() for side in self._bracket(log_lower, log_upper))
+        below, above = log_lower.ravel(), log_upper.ravel()
+
+        def excess(point: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            left = below[rows] < above[rows]
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 tail = np.where(left, self.log_cdf(point), self.log_sf(point))
-                excess = np.where(left, tail - log_lower, log_upper - tail)
+                value = np.where(left, tail - below[rows], above[rows] - tail)
                 inverse_hazard = np.exp(tail - self.log_density(point[..., None]))
-                step = excess * inverse_hazard
-            low, high = np.where(excess < 0, point, low), np.where(excess < 0, high, point)
-            aimed = point - step
-            trusted = (aimed > low) & (aimed < high)
-            moved = np.where(trusted, aimed, low + (high - low) / 2)
-            rounding = np.maximum(np.maximum(np.abs(point), 1e-6), (1 + np.abs(tail)) * inverse_hazard)
-            settled = np.abs(moved - point) <= 1e-15 * rounding
-            point = moved
-            if settled.all():
-                break
-        return point
+                rounding = np.maximum(np.maximum(np.abs(point), 1e-6), (1 + np.abs(tail)) * inverse_hazard)
+                return value, value * inverse_hazard, 1e-15 * rounding
+
+        return increasing_roots(excess, low, high).reshape(log_lower.shape)
 
     def _bracket(self, log_lower: np.ndarray, log_upper: np.ndarray) -> tuple[Any, Any]:
         """Points between which the quantiles lie."""
