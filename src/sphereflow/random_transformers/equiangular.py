@@ -71,7 +71,7 @@ def _any_overlap(n: int, s: float, start: float) -> Moments:
 def time_between(first: float, last: float, n: int, s: float, d: float = math.inf) -> float:
     r"""Diffusive time from overlap `first` to `last`: $\int d\gamma/D(\gamma)$."""
     # In the variable log(m/(1-m)) the integrand is constant at s = 0, and smooth at every temperature.
-    low, high = (np.log(m / (1 - m)) for m in (mean_overlap(first, n), mean_overlap(last, n)))
+    low, high = (float(np.log(m / (1 - m))) for m in (mean_overlap(first, n), mean_overlap(last, n)))
     logit, weights = interval(low, high, _GAUSS_NODES)
     m = 1 / (1 + np.exp(-logit))
     gamma = (n * m - 1) / (n - 1)
