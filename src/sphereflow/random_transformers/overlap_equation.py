@@ -71,8 +71,3 @@ def energy_rate(
 def final_rate(d: int) -> float:
     r"""$\frac{d}{d\tau}E\log(1-R)=-\frac{d-1}d$ when all tokens are close, for every n and temperature."""
     return -(d - 1) / d
-
-
-def final_mean_rate(d: int) -> float:
-    r"""$\frac{d}{d\tau}\log E(1-R)=-\frac{d-3}d$: slower than a typical value, and not at all for d=3."""
-    return -(d - 3) / d
