@@ -22,9 +22,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy import special
 
 from sphereflow.errors import SphereflowError
+from sphereflow.numerics.bessel import funk_hecke
+from sphereflow.numerics.quadrature import interval
 from sphereflow.shapes import AnyArray
 
 KERNEL_SCALES: tuple[str, ...] = ("peak", "raw")
@@ -87,13 +88,12 @@ class FunctionKernel(Kernel):
     def potential(self, s: Float[Array, "..."], beta: Float[Array, ""]) -> Float[Array, "..."]:
         if self.antiderivative is not None:
             return self.antiderivative(s, beta)
-        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
 
         def add(total: Array, node: Array) -> tuple[Array, None]:
             u, w = node
             return total + w * self(u * s, beta), None
 
-        rule = jnp.asarray(np.stack([(nodes + 1) / 2, weights / 2], axis=1), s.dtype)
+        rule = jnp.asarray(np.stack(interval(0, 1, _NODES), axis=1), s.dtype)
         return s * jax.lax.scan(add, jnp.zeros_like(s), rule)[0]
 
 
@@ -166,5 +166,4 @@ def uniform_mean(d: int, beta: float) -> float:
     """
     if beta == 0:
         return 1.0
-    order = d / 2 - 1
-    return float(np.exp(special.gammaln(d / 2) + order * np.log(2 / beta)) * special.ive(order, beta))
+    return float(funk_hecke(d, beta, 0))

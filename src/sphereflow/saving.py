@@ -6,11 +6,14 @@ the target, because only a rename within one file system is atomic.
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -106,6 +109,18 @@ def write_into(folder: str | Path, files: dict[str, bytes]) -> None:
             with suppress(OSError):  # not there yet, or no longer empty
                 each.rmdir()
         raise
+
+
+def csv_bytes(
+    names: Iterable[str], rows: Iterable[Iterable[object]], head: Mapping[str, object] | None = None
+) -> bytes:
+    """A table as comma-separated text, below one line `# name: value` for each entry of `head`."""
+    text = io.StringIO()
+    text.writelines(f"# {name}: {json.dumps(value)}\n" for name, value in (head or {}).items())
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(rows)
+    return text.getvalue().encode()
 
 
 @contextmanager

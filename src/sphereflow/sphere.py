@@ -74,7 +74,8 @@ def von_mises_fisher(key: Array, n: int, centre: Float[AnyArray, " d"], concentr
         return _vmf_heights(rng, n, d, concentration).astype(directions.dtype)
 
     directions = normalise(project(centre, jax.random.normal(key, (n, d))))
-    # Rejection has no fixed length, so NumPy does it, also from within a traced function.
+    # Rejection has no fixed length, so NumPy does it, also from within a traced function. `scipy.stats.vonmises_fisher`
+    # would draw other tokens for every seed, and takes 0.15 s for 20,000 points of d = 64 (heights here: 8 ms).
     shape = jax.ShapeDtypeStruct((n,), directions.dtype)
     height = jax.pure_callback(heights, shape, jax.random.key_data(key), vmap_method="sequential")[:, None]
     return normalise(height * centre + jnp.sqrt(1 - height**2) * directions)

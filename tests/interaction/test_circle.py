@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from sphereflow.errors import SphereflowError
 from sphereflow.interaction import Fourier, PositionWeights, attend, transforms
-from sphereflow.interaction.circle import circle_energy
+from sphereflow.interaction.circle import CircleModes
 from sphereflow.interaction.expansion import circle_modes
+from sphereflow.interaction.modes import project_all
+from sphereflow.interaction.series import circle_terms
+from sphereflow.kernels import EXPONENTIAL
 
 RNG = np.random.default_rng(0)
 
@@ -138,6 +141,12 @@ def test_angles_wrap_around():
 
 
 # The tests below have 63 tokens and 60 modes, so that they share compiled programs.
+def circle_energy(tokens, weights, beta, modes):
+    r"""$E_\beta=\frac1{2\beta}\sum_{|k|\le K}\hat I_k|c_k|^2$, the peak convention, beta > 0."""
+    moments = project_all(CircleModes(modes), tokens, weights[:, None])
+    return circle_terms(EXPONENTIAL, modes, beta) @ jnp.sum(moments**2, axis=(0, 2)) / (2 * beta)
+
+
 energy = jax.jit(circle_energy, static_argnums=3)
 
 

@@ -15,8 +15,9 @@ from sphereflow.landscape.concentration import heaviest_window, window_bound
 from sphereflow.landscape.potential import SIZES, kink_jumps, respond, third_derivative_bound
 from sphereflow.landscape.rings import ring_points
 from sphereflow.landscape.space import PointMasses, first_variation
-from sphereflow.landscape.sphere_space import SphereSpace, Triangles, frames
+from sphereflow.landscape.sphere_space import SphereSpace, Triangles
 from sphereflow.landscape.zonal import ZonalSpace, scaled_bessel
+from sphereflow.numerics.unit_vectors import tangent_frames as frames
 from sphereflow.papers.perceptrons_localization import gradient
 
 

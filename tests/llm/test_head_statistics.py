@@ -7,7 +7,7 @@ from scipy.stats import norm, spearmanr
 from sklearn.metrics import adjusted_rand_score
 
 from sphereflow.errors import SphereflowError
-from sphereflow.llm.heads.assumptions import fit_norms, fit_profile, fit_similarity, mean_cosines
+from sphereflow.llm.heads.assumptions import fit_norms, fit_similarity, mean_cosines
 from sphereflow.llm.heads.bootstrap import document_mean, rank_correlation, spearman
 from sphereflow.llm.heads.envelopes import (
     effective_dimension,
@@ -88,24 +88,13 @@ def test_the_correlation_is_over_heads_of_means_over_documents():
 
 
 def test_the_fits_recover_what_was_put_in():
-    weights, values = sink_heads(
-        np.random.default_rng(6), 1, decay=0.05, compression=0.3, cosine=0.2, length=4096, d=64
-    )
+    _, values = sink_heads(np.random.default_rng(6), 1, decay=0.05, compression=0.3, cosine=0.2, length=4096, d=64)
     norms = fit_norms(values[0])
     np.testing.assert_allclose((norms.median, norms.compression), (1, 0.3))
     found = fit_similarity(values[0], reach=30)
     assert abs(found.decay - 0.05) < 0.01
     assert abs(found.scale - 1) < 0.05
     assert found.error < 0.05
-    profile = fit_profile(weights[0])
-    np.testing.assert_allclose((profile.sink, profile.plateau, profile.recency), (0.4, 0.2, 0.4), atol=0.06)
-    assert 5 < profile.length < 20
-
-
-def test_an_exact_profile_is_fitted_exactly():
-    i = np.arange(200)
-    weights = 0.5 * (i == 0) + 0.001 * (i > 0) + 0.02 * np.exp(-(199 - i) / np.geomspace(1, 199 / 3, 25)[10]) * (i > 0)
-    assert fit_profile(weights).error < 1e-10
 
 
 def test_mean_cosines_are_averages_over_pairs():

@@ -41,9 +41,9 @@ def test_second_order_in_cells_and_better_with_extrapolation():
 def test_growth_rate_is_the_barrier():
     noise = float(spherical.noise_overlap(0.5, 1.0))
     times = escape.log_escape_time(np.array([20_000, 40_000]), 1.0, 0.2, noise)
-    rate = float(escape.free_energy_barrier(0.5, 0.2, 1.0))
-    assert (times[1] - times[0]) / 20_000 == pytest.approx(rate, rel=0.01)
-    assert float(escape.free_energy_barrier(0.5, 0.3, 1.0)) == 0  # beyond the spinodal temperature 0.262
+    heights = np.array([noise, float(spherical.lse_overlap(0.2))])  # the cusp, and the bottom of the well
+    top, bottom = (1 - heights) / 0.2 - np.log1p(-(heights**2)) / 2
+    assert (times[1] - times[0]) / 20_000 == pytest.approx(top - bottom, rel=0.01)
 
 
 def test_asks_for_a_way_down():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sphereflow.errors import SphereflowError
-from sphereflow.random_transformers.collapse import Architecture, collapse_depth, effective_rank_of, measure, predict
+from sphereflow.random_transformers.collapse import Architecture, collapse_depth, measure, predict
 from sphereflow.random_transformers.depth_observables import effective_rank
 from sphereflow.sphere import equiangular_frame
 
@@ -45,7 +45,8 @@ def test_the_network_collapses_where_predicted():
 
 def test_effective_rank_of_equiangular_tokens():
     x = equiangular_frame(5, 8, 0.3)
-    assert float(effective_rank_of(0.3, 5)) == pytest.approx(float(effective_rank(x)), rel=1e-10)
+    values = np.array([1 + 4 * 0.3, *[1 - 0.3] * 4]) / 5  # eigenvalues of the Gram matrix, summing to one
+    assert float(effective_rank(x)) == pytest.approx(np.exp(-np.sum(values * np.log(values))), rel=1e-10)
 
 
 def test_too_large_to_measure():

@@ -8,11 +8,11 @@ import pytest
 
 from sphereflow.dynamics import SA
 from sphereflow.estimates import mean
-from sphereflow.random_transformers.circle_density import density_layer, density_of, modes_of
+from sphereflow.random_transformers.circle_density import density_layer, density_of
 from sphereflow.random_transformers.common_noise import CommonNoise, solve_paths
 from sphereflow.random_transformers.mean_field import MeanField
 from sphereflow.random_transformers.network import RandomNetwork
-from sphereflow.random_transformers.overlap_equation import energy_rate, final_mean_rate, final_rate, shared_means
+from sphereflow.random_transformers.overlap_equation import energy_rate, final_rate, shared_means
 from sphereflow.random_transformers.time_scales import clock, layer_time, one_step_factor
 from sphereflow.random_transformers.weight_laws import AnyLaw, matrices, weights
 from sphereflow.sphere import from_angles, to_angles, uniform
@@ -79,6 +79,10 @@ def test_density_layer_is_the_layer_of_many_tokens():
     placed = theta + 0.3 * jnp.sin(theta)
     key = jax.random.key(4)
     tokens = to_angles(eqx.filter_jit(network.layer)(key, from_angles(placed)))
+
+    def modes_of(theta, most):
+        return jnp.mean(jnp.exp(-1j * jnp.arange(most + 1)[:, None] * theta), axis=1)
+
     moved = layer(network, key, modes_of(placed, 40), 256)
     np.testing.assert_allclose(modes_of(tokens, 6), moved[:7], atol=2e-4)
 
@@ -108,7 +112,6 @@ def test_mean_rate_of_the_energy_from_the_overlap_equation():
 
 def test_rates_of_the_last_stage():
     assert final_rate(6) == pytest.approx(-5 / 6)
-    assert final_mean_rate(3) == 0
 
 
 @pytest.mark.parametrize(

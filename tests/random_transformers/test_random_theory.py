@@ -53,10 +53,6 @@ def test_two_tokens_agree_with_the_general_moments():
     np.testing.assert_allclose(known.g(np.array([0.3, 0.7])), g, atol=2e-3)
 
 
-def test_random_energy_limit():
-    np.testing.assert_allclose(softmax_moments.random_energy_limit(np.array([0.5, 1.0, 2.0, 4.0])), [0, 0, 0.5, 0.75])
-
-
 def test_simplex_at_infinite_temperature_is_logistic():
     times = np.linspace(0, 5, 11)
     path = mean_overlap(overlap_path(times, 16, 0.0, math.inf, -0.02), 16)

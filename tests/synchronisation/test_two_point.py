@@ -11,8 +11,9 @@ from scipy.linalg import expm
 
 from sphereflow.errors import SphereflowError
 from sphereflow.estimates import mean
+from sphereflow.numerics.backward import advance as advance_backward
 from sphereflow.synchronisation.activations import evaluate, half_square_difference, kappa, slope_at_one
-from sphereflow.synchronisation.backward_equation import Backward, _advance, energy_decay
+from sphereflow.synchronisation.backward_equation import Backward, energy_decay
 from sphereflow.synchronisation.covariance import of_activation, of_powers, of_quadratic_form
 from sphereflow.synchronisation.gram import bracket, run_gram
 from sphereflow.synchronisation.network import advance, run_network
@@ -126,7 +127,7 @@ def test_time_stepping_is_the_exponential_of_the_generator():
     dense = np.diag(diagonal) + np.diag(up, 1) + np.diag(down, -1)
     f = np.sin(np.arange(n) / 9)
     exact = expm(2.0 * dense) @ f
-    errors = [np.abs(_advance((down, diagonal, up), f, 2.0, steps) - exact).max() for steps in (20, 40)]
+    errors = [np.abs(advance_backward((down, diagonal, up), f, 2.0, steps) - exact).max() for steps in (20, 40)]
     assert errors[1] < 1e-6
     assert np.log2(errors[0] / errors[1]) == pytest.approx(4, abs=0.6)
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad, solve_ivp
 
 from sphereflow.errors import SphereflowError
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.transport.files import load
-from sphereflow.transport.sphere.construction import unit
 from sphereflow.transport.sphere.flows import attention_shift, cap_times, drift, gate, gate_times, polar
 from sphereflow.transport.sphere.pieces import Drift, Gate, Gathering, RankOne, TransformerBlock
 from sphereflow.transport.sphere.schedule import SphereSchedule

@@ -5,11 +5,12 @@ import ot
 import pytest
 
 from sphereflow.errors import SphereflowError
+from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.transport.files import load
 from sphereflow.transport.learned.transformers import train_transformer
 from sphereflow.transport.sphere.bounds import perceptron_bound, shared_mass
 from sphereflow.transport.sphere.certificates import separating_vector, w2
-from sphereflow.transport.sphere.construction import angles, unit, within
+from sphereflow.transport.sphere.construction import within
 from sphereflow.transport.sphere.inputs import measure, quantised
 from sphereflow.transport.sphere.interpolation import interpolate
 from sphereflow.transport.sphere.pieces import Gate, RankOne

@@ -9,6 +9,7 @@ import typer
 
 from sphereflow.cli.leaving import Stopped
 from sphereflow.cli.speaking import answer, say, spoken, written
+from sphereflow.saving import csv_bytes
 
 app = typer.Typer(help="Drifting generators: train, sample, and translate between two domains.")
 
@@ -196,9 +197,11 @@ def translate(
     points = quality_against_compute(
         first, second, methods=tuple(methods.split(",")), budgets=steps, seeds=range(seeds), batch=batch, show=show
     )
-    names = list(points[0].row())
-    lines = [",".join(names), *(",".join(str(point.row()[name]) for name in names) for point in points)]
-    files = {"table.csv": ("\n".join(lines) + "\n").encode(), "quality.png": rendered(quality(points), "png")}
+    table = [point.row() for point in points]
+    files = {
+        "table.csv": csv_bytes(table[0], (row.values() for row in table)),
+        "quality.png": rendered(quality(points), "png"),
+    }
     if can_be_shown(rows):
         files["images.png"] = rendered(before_and_after(images), "png")
     write_into(folder, files)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sphereflow.cli.speaking import answer, say, written
+from sphereflow.saving import csv_bytes
 
 if TYPE_CHECKING:
     from sphereflow.retrieval import MeasuredProfile, Profile
@@ -185,5 +186,4 @@ def _files(curve: Profile, measured: MeasuredProfile | None, summary: dict[str, 
 
 
 def _table(names: tuple[str, ...], columns: list[Any]) -> bytes:
-    lines = [",".join(names), *(",".join(f"{x:.12g}" for x in row) for row in zip(*columns, strict=True))]
-    return ("\n".join(lines) + "\n").encode()
+    return csv_bytes(names, ([f"{x:.12g}" for x in row] for row in zip(*columns, strict=True)))

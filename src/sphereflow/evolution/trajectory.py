@@ -16,6 +16,7 @@ import numpy as np
 from sphereflow.dynamics import Dynamics
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.evolution.status import Status
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.observables import cluster_count, cluster_labels, order_parameter, overlaps
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class Trajectory:
 
         start = np.asarray(self.start, dtype=np.float64)
         if self.model.traits.space == "sphere":
-            start = start / np.linalg.norm(start, axis=-1, keepdims=True)  # a float32 norm is 1 only to 1e-7
+            start = unit(start)  # a float32 norm is 1 only to 1e-7
         tighter = max((self.tol or FIXED_STEP_TOL) * 1e-3, 1e-13)
         adaptive = "dopri8" if self.solver == "euler" else self.solver
         limit = max(self.max_steps, 100_000)

@@ -21,6 +21,7 @@ from sphereflow.evolution.webpage import Camera, Recorder, assemble
 from sphereflow.explorer.models import SOLVER, TOL, dynamics, first_tokens, python_lines
 from sphereflow.explorer.settings import INTERVALS, Settings
 from sphereflow.explorer.simulation import Stuck, frames
+from sphereflow.numerics.unit_vectors import unit
 
 MOST_RUNS = 40
 _PATIENCE = 3.0  # seconds for which the end waits for a turn
@@ -96,7 +97,7 @@ class LiveRun:
         status = Status.REACHED_END if count == INTERVALS + 1 else Status.INTERRUPTED
         xs = np.stack(self.tokens[:count]).astype(float)
         if s.model != "euclid":
-            xs /= np.linalg.norm(xs, axis=-1, keepdims=True)
+            xs = unit(xs)
         return Trajectory(
             ts=np.array(self.times[:count]),
             xs=xs,

@@ -12,7 +12,7 @@ import numpy as np
 from sphereflow.dynamics import SA, USA, Dynamics, EuclideanAttention, Perceptron, RescaledAttention
 from sphereflow.explorer.settings import INTERVALS, Settings
 from sphereflow.sphere import draw
-from sphereflow.synchronisation import random_fields
+from sphereflow.synchronisation import network, random_fields
 
 TOL = 1e-5
 MOST_DOUBLE = 1000
@@ -67,10 +67,10 @@ class Layers:
         size = max(s.noise, 1e-6)
         law: random_fields.RandomField
         if s.model == "common":
-            law, variance = random_fields.RandomPerceptron("relu", WIDTH, scale=size), size**2 / 2
+            law = random_fields.RandomPerceptron("relu", WIDTH, scale=size)
         else:
-            law, variance = random_fields.Independent(random_fields.AffineField(size, 0.0)), size**2
-        longest = min(0.1 / max(1.0, s.pull * (1 + s.beta)), 0.05 / ((s.d - 1) * variance))
+            law = random_fields.Independent(random_fields.AffineField(size, 0.0))
+        longest = network.advised_step(law, s.d, s.pull, s.beta)
         each = max(_LEAST_STEPS, math.ceil(s.t1 / INTERVALS / longest))
         return cls(law, each, s.t1 / (INTERVALS * each))
 

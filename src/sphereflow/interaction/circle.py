@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow.interaction.expansion import bessel_ratios
-from sphereflow.interaction.modes import Expansion, direction, long_product, multiples, project_all
+from sphereflow.interaction.modes import Expansion, direction, long_product, multiples
 from sphereflow.interaction.series import circle_missed, circle_terms
 from sphereflow.kernels import EXPONENTIAL, Kernel
 
@@ -113,12 +113,3 @@ def _horner(unit: Float[Array, "m 2"], beta: Float[Array, " m"], moments: Float[
     terms = (moments[0, 1:], moments[1, 1:], bessel_ratios(0, modes, beta))
     (re, _), _ = jax.lax.scan(down, (zero, zero), terms, reverse=True)
     return jax.scipy.special.i0e(beta)[:, None] * (moments[0, 0] + 2 * re)
-
-
-def circle_energy(
-    tokens: Float[Array, "n 2"], weights: Float[Array, " n"], beta: Float[Array, ""], modes: int
-) -> Float[Array, ""]:
-    r"""$E_\beta=\frac1{2\beta}\sum_{|k|\le K}\hat I_k|c_k|^2$, the peak convention, beta > 0."""
-    moments = project_all(CircleModes(modes), tokens, weights[:, None])
-    squares = jnp.sum(moments**2, axis=(0, 2))
-    return circle_terms(EXPONENTIAL, modes, beta) @ squares / (2 * beta)

@@ -25,6 +25,7 @@ from sphereflow.evolution import Trajectory, evolve
 from sphereflow.landscape.problem import Problem
 from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.validate import given_atoms
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import normalise, project
 
@@ -134,6 +135,6 @@ def weighted_flow(
         options["saveat"] = np.asarray(options["saveat"]) * speed
     run = evolve(model, rows, t1 * speed, **options)
     states = np.asarray(run.xs)
-    points = states[..., :-1] / np.linalg.norm(states[..., :-1], axis=-1, keepdims=True)
+    points = unit(states[..., :-1])
     weights = np.exp(states[..., -1] - states[..., -1].max(axis=-1, keepdims=True))
     return WeightedFlow(problem, run.ts / speed, points, weights / weights.sum(axis=-1, keepdims=True), run.steps)

@@ -18,17 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy import special
 
 from sphereflow.errors import SphereflowError
 from sphereflow.landscape.problem import Problem
-
-
-def funk_hecke(d: int, beta: float, degree: int) -> float:
-    r"""$\Lambda_l=\Gamma(d/2)(2/\beta)^{d/2-1}e^{-\beta}I_{l+d/2-1}(\beta)$."""
-    order = d / 2 - 1
-    log_front = special.gammaln(d / 2) + order * np.log(2 / beta)
-    return float(np.exp(log_front) * special.ive(degree + order, beta))
+from sphereflow.numerics.bessel import funk_hecke
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +40,7 @@ def strength(problem: Problem) -> float:
     r"""$\lambda_{\max}(M_0)\beta/(2\Lambda_2)$: the minimiser is a density up to 1, singular beyond."""
     peak = problem.converted("peak")
     top = float(np.linalg.eigvalsh(_traceless(peak))[-1])
-    return top * peak.beta / (2 * funk_hecke(peak.d, peak.beta, 2))
+    return top * peak.beta / (2 * float(funk_hecke(peak.d, peak.beta, 2)))
 
 
 def density(problem: Problem) -> QuadraticDensity:
@@ -62,8 +55,8 @@ def density(problem: Problem) -> QuadraticDensity:
     peak = problem.converted("peak")
     d, beta = peak.d, peak.beta
     traceless = _traceless(peak)
-    second = funk_hecke(d, beta, 2)
-    level = funk_hecke(d, beta, 0) / (2 * beta) + float(peak.outer @ np.sum(peak.inner**2, axis=1)) / (2 * d)
+    zeroth, second = (float(funk_hecke(d, beta, degree)) for degree in (0, 2))
+    level = zeroth / (2 * beta) + float(peak.outer @ np.sum(peak.inner**2, axis=1)) / (2 * d)
     bonus = beta / (8 * second) * 2 * float(np.sum(traceless**2)) / (d * (d + 2))
     return QuadraticDensity(problem, beta / (2 * second) * traceless, problem.factor * (level - bonus))
 

@@ -15,8 +15,9 @@ from jaxtyping import Float
 
 from sphereflow.landscape import space as spaces
 from sphereflow.landscape.problem import Problem
-from sphereflow.landscape.sphere_space import SphereSpace, frames
+from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.validate import given_atoms
+from sphereflow.numerics.unit_vectors import tangent_frames
 from sphereflow.shapes import ArrayLike
 
 
@@ -40,7 +41,7 @@ def field(problem: Problem, positions: ArrayLike, masses: ArrayLike | None = Non
     r"""$\mathcal V[\mu]$ at the atoms: the velocity of the ascent flow, minus that of the descent flow."""
     space, atoms = _seen(problem, positions, masses)
     slope = spaces.first_variation(space, atoms, atoms.points).gradient
-    return problem.factor * np.einsum("ndp,np->nd", frames(atoms.points), slope)
+    return problem.factor * np.einsum("ndp,np->nd", tangent_frames(atoms.points), slope)
 
 
 def hessian(problem: Problem, positions: ArrayLike, masses: ArrayLike | None = None) -> Float[np.ndarray, "kp kp"]:

@@ -26,6 +26,7 @@ from sphereflow.dynamics import Perceptron
 from sphereflow.dynamics.activations import ACTIVATIONS
 from sphereflow.errors import SphereflowError, enough_memory, one_of, real_number, whole_number
 from sphereflow.kernels import KERNEL_SCALES
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.reading import real_array
 from sphereflow.seeds import Seed, rng_from
 
@@ -109,7 +110,7 @@ class Problem:
         enough_memory(2 * 8 * count * d, f"{count} neurons in dimension {d}")
         rng = rng_from(seed)
         inner = rng.standard_normal((count, d))
-        inner /= np.linalg.norm(inner, axis=1, keepdims=True)
+        inner = unit(inner)
         outer = scale * (rng.standard_normal(count) if law == "normal" else rng.choice([-1.0, 1.0], count))
         return cls(beta, outer, inner, None, activation, kernel_scale)
 

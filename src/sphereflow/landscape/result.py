@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +12,7 @@ from jaxtyping import Float
 from sphereflow.landscape.problem import Problem
 from sphereflow.landscape.space import PointMasses, Space, centred_energy, first_variation, hessian, strict_margin
 from sphereflow.provenance import versions
+from sphereflow.saving import csv_bytes
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -146,11 +145,8 @@ class CriticalPoint:
 
     def to_csv(self) -> str:
         """One line per atom (or ring), with all digits."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns())
-        writer.writerows([repr(float(x)) for x in row] for row in zip(*self.columns().values(), strict=True))
-        return text.getvalue()
+        columns = {name: column.tolist() for name, column in self.columns().items()}
+        return csv_bytes(columns, zip(*columns.values(), strict=True)).decode()
 
     def to_json(self) -> str:
         """Everything, with the problem it belongs to."""

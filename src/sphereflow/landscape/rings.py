@@ -15,8 +15,9 @@ from sphereflow.landscape.active_set import solve_on_points
 from sphereflow.landscape.certificate import duality_gap
 from sphereflow.landscape.refine import settle
 from sphereflow.landscape.space import PointMasses, Space, centred_energy
-from sphereflow.landscape.sphere_space import SphereSpace, frames
+from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.zonal import ZonalSpace
+from sphereflow.numerics.unit_vectors import tangent_frames
 
 _NODES = 361
 
@@ -26,7 +27,7 @@ def ring_points(axis: np.ndarray, polar: float, count: int) -> np.ndarray:
     if polar < 1e-9 or polar > np.pi - 1e-9:
         return np.sign(np.cos(polar)) * axis[None]
     turn = 2 * np.pi * np.arange(count) / count
-    across = frames(axis[None])[0]
+    across = tangent_frames(axis[None])[0]
     circle = np.cos(turn)[:, None] * across[:, 0] + np.sin(turn)[:, None] * across[:, 1]
     return np.cos(polar) * axis + np.sin(polar) * circle
 

@@ -18,18 +18,7 @@ from sphereflow import sphere
 from sphereflow.errors import SphereflowError
 from sphereflow.landscape.potential import respond
 from sphereflow.landscape.space import BallCover, Jet, PointMasses, Space
-
-
-def frames(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d p"]:
-    """Orthonormal tangent frames, p = d - 1; on the circle the direction of growing angle."""
-    if x.shape[1] == 2:
-        return np.stack([-x[:, 1], x[:, 0]], axis=1)[:, :, None]
-    # The reflection that takes x to -+e_1 is orthogonal: its other columns are tangent at x.
-    mirror = x.copy()
-    mirror[:, 0] += np.where(x[:, 0] >= 0, 1.0, -1.0)
-    mirror /= np.linalg.norm(mirror, axis=1, keepdims=True)
-    full = np.eye(x.shape[1]) - 2 * mirror[:, :, None] * mirror[:, None, :]
-    return full[:, :, 1:]
+from sphereflow.numerics.unit_vectors import angles, tangent_frames, unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +49,7 @@ class SphereSpace(Space):
         inner, outer = self.problem.inner, self.problem.outer
         plain = points @ inner.T
         response = respond(self.problem.activation, plain + self.problem.bias)
-        along = np.einsum("ndp,jd->njp", frames(points), inner)
+        along = np.einsum("ndp,jd->njp", tangent_frames(points), inner)
         bend = np.einsum("nj,njp,njq->npq", response.slope * outer, along, along)
         pull = (response.value * plain) @ outer
         return Jet(
@@ -77,11 +66,11 @@ class SphereSpace(Space):
         return inner, np.exp(self.beta * (inner - 1))
 
     def kernel_slope(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "n p k"]:
-        return self._peak(x, y)[1][:, None, :] * np.einsum("ndp,kd->npk", frames(x), y)
+        return self._peak(x, y)[1][:, None, :] * np.einsum("ndp,kd->npk", tangent_frames(x), y)
 
     def kernel_bend(self, x: Float[np.ndarray, "n d"], atoms: PointMasses) -> Float[np.ndarray, "n p p"]:
         inner, peak = self._peak(x, atoms.points)
-        along = np.einsum("ndp,kd->npk", frames(x), atoms.points)
+        along = np.einsum("ndp,kd->npk", tangent_frames(x), atoms.points)
         weights = peak * atoms.masses
         turning = np.sum(weights * inner, axis=1)
         return self.beta * (along * weights[:, None, :]) @ along.transpose(0, 2, 1) - turning[:, None, None] * np.eye(
@@ -89,7 +78,7 @@ class SphereSpace(Space):
         )
 
     def kernel_cross(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "n p k p"]:
-        at_x, at_y = frames(x), frames(y)
+        at_x, at_y = tangent_frames(x), tangent_frames(y)
         plain = np.einsum("ndp,kdq->npkq", at_x, at_y)
         # One frame against the other point, in each order.
         left, right = np.einsum("ndp,kd->npk", at_x, y), np.einsum("kdq,nd->nkq", at_y, x)
@@ -97,22 +86,21 @@ class SphereSpace(Space):
         return self._peak(x, y)[1][:, None, :, None] * (plain + self.beta * mixed)
 
     def move(self, points: Float[np.ndarray, "n d"], steps: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n d"]:
-        tangent = np.einsum("ndp,np->nd", frames(points), steps)
+        tangent = np.einsum("ndp,np->nd", tangent_frames(points), steps)
         length = np.linalg.norm(tangent, axis=1, keepdims=True)
         return self.place(np.cos(length) * points + np.sinc(length / np.pi) * tangent)
 
     def place(self, coordinates: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-        return _unit(coordinates)
+        return unit(coordinates)
 
     def ambient(
         self, coordinates: Float[np.ndarray, "n d"], slope: Float[np.ndarray, "n p"]
     ) -> Float[np.ndarray, "n d"]:
-        tangent = np.einsum("ndp,np->nd", frames(_unit(coordinates)), slope)
+        tangent = np.einsum("ndp,np->nd", tangent_frames(unit(coordinates)), slope)
         return tangent / np.linalg.norm(coordinates, axis=1, keepdims=True)
 
     def distance(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "n k"]:
-        chords = np.linalg.norm(x[:, None, :] - y[None, :, :], axis=2)
-        return 2 * np.arcsin(np.minimum(chords / 2, 1.0))
+        return angles(x[:, None], y)
 
     def cells(self, nodes: int) -> BallCover:
         return Arcs.cover(nodes) if self.problem.d == 2 else Triangles.cover(nodes)
@@ -156,7 +144,7 @@ class Triangles(BallCover):
 
     @property
     def centres(self) -> Float[np.ndarray, "n 3"]:  # type: ignore[override]
-        return _unit(self.corners.sum(axis=1))
+        return unit(self.corners.sum(axis=1))
 
     @property
     def radii(self) -> Float[np.ndarray, " n"]:  # type: ignore[override]
@@ -165,10 +153,6 @@ class Triangles(BallCover):
 
     def split(self, chosen: np.ndarray) -> Triangles:
         a, b, c = np.moveaxis(self.corners[chosen], 1, 0)
-        ab, bc, ca = _unit(a + b), _unit(b + c), _unit(c + a)
+        ab, bc, ca = unit(a + b), unit(b + c), unit(c + a)
         parts = [(a, ab, ca), (b, bc, ab), (c, ca, bc), (ab, bc, ca)]
         return Triangles(np.concatenate([np.stack(part, axis=1) for part in parts]))
-
-
-def _unit(x: np.ndarray) -> np.ndarray:
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)

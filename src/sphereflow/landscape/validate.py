@@ -8,6 +8,7 @@ import numpy as np
 
 from sphereflow.errors import SphereflowError
 from sphereflow.landscape.space import PointMasses
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.reading import real_array
 
 
@@ -23,4 +24,4 @@ def given_atoms(d: int, positions: Any, masses: Any = None) -> PointMasses:
     weights = np.full(len(points), 1 / len(points)) if masses is None else real_array("masses", masses)
     if weights.shape != points.shape[:1] or not (weights > 0).all() or abs(weights.sum() - 1) > 1e-8:
         raise SphereflowError(f"masses must be {len(points)} positive numbers that sum to one.")
-    return PointMasses(points / np.linalg.norm(points, axis=1, keepdims=True), weights / weights.sum())
+    return PointMasses(unit(points), weights / weights.sum())

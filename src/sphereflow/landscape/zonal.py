@@ -20,26 +20,19 @@ from scipy import special
 
 from sphereflow.landscape.potential import respond
 from sphereflow.landscape.space import BallCover, Jet, PointMasses, Space
+from sphereflow.numerics.bessel import log_ive
 
-# Up to this order the Bessel function itself is used beyond small arguments; above it, it would underflow there.
-_LOW_ORDER = 30.0
-_SMALL, _LARGE = 0.5, 30.0
-_TERMS = 9
+_SMALL, _TERMS = 0.5, 9  # so many terms of the series are exact to rounding up to there
 
 
 def scaled_bessel(order: float, s: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     r"""$e^{-s}A_\nu(s)$ for s >= 0, which is 1 at s = 0 and never overflows."""
-    low = order <= _LOW_ORDER
-    edge = _SMALL if low else max(_LARGE, order)
-    small, large = np.minimum(s, edge), np.maximum(s, edge)
-    tail = np.exp(special.gammaln(order + 1) + order * np.log(2 / large)) * special.ive(order, large)
-    if low:
-        series = np.ones_like(small)
-        for term in range(_TERMS, 0, -1):
-            series = 1 + series * small**2 / (4 * term * (order + term))
-    else:
-        series = special.hyp0f1(order + 1, small**2 / 4)
-    return np.where(s <= edge, series * np.exp(-small), tail)
+    small, large = np.minimum(s, _SMALL), np.maximum(s, _SMALL)
+    series = np.ones_like(small)
+    for term in range(_TERMS, 0, -1):
+        series = 1 + series * small**2 / (4 * term * (order + term))
+    tail = np.exp(special.gammaln(order + 1) + order * np.log(2 / large) + log_ive(order, large))
+    return np.where(s <= _SMALL, series * np.exp(-small), tail)
 
 
 class _Parts(NamedTuple):

@@ -17,6 +17,7 @@ from jaxtyping import Complex, Float
 from scipy import special
 
 from sphereflow.errors import SphereflowError, one_of
+from sphereflow.numerics.roots import increasing_roots
 
 Density = Callable[[np.ndarray], np.ndarray]
 
@@ -77,17 +78,12 @@ class StartingLaw:
         cell = np.clip(np.searchsorted(table, mass, side="right") - 1, 0, len(edges) - 2)
         low, high = edges[cell], edges[cell + 1]
         theta = np.clip(np.interp(mass, table, edges), low, high)
-        for _ in range(60):
-            missing = self.cumulative(theta) - mass
-            low, high = np.where(missing < 0, theta, low), np.where(missing < 0, high, theta)
-            slope = self.density(theta) / (2 * np.pi)
-            newton = theta - missing / np.where(slope > 1e-12, slope, 1e-12)
-            moved = np.where((newton >= low) & (newton <= high), newton, (low + high) / 2)
-            settled = np.abs(moved - theta).max() < _SETTLED
-            theta = moved
-            if settled:
-                break
-        return theta
+
+        def missing(theta: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+            value = self.cumulative(theta) - mass[rows]
+            return value, value * (2 * np.pi) / np.maximum(self.density(theta), 1e-12), _SETTLED
+
+        return increasing_roots(missing, low, high, theta)
 
 
 def starting_law(density: Density | str | StartingLaw) -> StartingLaw:

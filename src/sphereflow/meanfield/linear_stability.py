@@ -30,6 +30,7 @@ from sphereflow.dynamics import Dynamics
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.interaction.expansion import bessel_ratios, zonal_coefficients
 from sphereflow.kernels import KERNEL_SCALES, uniform_mean
+from sphereflow.numerics.unit_vectors import tangent_frames
 from sphereflow.parameters import model_name
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import normalise, tokens
@@ -109,7 +110,7 @@ def stability(model: Dynamics, x: ArrayLike, masses: ArrayLike | None = None, *,
     w = np.full(n, 1 / n) if masses is None else np.asarray(masses, dtype=float)
     if w.shape != (n,) or w.min() < 0 or abs(w.sum() - 1) > 1e-9:
         raise SphereflowError(f"masses must be {n} numbers, not negative, that sum to one.")
-    frames = _frames(np.asarray(points))
+    frames = tangent_frames(np.asarray(points))
     # A second copy of every point without mass: its derivative is that of the field in a fixed measure.
     doubled = model.with_masses(np.concatenate([w, np.zeros(n)]))
     jacobian, probes, velocity = _linearise(doubled, points, jnp.asarray(frames))
@@ -144,9 +145,3 @@ def _linearise(model: Dynamics, x: Float[Array, "n d"], frames: Float[Array, "n 
     directions = jnp.eye(frames.shape[2])
     push = jax.vmap(lambda e: jax.jvp(as_probes, (rest,), (jnp.broadcast_to(e, rest.shape),))[1], out_axes=-1)
     return jacobian, push(directions), moved(x, x)[:n]
-
-
-def _frames(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d r"]:
-    """An orthonormal basis of the tangent space at each point."""
-    stacked = np.concatenate([x[:, :, None], np.broadcast_to(np.eye(x.shape[1]), (*x.shape, x.shape[1]))], axis=2)
-    return np.linalg.qr(stacked)[0][:, :, 1:]

@@ -21,6 +21,7 @@ from scipy import integrate, linalg, special
 
 from sphereflow.dynamics import Dynamics, Traits
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import project
 
@@ -66,7 +67,7 @@ class Concentration:
     def limit(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         r"""$\Pi(x)=P_Ex/|P_Ex|$."""
         reached = x @ self.projector.T
-        return reached / np.linalg.norm(reached, axis=1, keepdims=True)
+        return unit(reached)
 
     def rate(self, e: Float[np.ndarray, " d"]) -> float:
         r"""$(\lambda_1-\lambda_2)/|B^\top e|$: contraction towards e in E; escape from e in the next eigenspace."""

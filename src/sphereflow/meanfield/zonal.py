@@ -21,12 +21,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy import linalg
 
 from sphereflow.dynamics import Dynamics, Traits
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.interaction.expansion import zonal_coefficients, zonal_degree
 from sphereflow.meanfield.circle_density import save_times
+from sphereflow.numerics.quadrature import jacobi
 from sphereflow.parameters import model_name
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
@@ -214,12 +214,7 @@ def zonal_shells(d: int, beta: float, masses: Float[np.ndarray, " n"], normalise
 
 def gauss_nodes(d: int, nodes: int) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     r"""Heights and masses of the Gauss rule for the uniform law of S^{d-1}, weight $(1-t^2)^{(d-3)/2}$."""
-    # Golub-Welsch on the Jacobi matrix of R_l: stable where the library's polynomials overflow (d in the hundreds).
-    nu = (d - 2) / 2
-    k = np.arange(1, nodes)
-    off = np.sqrt(k * (k + 2 * nu - 1) / (4 * (k + nu) * (k + nu - 1)))
-    heights, vectors = linalg.eigh_tridiagonal(np.zeros(nodes), off)
-    return heights, vectors[0] ** 2
+    return jacobi(nodes, (d - 3) / 2, (d - 3) / 2)
 
 
 def _gauss(d: int, density: Any, nodes: int) -> tuple[np.ndarray, np.ndarray]:

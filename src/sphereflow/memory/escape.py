@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
-from sphereflow.memory.overlaps import Broadcast, Values, log_mean_kernel
+from sphereflow.memory.overlaps import Broadcast, Values
 from sphereflow.memory.spherical import noise_overlap
 from sphereflow.memory.state import lse_overlap
 from sphereflow.reading import real_array
@@ -27,11 +27,6 @@ _LONGEST = float(np.log(np.finfo(float).max))
 def potential(phi: Broadcast, n: Broadcast, beta: float, noise: Broadcast) -> Values:
     r"""h(phi): the energy density of a state with this overlap, all other patterns entering by their noise floor."""
     return 1 - np.logaddexp(beta * n * np.asarray(phi), beta * n * np.asarray(noise)) / (beta * n)
-
-
-def finite_noise_overlap(n: int, alpha: float, beta: float) -> float:
-    r"""$\phi_{noise}$ at finite N from the mean sum, $1+\tfrac1{\beta N}\ln E\,S_{nr}$, for loads above alpha*."""
-    return 1 + (alpha * n + log_mean_kernel(n, beta)) / (beta * n)
 
 
 def log_escape_time(
@@ -96,17 +91,6 @@ def escape_time(
     if log_time > _LONGEST:
         raise SphereflowError(f"the escape time is e^{log_time:.6g}, too long for a number: use log_escape_time.")
     return float(np.exp(log_time))
-
-
-def free_energy_barrier(alpha: Broadcast, temperature: Broadcast, beta: float) -> Values:
-    r"""$\Delta f/T=\lim\ln\tau/N$: from $\phi_{eq}$ up to the cusp at $\phi_{noise}$; zero beyond the spinodal."""
-    t = np.asarray(temperature, dtype=float)
-    bottom, top = lse_overlap(t), noise_overlap(alpha, beta)
-
-    def profile(phi: Values) -> Values:
-        return (1 - phi) / t - np.log1p(-(np.minimum(phi, 1 - 1e-16) ** 2)) / 2
-
-    return np.where(top < bottom, profile(np.minimum(top, bottom)) - profile(bottom), 0.0)
 
 
 def finite_overlap(n: int, beta: float, temperature: float, noise: float) -> float:

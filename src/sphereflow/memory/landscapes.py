@@ -22,6 +22,7 @@ from scipy.interpolate import PchipInterpolator
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.memory.energies import Energy, products
 from sphereflow.memory.overlaps import Numbers, Values, log_density, log_tail
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.seeds import Seed, number_from, rng_from
 
 _ASIDE = 20_011
@@ -99,7 +100,7 @@ def random_patterns(n: int, count: int, seed: Seed | list[Seed] = 0) -> Float[np
     n, count = whole_number("n", n, most=10**9), whole_number("count", count, most=10**9)
     numbers = [number_from(part) for part in seed] if isinstance(seed, list) else number_from(seed)
     draws = np.random.default_rng(numbers).standard_normal((count, n))
-    return np.sqrt(n) * draws / np.linalg.norm(draws, axis=1, keepdims=True)
+    return np.sqrt(n) * unit(draws)
 
 
 def log_rest(n: int, alpha: float, beta: float, keep: float) -> float:
@@ -141,7 +142,7 @@ def draw_cone(n: int, alpha: float, beta: float, keep: float = 0.4, seed: Seed =
     target = random_patterns(n, 1, [seed, n, 1])[0] / np.sqrt(n)
     sideways = rng.standard_normal((count, n))
     sideways -= np.outer(sideways @ target, target)
-    sideways /= np.linalg.norm(sideways, axis=1, keepdims=True)
+    sideways = unit(sideways)
     kept = overlaps[:, None] * target + np.sqrt(1 - overlaps**2)[:, None] * sideways
     patterns = np.sqrt(n) * np.concatenate([target[None], kept])
     return Cone(beta, jnp.asarray(patterns), log_rest(n, alpha, beta, keep))

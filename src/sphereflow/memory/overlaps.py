@@ -15,6 +15,8 @@ import numpy as np
 from jaxtyping import Float, Real
 from scipy import special
 
+from sphereflow.numerics.bessel import log_ive
+
 # What formulas take and give: arrays of one shape, or numbers. A number that comes out of array arithmetic is an
 # np.float64, which can be used as an array of no dimension and is one for static typing.
 Numbers = Real[np.ndarray, "*s"] | float
@@ -23,9 +25,6 @@ if TYPE_CHECKING:
     Values = np.ndarray
 else:
     Values = Float[np.ndarray, "..."] | np.float64
-
-# From this order on the uniform expansion is as good as the library's Bessel function, and it never underflows.
-_UNIFORM_FROM = 60.0
 
 # Below this the incomplete beta function is about to underflow.
 _SMALLEST_TAIL = 1e-280
@@ -58,30 +57,4 @@ def log_mean_kernel(n: int, beta: float) -> float:
     r"""$\ln E\,e^{-\beta N(1-\phi)}$, which is
     $\ln\!\big[\Gamma(\tfrac N2)(\tfrac2{\beta N})^{N/2-1}e^{-\beta N}I_{N/2-1}(\beta N)\big]$."""
     order, z = n / 2 - 1, beta * n
-    return float(special.gammaln(n / 2) + order * np.log(2 / z) - z + log_bessel(order, z))
-
-
-def log_bessel(order: float, z: float) -> float:
-    r"""$\ln I_\nu(z)$ for $\nu\ge0$, $z>0$, at any size: the scaled function, or Debye's uniform expansion.
-
-    $$I_\nu(\nu x)\simeq\frac{e^{\nu\eta}}{\sqrt{2\pi\nu}(1+x^2)^{1/4}}\sum_k\frac{u_k(p)}{\nu^k},\quad
-      p=\frac1{\sqrt{1+x^2}},\quad \eta=\frac1p+\ln\frac x{1+1/p}.$$
-    """
-    if order < _UNIFORM_FROM:
-        with np.errstate(divide="ignore"):  # an argument so small that the function is 0
-            return float(np.log(special.ive(order, z)) + z)
-    x = z / order
-    root = np.hypot(1.0, x)
-    p = 1 / root
-    q = p * p
-    series = (
-        1
-        + p * (3 - 5 * q) / (24 * order)
-        + q * (81 - 462 * q + 385 * q**2) / (1152 * order**2)
-        + p * q * (30375 - 369603 * q + 765765 * q**2 - 425425 * q**3) / (414720 * order**3)
-        + q**2
-        * (4465125 - 94121676 * q + 349922430 * q**2 - 446185740 * q**3 + 185910725 * q**4)
-        / (39813120 * order**4)
-    )
-    eta = root + np.log(x / (1 + root))
-    return float(order * eta - np.log(2 * np.pi * order) / 2 - np.log(root) / 2 + np.log(series))
+    return float(special.gammaln(n / 2) + order * np.log(2 / z) + log_ive(order, z))

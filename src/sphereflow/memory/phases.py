@@ -8,8 +8,6 @@ run, $\ln\tau_N(\alpha,T)=\ln t$, and it moves with both. Such curves are called
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import dataclass, field
 
@@ -23,6 +21,7 @@ from sphereflow.memory.lines import Line, check_plane, named_lines
 from sphereflow.memory.state import lse_free_energy, lsr_free_energy
 from sphereflow.provenance import versions
 from sphereflow.reading import real_array
+from sphereflow.saving import csv_bytes
 
 CAUTION = (
     "Boundaries seen at finite N in a finite time are kinetic: they are where the escape time equals the length of the "
@@ -126,8 +125,8 @@ class PhaseDiagram:
             for t, a in zip(self.temperatures, self.crossover(n), strict=True)
         ]
         return {
-            "grid.csv": _table(head, columns, grid),
-            "lines.csv": _table(head, ["line", "layer", "T", "alpha"], rows),
+            "grid.csv": csv_bytes(columns, grid, head),
+            "lines.csv": csv_bytes(["line", "layer", "T", "alpha"], rows, head),
             "diagram.json": (json.dumps(head, indent=1) + "\n").encode(),
         }
 
@@ -203,13 +202,3 @@ def _lsr_plane(b: float, loads: np.ndarray, t: np.ndarray, sizes: tuple[int, ...
 
 def _told(value: float) -> str:
     return f"{value:.8g}"
-
-
-def _table(head: dict, columns: list[str], rows: list[list]) -> bytes:
-    buffer = io.StringIO()
-    for name, value in head.items():
-        buffer.write(f"# {name}: {json.dumps(value)}\n")
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return buffer.getvalue().encode()

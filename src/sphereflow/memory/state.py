@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sphereflow.memory.overlaps import Numbers, Values, log_bessel
+from sphereflow.memory.overlaps import Numbers, Values
+from sphereflow.numerics.bessel import log_ive
 
 # The reference value of the compact kernel: its wall stands at phi_c = 1/sqrt(2).
 REFERENCE_B = 2 + 2**0.5
@@ -51,7 +52,7 @@ def lsr_free_energy(temperature: Numbers, b: float) -> Values:
 def lse_mean_overlap(n: int, temperature: float) -> float:
     r"""$\langle\phi\rangle=I_{N/2}(N/T)/I_{N/2-1}(N/T)$: one pattern at finite N, exactly."""
     z = n / temperature
-    return float(np.exp(log_bessel(n / 2, z) - log_bessel(n / 2 - 1, z)))
+    return float(np.exp(log_ive(n / 2, z) - log_ive(n / 2 - 1, z)))
 
 
 def lsr_mean_overlap(n: int, temperature: float, b: float) -> float:

@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import cKDTree
 
 from sphereflow.errors import SphereflowError
+from sphereflow.numerics.unit_vectors import angles
 from sphereflow.sphere import tokens
 
 # A velocity this much smaller than the pulls it is the sum of is rounding: the atoms balance on a saddle.
@@ -105,10 +106,9 @@ def normalised_energy(x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k
     return total
 
 
-def angles(x: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "k k"]:
-    """Geodesic distances of all pairs, infinite on the diagonal; accurate for near pairs."""
-    chords = np.linalg.norm(x[:, None, :] - x[None, :, :], axis=-1)
-    table = 2 * np.arcsin(np.minimum(chords / 2, 1))
+def all_angles(x: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "k k"]:
+    """Geodesic distances of all pairs, infinite on the diagonal."""
+    table = angles(x[:, None], x)
     np.fill_diagonal(table, np.inf)
     return table
 

@@ -31,7 +31,7 @@ from jaxtyping import Float, Int
 from scipy.sparse.csgraph import connected_components
 
 from sphereflow.errors import SphereflowError, real_number
-from sphereflow.metastability.atoms import Atoms, angles, real_tokens
+from sphereflow.metastability.atoms import Atoms, all_angles, real_tokens
 from sphereflow.metastability.circle_caps import circle_separated as circle_separated
 from sphereflow.metastability.circle_caps import place_centres
 from sphereflow.metastability.coarsen import Moment, Rules, advance
@@ -107,8 +107,8 @@ def certify(x: object, beta: float, epsilon: float | None = None, *, centres: ob
     points = real_tokens("x", x)
     real_number("beta", beta, above=0, most=1e12)
     if epsilon is not None:
-        return _at(points, float(beta), real_number("epsilon", epsilon, above=0), centres, angles(points))
-    table = angles(points)
+        return _at(points, float(beta), real_number("epsilon", epsilon, above=0), centres, all_angles(points))
+    table = all_angles(points)
     grid = np.geomspace(1e-6, 0.999 * LARGEST_EPSILON, 80)
     candidates = [_at(points, float(beta), float(e), centres, table) for e in grid]
     separated = [c for c in candidates if c.separated]
@@ -175,7 +175,7 @@ def _constants(nothing: Certificate, centres: np.ndarray, labels: np.ndarray) ->
     n, beta, epsilon = nothing.n, nothing.beta, nothing.epsilon
     alpha = 0.0
     if len(centres) > 1:
-        nearest = float(angles(centres).min())
+        nearest = float(all_angles(centres).min())
         cap = 2 * math.acos(1 - 2 * epsilon)
         alpha = math.cos(nearest - cap) if nearest >= cap else 1.0
     gamma = 1 - alpha - 8 * epsilon - math.log(2 * n**2 / epsilon) / beta

@@ -27,6 +27,7 @@ from sphereflow.metastability.checkpoint import Checkpoint
 from sphereflow.metastability.crowd import FEW, MOVING, Rest, stretch
 from sphereflow.metastability.history import Merge, MergeHistory, Outcome
 from sphereflow.metastability.slow import DOMINANT, Collision, Leg, follow, jump, nearest_pair
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.parameters import model_name
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import versions
@@ -326,7 +327,7 @@ def _start(x0: Any, masses: Any, perturb: float, seed: Seed | None) -> Atoms:
     rng = rng_from(0 if seed is None else seed)
     if size:
         x = x + size * rng.normal(size=x.shape)
-    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    x = unit(x)
     weights = np.ones(len(x)) if masses is None else real_array("masses", masses)
     if weights.shape != (len(x),) or not (weights > 0).all() or not np.isfinite(weights.sum()):
         raise SphereflowError(f"masses must be {len(x)} positive numbers, one per token.")

@@ -7,10 +7,8 @@ $\sum_q\alpha_q^2$ (up to what clusters feel of each other) and ends at 1.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import enum
-import io
 import json
 import math
 from functools import cached_property
@@ -22,7 +20,7 @@ import xarray as xr
 
 from sphereflow.errors import SphereflowError, whole_number, writable_target
 from sphereflow.reading import brief, file_bytes, plain_data, real_array
-from sphereflow.saving import write_bytes
+from sphereflow.saving import csv_bytes, write_bytes
 from sphereflow.seeds import Record
 from sphereflow.shapes import ArrayLike
 
@@ -183,15 +181,12 @@ class MergeHistory:
     def to_csv(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """The table of mergers as a CSV file."""
         target = writable_target(path, overwrite=overwrite)
-        text = io.StringIO()
         names = [f.name for f in dataclasses.fields(Merge)]
-        writer = csv.writer(text)
-        writer.writerow([*names, "tokens"])
+        rows = []
         for m in self.merges:
-            row = dataclasses.asdict(m)
-            row["position"] = " ".join(map(repr, m.position))
-            writer.writerow([*(row[name] for name in names), " ".join(map(str, self.tree[m.node]))])
-        write_bytes(target, text.getvalue().encode())
+            row = dataclasses.asdict(m) | {"position": " ".join(map(repr, m.position))}
+            rows.append([*(row[name] for name in names), " ".join(map(str, self.tree[m.node]))])
+        write_bytes(target, csv_bytes([*names, "tokens"], rows))
         return target
 
     def plot(self) -> Figure:

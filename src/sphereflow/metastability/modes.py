@@ -19,6 +19,7 @@ from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.metastability.atoms import exponents, real_tokens
+from sphereflow.numerics.unit_vectors import tangent_frames
 from sphereflow.parameters import model_name
 from sphereflow.reading import real_array
 
@@ -72,7 +73,7 @@ def linearisation(
     scale = float(table.max())
     weights = np.exp(table - scale) * masses
     inner = x @ x.T
-    frames = _frames(x)  # (k, d, d-1)
+    frames = tangent_frames(x)  # (k, d, d-1)
     # pulls[i, j] = P_i x_j in the frame of i; turned[i, :, j, :] = P_i restricted to the tangent space of j.
     pulls = np.einsum("ida,jd->ija", frames, x)
     turned = np.einsum("ida,jdb->iajb", frames, frames)
@@ -94,9 +95,3 @@ def linearisation(
         jacobian -= np.einsum("ia,ijb->iajb", field / total[:, None] ** 2, change)
     size = k * (d - 1)
     return scale, jacobian.reshape(size, size)
-
-
-def _frames(x: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of the tangent space at each point."""
-    stacked = np.concatenate([x[:, :, None], np.broadcast_to(np.eye(x.shape[1]), (*x.shape, x.shape[1]))], axis=2)
-    return np.linalg.qr(stacked)[0][:, :, 1:]

@@ -24,13 +24,14 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, real_number
+from sphereflow.numerics.quadrature import panels
 from sphereflow.parameters import model_name
 
 # Below this an angle has no logarithm in doubles; above that beta squares of it are no numbers.
 _LEAST_ANGLE, _MOST_BETA = 1e-300, 1e150
 # Contributions e^{-45} below the largest are below rounding.
 _DEEP = 45.0
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_ORDER = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +166,8 @@ def _stretch(start: float, stop: float, beta: float, masses: tuple[float, float]
     else:
         borders = _borders(start, stop, upper, lower, beta)
     z = np.log(np.tan(borders / 2))
-    half = (z[:-1] - z[1:]) / 2
-    at = (z[:-1] + z[1:])[:, None] / 2 + half[:, None] * _NODES
+    at, weigh = panels(z, _ORDER)
+    weigh = -weigh  # from larger angles to smaller ones
     theta = 2 * np.arctan(np.exp(at))
     steep = 2 * beta * np.sin(theta / 2) ** 2
     first, second = _log_rates(steep, masses, kind)
@@ -174,7 +175,6 @@ def _stretch(start: float, stop: float, beta: float, masses: tuple[float, float]
     top = -total.min(axis=1, keepdims=True)
     share = np.exp(first - total)
     sine = np.sin(theta)
-    weigh = _WEIGHTS * half[:, None]
     return {
         "theta": borders[1:],
         "log_time": (top[:, 0] + np.log(np.sum(weigh * np.exp(-total - top), axis=1))),

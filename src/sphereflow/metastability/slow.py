@@ -31,6 +31,7 @@ from scipy.optimize import brentq
 
 from sphereflow.metastability.atoms import Atoms, close_pairs, exponents, normalised_energy, scaled_field
 from sphereflow.metastability.pair import merge_pair
+from sphereflow.numerics.unit_vectors import unit
 
 # Freezing everything but the nearest pair is a relative error of this many e-folds.
 DOMINANT = 40.0
@@ -148,7 +149,7 @@ class _Path:
 
     def positions(self, y: np.ndarray) -> np.ndarray:
         x = y[:-2].reshape(self.atoms.positions.shape)
-        return x / np.linalg.norm(x, axis=1, keepdims=True)
+        return unit(x)
 
     def slope(self, s: float, y: np.ndarray) -> np.ndarray:
         x = self.positions(y)

@@ -19,6 +19,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import comb
 
 from sphereflow.modes.cells import TERMS, Cells, in_blocks
+from sphereflow.numerics.roots import increasing_roots
 
 _DEEPEST = 20
 _POWERS = np.arange(TERMS)
@@ -140,25 +141,15 @@ def _undecided_groups(pieces: _Pieces, begins: np.ndarray) -> np.ndarray:
 def _refined(
     b: Float[np.ndarray, "m j"], low: Float[np.ndarray, " m"], high: Float[np.ndarray, " m"]
 ) -> Float[np.ndarray, " m"]:
-    """The zero between low and high: Newton's method, and bisection where it would leave the bracket."""
-    low, high = low.copy(), high.copy()
-    result = (low + high) / 2
-    moving = np.arange(len(result))
+    """The zero between low and high."""
     columns = np.ascontiguousarray(b.T)
-    for _ in range(60):
-        s, part = result[moving], columns[:, moving]
+
+    def polynomial(s: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         value, slope = np.zeros_like(s), np.zeros_like(s)
-        for coefficient in part[::-1]:
+        for coefficient in columns[::-1, rows]:
             slope = slope * s + value
             value = value * s + coefficient
         with np.errstate(divide="ignore", invalid="ignore"):
-            step = value / slope
-        low[moving], high[moving] = np.where(value < 0, s, low[moving]), np.where(value < 0, high[moving], s)
-        following = s - step
-        inside = (following > low[moving]) & (following < high[moving])
-        there = np.abs(step) < 1e-13  # tested first: rounding may put the last step just outside the bracket
-        result[moving] = np.where(there, s, np.where(inside, following, (low[moving] + high[moving]) / 2))
-        moving = moving[~there]
-        if not moving.size:
-            break
-    return result
+            return value, value / slope, 1e-13
+
+    return increasing_roots(polynomial, low, high)

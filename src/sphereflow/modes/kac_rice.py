@@ -29,6 +29,7 @@ from scipy.stats import norm
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.modes.moments import Density, Moments, Values, density_moments, normal_moments
 from sphereflow.modes.sparse import DENSE_RATE, sparse_rate
+from sphereflow.numerics.quadrature import panels
 from sphereflow.reading import real_array
 
 # Beyond these a single mode is narrower than the panels, and powers of beta leave the range of doubles.
@@ -143,9 +144,8 @@ def _nodes(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
     short = _PANEL * 0.5 ** np.arange(_HALVINGS)
     half = np.concatenate([short, np.arange(_PANEL, far + _PANEL, _PANEL)])
     ends = np.unique(np.clip(np.concatenate([-half, [0.0], half]), low, high))
-    x, w = np.polynomial.legendre.leggauss(_NODES)
-    centre, radius = (ends[1:] + ends[:-1]) / 2, np.diff(ends) / 2
-    return (centre[:, None] + radius[:, None] * x).ravel(), (radius[:, None] * w).ravel()
+    nodes, weights = panels(ends, _NODES)
+    return nodes.ravel(), weights.ravel()
 
 
 def _checked(n: float, beta: float) -> tuple[float, float]:

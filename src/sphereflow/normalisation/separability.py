@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtr
 
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.normalisation.distance import _checked
+from sphereflow.numerics.selection import expected_recall
 from sphereflow.shapes import AnyArray
 
 
@@ -49,30 +49,12 @@ def separable_fraction(
 
 
 def expected_separable_fraction(weights: Float[AnyArray, " L"], d: int, counts: Sequence[int]) -> np.ndarray:
-    r"""$E[N_s/N]$ for independent vectors, uniform on the sphere of $\mathbb R^d$, with the given weights:
-
-    $$ \frac1N\sum_{i\in I_N}E_g\prod_{j\notin I_N}\Phi\Big(\frac{\alpha_j^2+\alpha_i^2+2g\,\alpha_i
-       \sqrt{(A-\alpha_i^2)/d}}{2\alpha_j\sqrt{A/d}}\Big),\qquad A=\sum_{i\in I_N}\alpha_i^2,\ g\sim N(0,1). $$
-
-    Inner products with the rest of s are treated as Gaussian, which is exact as d grows.
-    """
+    r"""$E[N_s/N]$ for independent vectors, uniform on the sphere of $\mathbb R^d$, with the given weights."""
     d = whole_number("d", d, least=2)
     alpha = -np.sort(-np.asarray(weights, float))
     _check_counts(counts, alpha.size)
-    # The integrand has a boundary layer in g, which the trapezoid rule resolves and Gauss-Hermite does not.
-    g = np.linspace(-10.0, 10.0, 2001)
-    normal = np.exp(-0.5 * g**2) / np.sqrt(2 * np.pi) * (g[1] - g[0])
-    found = []
-    for count in counts:
-        chosen, rest = alpha[:count], alpha[count:]
-        rest = rest[rest > 0]
-        total = np.sum(chosen**2)
-        probability = []
-        for a in chosen:
-            own = a**2 + 2 * g * a * np.sqrt(max(total - a**2, 0.0) / d)
-            argument = (rest[None, :] ** 2 + own[:, None]) / (2 * rest[None, :] * np.sqrt(total / d))
-            probability.append(normal @ np.prod(ndtr(argument), axis=1))
-        found.append(np.mean(probability))
+    rest = [alpha[count:] for count in counts]
+    found = [expected_recall(alpha[:count], r[r > 0], d) for count, r in zip(counts, rest, strict=True)]
     return np.array(found)
 
 

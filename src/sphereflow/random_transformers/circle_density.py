@@ -26,11 +26,6 @@ def grid(points: int) -> Float[Array, " p"]:
     return 2 * jnp.pi * jnp.arange(points) / points
 
 
-def modes_of(theta: Float[Array, " n"], most: int) -> Complex[Array, " k"]:
-    r"""$\frac1n\sum_je^{-ik\theta_j}$ for k = 0..most: the modes of tokens at these angles."""
-    return jnp.mean(jnp.exp(-1j * jnp.arange(most + 1)[:, None] * theta), axis=1)
-
-
 def density_of(modes: Complex[Array, " k"], points: int) -> Float[Array, " p"]:
     r"""$\rho(\theta)=\sum_{|k|\le K}c_ke^{ik\theta}$ with respect to the uniform law, from the modes k >= 0."""
     k = jnp.arange(modes.shape[0])

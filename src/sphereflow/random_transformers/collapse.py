@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -188,10 +187,3 @@ def predicted_overlap(architecture: Architecture, depths: Float[np.ndarray, " S"
     """The mean overlap at these depths from independent tokens."""
     a = architecture
     return overlap_path(np.asarray(depths, dtype=float) / a.layers_per_time, a.n, _effective(a.sharpness, a.n), a.d)
-
-
-def effective_rank_of(overlap: Float[np.ndarray, "..."] | float, n: int) -> Float[Array, "..."]:
-    r"""Effective rank of n equiangular tokens: eigenvalues $1+(n-1)\gamma$ once and $1-\gamma$, n-1 times."""
-    c = jnp.asarray(overlap)
-    top, rest = (1 + (n - 1) * c) / n, (1 - c) / n
-    return jnp.exp(-top * jnp.log(jnp.maximum(top, 1e-300)) - (n - 1) * rest * jnp.log(jnp.maximum(rest, 1e-300)))

@@ -37,11 +37,6 @@ def mean_log_gap(x: Float[AnyArray, "... n d"]) -> Float[Array, "..."]:
     return jnp.mean(jnp.log(jnp.maximum(squares / 2, 1e-300)), axis=-1)
 
 
-def attention_energy(x: Float[AnyArray, "... n d"], beta: float) -> Float[Array, "..."]:
-    r"""$\frac1{2\beta n^2}\sum_{ij}e^{\beta(\langle x_i,x_j\rangle-1)}$, largest when all tokens agree."""
-    return jnp.mean(jnp.exp(beta * (gram(x) - 1)), axis=(-2, -1)) / (2 * beta)
-
-
 def first_passage(
     depths: Float[AnyArray, " S"], values: Float[AnyArray, "R S"], level: float
 ) -> tuple[Estimate, Float[np.ndarray, ""]]:

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
 from sphereflow.errors import SphereflowError, real_number
+from sphereflow.numerics.quadrature import interval
 from sphereflow.random_transformers.softmax_moments import Moments, moments
 from sphereflow.shapes import AnyArray
 
@@ -69,15 +70,15 @@ def _any_overlap(n: int, s: float, start: float) -> Moments:
 
 def time_between(first: float, last: float, n: int, s: float, d: float = math.inf) -> float:
     r"""Diffusive time from overlap `first` to `last`: $\int d\gamma/D(\gamma)$."""
-    nodes, weights = np.polynomial.legendre.leggauss(_GAUSS_NODES)
     # In the variable log(m/(1-m)) the integrand is constant at s = 0, and smooth at every temperature.
-    low, high = (np.log(m / (1 - m)) for m in (mean_overlap(first, n), mean_overlap(last, n)))
-    m = 1 / (1 + np.exp(-(low + (high - low) * (nodes + 1) / 2)))
+    low, high = (float(np.log(m / (1 - m))) for m in (mean_overlap(first, n), mean_overlap(last, n)))
+    logit, weights = interval(low, high, _GAUSS_NODES)
+    m = 1 / (1 + np.exp(-logit))
     gamma = (n * m - 1) / (n - 1)
     speed = drift(gamma, n, s, d)
     if np.any(speed <= 0):
         raise SphereflowError(f"the overlap never reaches {last:g}: the drift vanishes before, for d={d:g}, n={n}.")
-    return float((high - low) / 2 * np.sum(weights * m * (1 - m) / speed) * n / (n - 1))
+    return float(np.sum(weights * m * (1 - m) / speed) * n / (n - 1))
 
 
 def logistic(times: Float[AnyArray, " T"], start: float) -> Float[np.ndarray, " T"]:

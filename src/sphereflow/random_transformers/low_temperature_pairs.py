@@ -32,11 +32,6 @@ class PairPaths(NamedTuple):
         return np.log(np.where(self.cosine > 0, near, 1 - self.cosine))
 
     @property
-    def log_gap_up_to_sign(self) -> Float[np.ndarray, "R T"]:
-        r"""$\log(1-|r|)$."""
-        return np.log(self.sine**2 / (1 + np.abs(self.cosine)))
-
-    @property
     def artanh(self) -> Float[np.ndarray, "R T"]:
         r"""$x=\mathrm{artanh}\,r$."""
         return np.sign(self.cosine) * np.log((1 + np.abs(self.cosine)) / self.sine)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from sphereflow.numerics import overlaps
 from sphereflow.random_transformers.network import RandomNetwork
 from sphereflow.random_transformers.normals import standard_normals
 from sphereflow.random_transformers.weight_laws import Weights, lower_root
@@ -23,18 +24,17 @@ from sphereflow.shapes import AnyArray
 
 def overlap_drift(r: Float[AnyArray, "... n n"], s: Float[AnyArray, "... n n"], d: int) -> Float[AnyArray, "... n n"]:
     """Mean velocity of every overlap per unit of tau."""
-    own = _diagonal_sums(s)
-    return ((d - 2 + r * r) * s - (d - 1) / 2 * r * own) / d
+    return overlaps.overlap_drift(r, s, _diagonal_means(s), d) / d
 
 
 def overlap_bracket(r: Float[AnyArray, "... n n"], s: Float[AnyArray, "... n n"], d: int) -> Float[AnyArray, "... n n"]:
     """Variance of every overlap per unit of tau."""
-    return (1 - r * r) * (_diagonal_sums(s) - 2 * r * s) / d
+    return overlaps.overlap_variance(r, s, _diagonal_means(s)) / d
 
 
-def _diagonal_sums(s: Float[AnyArray, "... n n"]) -> Float[AnyArray, "... n n"]:
+def _diagonal_means(s: Float[AnyArray, "... n n"]) -> Float[AnyArray, "... n n"]:
     own = jnp.diagonal(s, axis1=-2, axis2=-1) if isinstance(s, jax.Array) else np.diagonal(s, axis1=-2, axis2=-1)
-    return own[..., :, None] + own[..., None, :]
+    return (own[..., :, None] + own[..., None, :]) / 2
 
 
 def shared_means(
@@ -71,8 +71,3 @@ def energy_rate(
 def final_rate(d: int) -> float:
     r"""$\frac{d}{d\tau}E\log(1-R)=-\frac{d-1}d$ when all tokens are close, for every n and temperature."""
     return -(d - 1) / d
-
-
-def final_mean_rate(d: int) -> float:
-    r"""$\frac{d}{d\tau}\log E(1-R)=-\frac{d-3}d$: slower than a typical value, and not at all for d=3."""
-    return -(d - 3) / d

@@ -113,9 +113,3 @@ def either_above(
     opposite = np.where(h * k < 0, 0.5, 0.0)
     own = special.owens_t(h, (k - rho * h) / (h * spread)) + special.owens_t(k, (h - rho * k) / (k * spread))
     return np.clip((special.ndtr(-h) + special.ndtr(-k)) / 2 + own + opposite, 0, 1)
-
-
-def random_energy_limit(x: Float[np.ndarray, "..."] | float) -> Float[np.ndarray, "..."] | float:
-    r"""$f$ for $n\to\infty$ with $x=s\sqrt{1-\gamma}/\sqrt{2\log n}$: 0 below 1 and $1-1/x$ above (freezing)."""
-    level = np.asarray(x, dtype=float)
-    return np.where(level > 1, 1 - 1 / np.maximum(level, 1), 0.0)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import special
 
 from sphereflow.errors import real_number, whole_number
+from sphereflow.numerics.bessel import funk_hecke, log_ive
 from sphereflow.shapes import ArrayLike
 
 # e^beta enters rates and forces as a plain number.
@@ -33,8 +34,7 @@ def mode_count(beta: float) -> int:
 def growth_rates(beta: float, count: int | None = None) -> np.ndarray:
     r"""$a_n=n^2I_n(\beta)$ for n = 1, 2, ...: how fast a wave of n crests grows around the uniform state."""
     beta = real_number("beta", beta, above=0, most=MOST_BETA)
-    n = np.arange(1, (mode_count(beta) if count is None else whole_number("count", count)) + 1)
-    return n**2 * np.exp(beta) * special.ive(n, beta)
+    return sphere_growth_rates(beta, 2, mode_count(beta) if count is None else count)
 
 
 def sphere_growth_rates(beta: float, d: int, count: int) -> np.ndarray:
@@ -43,10 +43,9 @@ def sphere_growth_rates(beta: float, d: int, count: int) -> np.ndarray:
     $\Lambda_l=\Gamma(\tfrac d2)(2/\beta)^{d/2-1}I_{l+d/2-1}(\beta)$ belongs to the harmonics of degree l.
     """
     degree = np.arange(1, whole_number("count", count) + 1)
-    half = whole_number("d", d, least=2) / 2
+    d = whole_number("d", d, least=2)
     beta = real_number("beta", beta, above=0, most=700)
-    scale = np.exp(special.gammaln(half) + (half - 1) * np.log(2 / beta) + beta)
-    return degree * (degree + d - 2) * scale * special.ive(degree + half - 1, beta)
+    return degree * (degree + d - 2) * np.exp(beta) * funk_hecke(d, beta, degree)
 
 
 def graphon(sigma: ArrayLike, sigma0: ArrayLike, slope: float) -> np.ndarray:
@@ -100,15 +99,8 @@ def log_psi(c: ArrayLike, y: ArrayLike, order: int = 1) -> np.ndarray:
         log_c = np.log(c)
     near = order * log_c + np.log(np.polynomial.polynomial.polyval(small, terms))
     root = np.asarray(2 * np.sqrt(np.where(series, 1.0, product)))
-    far = order / 2 * (log_c - np.log(np.where(series, 1.0, y))) + root + _log_ive(order, root)
+    far = order / 2 * (log_c - np.log(np.where(series, 1.0, y))) + root + log_ive(order, root)
     return np.where(series, near, far)
-
-
-def _log_ive(order: int, z: np.ndarray) -> np.ndarray:
-    r"""$\log(e^{-z}I_m(z))$, by two terms of its expansion where the library function gives up."""
-    huge = z > 1e8
-    expansion = -np.log(2 * np.pi * z) / 2 - (4 * order**2 - 1) / (8 * z)
-    return np.where(huge, expansion, np.log(special.ive(order, np.where(huge, 1.0, z))))
 
 
 def psi(c: ArrayLike, y: ArrayLike) -> np.ndarray:

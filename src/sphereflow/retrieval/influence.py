@@ -18,6 +18,7 @@ import numpy as np
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.estimates import Estimate, mean
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.retrieval.circle import CausalCircle, flow
 from sphereflow.retrieval.decoding import decoder
 from sphereflow.retrieval.positions import CausalWeights
@@ -145,7 +146,7 @@ def sphere_influence(
 
     def draw(rng: np.random.Generator, count: int) -> np.ndarray:
         x = rng.normal(size=(count, n, d))
-        return x / np.linalg.norm(x, axis=-1, keepdims=True)
+        return unit(x)
 
     def frame(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
         axes = np.linalg.qr(rng.normal(size=(count, d, d)))[0].swapaxes(1, 2)

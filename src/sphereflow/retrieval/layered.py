@@ -27,11 +27,12 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.interpolate import BarycentricInterpolator
 
 from sphereflow.dynamics import Dynamics, Traits
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.interaction.expansion import circle_coefficients
+from sphereflow.numerics.chebyshev import interpolation
+from sphereflow.numerics.quadrature import interval
 from sphereflow.retrieval.bessel import graphon, log_mass, position
 from sphereflow.retrieval.circle import force_modes
 from sphereflow.solving import FORWARD, SOLVERS, solve
@@ -220,10 +221,8 @@ def _layers(
 
 def _running_average(y: np.ndarray) -> np.ndarray:
     r"""The matrix of $\int_{y_0}^{y_i}e^{-(y_i-s)}\ell_j(s)\,ds$ with the polynomials $\ell_j$ of the nodes y."""
-    nodes, weights = np.polynomial.legendre.leggauss(24)
-    basis = BarycentricInterpolator(y, np.eye(len(y)))
     rows = []
     for end in y:
-        s = y[0] + (end - y[0]) * (nodes + 1) / 2
-        rows.append((end - y[0]) / 2 * (weights * np.exp(-(end - s))) @ basis(s))
+        s, weights = interval(y[0], end, 24)
+        rows.append((weights * np.exp(-(end - s))) @ interpolation(y, s))
     return np.array(rows)

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 
 from sphereflow.dynamics.activations import activation as perceptron_activation
 from sphereflow.errors import SphereflowError, one_of
+from sphereflow.numerics.quadrature import interval, panels
 
 Function = Callable[[Array], Array]
 
@@ -122,17 +123,15 @@ def _average(
     of_derivative: bool = False,
 ) -> np.ndarray:
     """Mean of a symmetric function of sigma(u) and sigma(v): half the plane, in three sectors, counted twice."""
-    node, weight = np.polynomial.legendre.leggauss(_RADII)
-    radius = _RADIUS * (node + 1) / 2
-    radial = _RADIUS / 2 * weight * radius * np.exp(-(radius**2) / 2)
-    node, weight = np.polynomial.legendre.leggauss(_ANGLES)
+    radius, weight = interval(0, _RADIUS, _RADII)
+    radial = weight * radius * np.exp(-(radius**2) / 2)
+    theta, weight = panels(
+        np.stack([0 * angle, (np.pi - angle) / 2, (np.pi + angle) / 2, np.pi + 0 * angle], -1), _ANGLES
+    )
     phi = angle[..., None, None]
-    edges = np.concatenate([0 * phi, (np.pi - phi) / 2, (np.pi + phi) / 2, np.pi + 0 * phi], axis=-2)
-    start, width = edges[..., :-1, :], np.diff(edges, axis=-2)
-    theta = start + width * (node + 1) / 2
     spread = np.sqrt(1 + bias**2) * radius
     values = [
         evaluate(activation, np.cos(theta + turn)[..., None] * spread)[of_derivative] for turn in (phi / 2, -phi / 2)
     ]
     angular = np.sum(combine(*values) * radial, axis=-1)
-    return np.asarray(np.sum(angular * (weight / 2) * width, axis=(-2, -1)) / np.pi)
+    return np.asarray(np.sum(angular * weight, axis=(-2, -1)) / np.pi)

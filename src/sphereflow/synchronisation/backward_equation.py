@@ -17,25 +17,15 @@ import numpy as np
 from jaxtyping import Float
 from scipy.integrate import cumulative_simpson
 from scipy.interpolate import make_interp_spline
-from scipy.linalg.lapack import dgttrf, dgttrs
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.numerics.backward import Bands, advance, cell_means, generator, read_between, solve_tridiagonal
 from sphereflow.reading import real_array
 from sphereflow.synchronisation.two_point import TwoPoint
 
 Array = np.ndarray
 Payoff = Callable[[Array], Array]
 
-# Hairer and Wanner, Solving ODEs II, table IV.6.5: five stages, order four, the same diagonal 1/4, L-stable.
-_SDIRK = np.array(
-    [
-        [1 / 4, 0, 0, 0, 0],
-        [1 / 2, 1 / 4, 0, 0, 0],
-        [17 / 50, -1 / 25, 1 / 4, 0, 0],
-        [371 / 1360, -137 / 2720, 15 / 544, 1 / 4, 0],
-        [25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4],
-    ]
-)
 _STEPS = 80
 _FAR = 12.0  # tokens at distance 2e-5 of each other, or of antipodes
 
@@ -70,25 +60,22 @@ class Backward:
 
     def _averages(self, payoff: Payoff, times: Array, start: float | str, cells: int) -> Array:
         z, bands = self._grid(cells)
-        f, now, out = _cell_means(payoff, z), 0.0, []
+        f, now, out = cell_means(lambda z: payoff(np.tanh(z)), z), 0.0, []
         for time in times:
             if time > now:
-                f, now = _advance(bands, f, time - now, 6 + int(_STEPS * (time - now) / times[-1])), time
+                f, now = advance(bands, f, time - now, 6 + int(_STEPS * (time - now) / times[-1])), time
             out.append(_read(self.pair.d, z, f, start))
         return np.array(out)
 
-    def _grid(self, cells: int, right: float | None = None) -> tuple[Array, tuple[Array, Array, Array]]:
+    def _grid(self, cells: int, right: float | None = None) -> tuple[Array, Bands]:
         left = self.left if self.left is not None else (_FAR if self.pair.covariance.is_odd else 7.0)
         end = self.right if right is None else right
         z = np.linspace(-left, end, cells + 1)
         step = z[1] - z[0]
         drift, squared = self.pair.coefficients(z)
-        up, down = squared / (2 * step**2) + drift / (2 * step), squared / (2 * step**2) - drift / (2 * step)
-        if np.any(up < 0) or np.any(down < 0):
+        if np.any(np.abs(drift) * step > squared):
             raise SphereflowError(f"{cells} cells are too few for d={self.pair.d}: ask for more.")
-        diagonal = -(up + down)
-        up[0], down[-1] = -diagonal[0], -diagonal[-1]  # reflection: the mirror image of the neighbour
-        return z, (down[1:], diagonal, up[:-1])
+        return z, generator(drift, squared, step)
 
     def meeting_time(self, distance: float, start: float = 0.0) -> tuple[float, float]:
         r"""Mean and variance of the time after which $|x-y|$ is first below `distance`: $LT=-1$, $LT_2=-2T$."""
@@ -103,10 +90,10 @@ class Backward:
         for cells in (4 * self.cells, 8 * self.cells):
             z, (down, diagonal, up) = self._grid(cells, right=float(end))
             inner = (down[:-1], diagonal[:-1], up[:-1])
-            first = _solve(inner, -np.ones(cells))
-            second = _solve(inner, -2 * first)
+            first = solve_tridiagonal(inner, -np.ones(cells))
+            second = solve_tridiagonal(inner, -2 * first)
             z0 = np.arctanh(start)
-            mean, square = (_spline(z[:-1], g, z0) for g in (first, second))
+            mean, square = (read_between(z[:-1], g, z0) for g in (first, second))
             results.append(np.array([mean, square]))
         mean, square = (4 * results[1] - results[0]) / 3
         return float(mean), float(square - mean**2)
@@ -144,44 +131,9 @@ def energy_decay(pair: TwoPoint, times: Sequence[float]) -> Float[Array, " times
     return Backward(pair).averages(lambda r: 1 - r, times)
 
 
-def _cell_means(payoff: Payoff, z: Array) -> Array:
-    """Means of the payoff over the cells around the points, so that a jump is felt where it is."""
-    within = (np.arange(8) - 3.5) / 8 * (z[1] - z[0])
-    return np.mean(np.asarray(payoff(np.tanh(z[:, None] + within)), dtype=float), axis=1)
-
-
-def _advance(bands: tuple[Array, Array, Array], f: Array, duration: float, steps: int) -> Array:
-    h = duration / steps
-    factors = dgttrf(*(-h / 4 * bands[0], 1 - h / 4 * bands[1], -h / 4 * bands[2]))[:5]
-    for _ in range(steps):
-        rates: list[Array] = []
-        for row in range(5):
-            known = f + h * sum((_SDIRK[row, j] * rates[j] for j in range(row)), start=np.zeros_like(f))
-            rates.append(_apply(bands, dgttrs(*factors, known)[0]))
-        f = f + h * sum((_SDIRK[4, j] * rates[j] for j in range(5)), start=np.zeros_like(f))
-    return f
-
-
-def _apply(bands: tuple[Array, Array, Array], f: Array) -> Array:
-    down, diagonal, up = bands
-    out = diagonal * f
-    out[:-1] += up * f[1:]
-    out[1:] += down * f[:-1]
-    return out
-
-
-def _solve(bands: tuple[Array, Array, Array], right: Array) -> Array:
-    return dgttrs(*dgttrf(*bands)[:5], right)[0]
-
-
 def _read(d: int, z: Array, f: Array, start: float | str) -> float:
     if start == "uniform":
         # Overlaps of uniform tokens have density (1-r^2)^{(d-3)/2}, that is sech(z)^{d-1} in z.
         weights = np.cosh(z) ** (1.0 - d)
         return float(np.sum(weights * f) / np.sum(weights))
-    return _spline(z, f, float(np.arctanh(real_number("start", start, above=-1, most=1 - 1e-15))))
-
-
-def _spline(z: Array, f: Array, at: float) -> float:
-    near = np.abs(z - at) < 20 * (z[1] - z[0])
-    return float(make_interp_spline(z[near], f[near], k=5)(at))
+    return read_between(z, f, float(np.arctanh(real_number("start", start, above=-1, most=1 - 1e-15))))

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow.compilation import compiled
+from sphereflow.numerics.overlaps import overlap_drift
 from sphereflow.synchronisation.covariance import Covariance
 from sphereflow.synchronisation.random_fields import normals
 
@@ -64,7 +65,7 @@ def run_gram(
         return upper + jnp.swapaxes(upper, 1, 2) + jnp.eye(n)
 
     def euler(r: Array, count: Array) -> tuple[Array, None]:
-        drift = (d - 2 + r**2) * law(r) - (d - 1) * r * law.at_one
+        drift = overlap_drift(r, law(r), law.at_one, d)
         # A little noise keeps the root where tokens have met; rows that it cannot save stand still for this step.
         root = jnp.nan_to_num(jnp.linalg.cholesky(bracket(law, gram_of(r)) + _JITTER * jnp.eye(len(i))))
         noise = jnp.sum(root * normals(jax.random.fold_in(key, count), r.shape)[:, None, :], axis=-1)

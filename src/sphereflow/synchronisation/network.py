@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 from sphereflow.compilation import compiled
 from sphereflow.dynamics import Attention
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.estimates import Estimate
+from sphereflow.estimates import Estimate, straight_line
 from sphereflow.seeds import Seed, key_from
 from sphereflow.shapes import AnyArray
 from sphereflow.sphere import exponential, normalise, project
@@ -185,10 +185,8 @@ def meeting_times(
 
 def zero_crossing(x: Float[np.ndarray, " k"], rates: Estimate) -> Estimate:
     """Where the weighted straight line through the measured rates vanishes, with its standard error."""
-    x = np.asarray(x, dtype=float)
-    design, weights = np.stack([np.ones_like(x), x], axis=1), 1 / np.asarray(rates.error) ** 2
-    covariance = np.linalg.inv(design.T * weights @ design)
-    level, slope = covariance @ (design.T * weights @ np.asarray(rates.value))
-    crossing = -level / slope
-    gradient = np.array([-1.0, -crossing]) / slope
-    return Estimate(np.asarray(crossing), np.asarray(np.sqrt(gradient @ covariance @ gradient)))
+    x, values, bars = (np.asarray(column, dtype=float) for column in (x, *rates))
+    level, slope = straight_line(x, values, bars)
+    crossing = -level.value / slope.value
+    there, _ = straight_line(x - crossing, values, bars)  # its level is known to this precision
+    return Estimate(np.asarray(crossing), np.asarray(there.error / abs(slope.value)))

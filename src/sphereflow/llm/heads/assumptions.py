@@ -1,8 +1,7 @@
-r"""How well heads obey the three assumptions of the theory.
+r"""How well heads obey two assumptions of the theory.
 
 Norms: $|v_i|\approx r$ for i >= 1 and a compressed sink $|v_0|=\kappa r$. Similarity:
-$\cos(v_i,v_{i+k})\approx c\,e^{-\lambda k}$. WeightProfile of the last query:
-$\alpha_i\approx a_01_{i=0}+a_p(1+\epsilon\cos(\omega i+\phi))+a_re^{-(t-i)/\ell}$.
+$\cos(v_i,v_{i+k})\approx c\,e^{-\lambda k}$.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import nnls
 
 from sphereflow.errors import SphereflowError
 
@@ -34,19 +32,6 @@ class Similarity:
     error: float
     negative: float
     cosines: Float[np.ndarray, " K"]
-
-
-@dataclass(frozen=True)
-class WeightProfile:
-    """Fit of the weights of the last query: masses of sink, plateau and recency, its length, and the oscillation."""
-
-    sink: float
-    plateau: float
-    recency: float
-    length: float
-    oscillation: float
-    frequency: float
-    error: float
 
 
 def fit_norms(values: Float[np.ndarray, "L d"]) -> Norms:
@@ -81,38 +66,3 @@ def fit_similarity(values: Float[np.ndarray, "L d"], reach: int = 64) -> Similar
     fitted = np.exp(offset + slope * distance)
     error = float(np.abs(cosines - fitted).mean())
     return Similarity(float(np.exp(offset)), float(-slope), error, float(np.mean(~positive)), cosines)
-
-
-def fit_profile(weights: Float[np.ndarray, " L"]) -> WeightProfile:
-    """Non-negative least squares on sink, plateau and recency; the length of the recency by search.
-
-    The oscillation is the largest Fourier component of what is left on the plateau, relative to its height.
-    """
-    alpha = np.asarray(weights, dtype=float)
-    t = len(alpha) - 1
-    atoms = np.zeros((t + 1, 3))
-    atoms[0, 0] = 1
-    atoms[1:, 1] = 1
-    best: tuple[float, np.ndarray, float] | None = None
-    for length in np.geomspace(1.0, max(t / 3, 2.0), 25):
-        atoms[1:, 2] = np.exp(-(t - np.arange(1, t + 1)) / length)
-        masses, residual = nnls(atoms, alpha)
-        if best is None or residual < best[0]:
-            best = (float(residual), masses, float(length))
-    assert best is not None
-    _, masses, length = best
-    atoms[1:, 2] = np.exp(-(t - np.arange(1, t + 1)) / length)
-    left = (alpha - atoms @ masses)[1:]
-    waves = np.abs(np.fft.rfft(left)) * 2 / len(left)
-    k = 1 + int(np.argmax(waves[1:])) if len(waves) > 1 else 0
-    oscillation = float(waves[k] / masses[1]) if masses[1] > 0 else 0.0
-    total = masses * atoms.sum(axis=0)
-    return WeightProfile(
-        float(total[0]),
-        float(total[1]),
-        float(total[2]),
-        length,
-        oscillation,
-        2 * np.pi * k / len(left),
-        float(np.abs(alpha - atoms @ masses).sum()),
-    )

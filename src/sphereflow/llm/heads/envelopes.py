@@ -20,9 +20,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import log_ndtr, ndtr
 
-# Gauss-Hermite nodes would miss the nearly step-like product in the fourth digit; equal steps do not.
-_REACH, _STEPS = 10.0, 2001
-_SAMPLE = 40
+from sphereflow.numerics.quadrature import panels
+from sphereflow.numerics.selection import expected_recall
+
+_REACH, _STEPS, _SAMPLE = 10.0, 2001, 40
 
 
 def expected_recall_precision(
@@ -42,23 +43,16 @@ def _one_size(alpha: np.ndarray, size: int, d: float, steps: int) -> tuple[float
     mass2 = np.sum(chosen**2)
     centre, spread = -(chosen**2), 2 * chosen * np.sqrt(np.maximum(mass2 - chosen**2, 0) / d)
     other_centre, other_spread = others**2, 2 * others * np.sqrt(mass2 / d)
+    recall = expected_recall(chosen, others, d, steps=steps)
     if size == 1:  # s = y_1: nothing fluctuates on S
-        above = log_ndtr((other_centre - centre) / other_spread).sum()
-        return float(np.exp(above)), float(1 / (1 + ndtr((centre - other_centre) / other_spread).sum()))
-    u = np.linspace(-_REACH, _REACH, steps)
-    density = np.exp(-(u**2) / 2)
-    density /= density.sum()
-    alone = [
-        density @ np.exp(_log_all_above(a + b * u, other_centre, other_spread))
-        for a, b in zip(centre, spread, strict=True)
-    ]
+        return recall, float(1 / (1 + ndtr((centre - other_centre) / other_spread).sum()))
     grid, width = _panels(centre, spread, other_centre, other_spread)
     standard = (grid[:, None] - centre) / spread
     log_below = log_ndtr(standard)
     hazard = np.exp(-(standard**2) / 2 - log_below) / (np.sqrt(2 * np.pi) * spread)
     maximum = width * np.exp(log_below.sum(axis=1)) * hazard.sum(axis=1)
     intruders = ndtr((grid[:, None] - other_centre) / other_spread).sum(axis=1)
-    return float(np.mean(alone)), float(maximum @ (size / (size + intruders)))
+    return recall, float(maximum @ (size / (size + intruders)))
 
 
 def _panels(
@@ -74,14 +68,8 @@ def _panels(
     )
     lowest, highest = (centre - _REACH * spread).max(), (centre + _REACH * spread).max()
     edges = np.unique(np.clip(edges, lowest, highest))
-    nodes, weights = np.polynomial.legendre.leggauss(6)
-    middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
-    return (middle[:, None] + half[:, None] * nodes).ravel(), (half[:, None] * weights).ravel()
-
-
-def _log_all_above(z: np.ndarray, centre: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """log of the probability that every unselected token lies above z."""
-    return log_ndtr((centre - z[:, None]) / spread).sum(axis=1)
+    nodes, weights = panels(edges, 6)
+    return nodes.ravel(), weights.ravel()
 
 
 def expected_inversions(weights: Float[np.ndarray, " L"], size: int, d: float) -> float:

@@ -153,7 +153,11 @@ def mixture(
 def gaussian_mixture(
     x: Float[np.ndarray, "n p"], components: int, *, seed: Seed = 0, restarts: int = 8, rounds: int = 200
 ) -> Int[np.ndarray, " n"]:
-    """Component of each row in the most likely of several EM fits with full covariances."""
+    """Component of each row in the most likely of several EM fits with full covariances.
+
+    Labels agree with scikit-learn's mixture, which takes as long on one thread and ten times as long on several (144 to
+    1024 heads of 7 features), and some seconds to load.
+    """
     rng = rng_from(seed)
     best, labels = -np.inf, np.zeros(len(x), dtype=int)
     ridge = 1e-3 * np.eye(x.shape[1])

@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.signal import lfilter
 
+from sphereflow.numerics.unit_vectors import unit
+
 SINK_MASS, RECENT_MASS, BACKGROUND_MASS = 0.4, 0.4, 0.2
 _RECENCY = 10.0
 _RECENT_ROUGHNESS, _BACKGROUND_ROUGHNESS = 0.5, 1.5
@@ -31,7 +33,7 @@ def geometric(length: int, ratio: float = 0.9) -> Float[np.ndarray, " L"]:
 def random_directions(rng: np.random.Generator, *shape: int) -> Float[np.ndarray, "*shape"]:
     """Independent uniform unit vectors; the last axis holds the coordinates."""
     v = rng.standard_normal(shape)
-    return v / np.linalg.norm(v, axis=-1, keepdims=True)
+    return unit(v)
 
 
 def sink_heads(
@@ -48,17 +50,17 @@ def sink_heads(
     noise = rng.standard_normal((heads, length - 1, d))
     noise[:, 1:] *= np.sqrt(-np.expm1(-2 * decay))
     walk = lfilter([1.0], [1.0, -np.exp(-decay)], noise, axis=1)
-    v = walk / np.linalg.norm(walk, axis=-1, keepdims=True)
+    v = unit(walk)
     age = np.arange(length - 2, -1, -1.0)
     recent = np.exp(-age / _RECENCY + _RECENT_ROUGHNESS * rng.standard_normal((heads, length - 1)))
     background = np.exp(_BACKGROUND_ROUGHNESS * rng.standard_normal((heads, length - 1)))
     rest = RECENT_MASS * recent / recent.sum(axis=1, keepdims=True)
     rest += BACKGROUND_MASS * background / background.sum(axis=1, keepdims=True)
     e = np.einsum("hl,hld->hd", rest, v)
-    e /= np.linalg.norm(e, axis=-1, keepdims=True)
+    e = unit(e)
     w = rng.standard_normal((heads, d))
     w -= np.sum(w * e, axis=-1, keepdims=True) * e
-    w /= np.linalg.norm(w, axis=-1, keepdims=True)
+    w = unit(w)
     sink = compression * (cosine * e + np.sqrt(1 - cosine**2) * w)
     weights = np.concatenate([np.full((heads, 1), SINK_MASS), rest], axis=1)
     return weights, np.concatenate([sink[:, None], v], axis=1)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.util
-import io
 import json
 from typing import Any
 
@@ -17,6 +15,7 @@ from sphereflow.llm.heads.regimes import REGIMES, mixture, regimes
 from sphereflow.llm.measurement.heads import HEAD_FEATURES, METRICS, SELECTIONS, SINKS, Heads
 from sphereflow.llm.measurement.theory import BINS, equiangular_path
 from sphereflow.provenance import version, versions
+from sphereflow.saving import csv_bytes
 from sphereflow.seeds import LARGEST, Seed, checked
 
 _FEWEST_HEADS = 3  # for a rank correlation, or three kinds of heads
@@ -87,12 +86,7 @@ def curve_table(heads: Heads) -> dict[str, list[Any]]:
 
 def as_csv(table: dict[str, list[Any]]) -> bytes:
     """Columns as comma-separated text; numbers with seven significant digits, nothing where a value is missing."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table)
-    for row in zip(*table.values(), strict=True):
-        writer.writerow([_cell(value) for value in row])
-    return text.getvalue().encode()
+    return csv_bytes(table, (map(_cell, row) for row in zip(*table.values(), strict=True)))
 
 
 def as_parquet(table: dict[str, list[Any]]) -> bytes | None:

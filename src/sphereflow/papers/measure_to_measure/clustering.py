@@ -6,9 +6,9 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.scenes import cap
-from sphereflow.transport.sphere.construction import angles, unit
 from sphereflow.transport.sphere.pieces import Gathering
 
 RADII = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)

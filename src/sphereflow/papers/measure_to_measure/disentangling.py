@@ -6,10 +6,11 @@ import numpy as np
 from scipy.optimize import linprog
 
 from sphereflow.claims import Measurement, Run, agreement, at_least, at_most
+from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.scenes import chords, dirac, overlapping_caps, points
 from sphereflow.transport.sphere.cap import into_cap
-from sphereflow.transport.sphere.construction import Route, angles, unit
+from sphereflow.transport.sphere.construction import Route
 from sphereflow.transport.sphere.disentangling import shrink, smallest_sine
 from sphereflow.transport.sphere.flows import gate_times
 from sphereflow.transport.sphere.interpolation import interpolate

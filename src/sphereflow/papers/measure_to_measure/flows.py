@@ -8,9 +8,10 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from sphereflow.claims import Measurement, Run, at_most
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.scenes import dirac, shared_atom
-from sphereflow.transport.sphere.construction import unit, within
+from sphereflow.transport.sphere.construction import within
 from sphereflow.transport.sphere.pieces import Drift, Gate, Piece, RankOne
 
 

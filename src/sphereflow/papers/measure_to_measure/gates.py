@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.scenes import cap
-from sphereflow.transport.sphere.construction import angles, unit
 from sphereflow.transport.sphere.flows import gate
 from sphereflow.transport.sphere.pieces import Gate
 

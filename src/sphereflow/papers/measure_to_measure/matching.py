@@ -6,9 +6,10 @@ import numpy as np
 
 from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.errors import SphereflowError
+from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.scenes import A, B, C, points
-from sphereflow.transport.sphere.construction import Route, angles, unit, within
+from sphereflow.transport.sphere.construction import Route, within
 from sphereflow.transport.sphere.flows import gate
 from sphereflow.transport.sphere.interpolation import interpolate
 from sphereflow.transport.sphere.matching import Collision, Group, hop, move

@@ -8,11 +8,11 @@ import numpy as np
 from scipy.optimize import minimize
 
 from sphereflow.claims import Measurement, Run, agreement, at_least, at_most
+from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.scenes import SHARED, SHARED_POINTS, A, B, C, shared_atom
 from sphereflow.transport.learned.transformers import TrainedTransformer, train_transformer
 from sphereflow.transport.sphere.bounds import perceptron_bound
-from sphereflow.transport.sphere.construction import angles, unit
 from sphereflow.transport.sphere.inputs import measure
 from sphereflow.transport.sphere.interpolation import interpolate
 

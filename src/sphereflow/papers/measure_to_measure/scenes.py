@@ -7,7 +7,8 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float
 
-from sphereflow.transport.sphere.construction import unit, within
+from sphereflow.numerics.unit_vectors import unit
+from sphereflow.transport.sphere.construction import within
 from sphereflow.transport.sphere.interpolation import interpolate
 from sphereflow.transport.sphere.result import Interpolation
 

@@ -13,7 +13,7 @@ from sphereflow.claims import Measurement, Run, agreement, at_most
 from sphereflow.dynamics.activations import ACTIVATIONS
 from sphereflow.landscape import Problem
 from sphereflow.landscape.potential import respond
-from sphereflow.landscape.sphere_space import frames
+from sphereflow.numerics.unit_vectors import tangent_frames as frames
 from sphereflow.papers.perceptrons_localization import PAPER
 
 DIMENSIONS = (2, 3, 8)

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.euclidean.clouds import checked_cloud
@@ -165,7 +166,7 @@ def fit_velocities(
     rng = rng_from(seed)
     d = x.shape[1]
     normals = rng.standard_normal((neurons, d))
-    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    normals = unit(normals)
     offsets = rng.uniform(-reach, reach, neurons)
     still = (x == y).all(axis=0)
     fields, missed, spread = [], [], []

@@ -117,7 +117,7 @@ class ConditionalFit(ConditionalSampler):
     @cached_property
     def log_loss(self) -> Divergence:
         values = -self.log_density(self.held_out[:, self.dx :], self.held_out[:, : self.dx])
-        return Divergence(float(values.mean()), float(values.std() / np.sqrt(len(values))))
+        return Divergence(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))))
 
     @cached_property
     def energy(self) -> float:

@@ -205,4 +205,4 @@ def _better(
 
 def _cross_entropy(schedule: Schedule, start: Law, held: np.ndarray) -> Divergence:
     cost = -np.asarray(schedule.density(start).log_density(held))
-    return Divergence(float(cost.mean()), float(cost.std() / math.sqrt(len(cost))))
+    return Divergence(float(cost.mean()), float(cost.std(ddof=1) / math.sqrt(len(cost))))

@@ -18,6 +18,7 @@ from jaxtyping import Float
 from scipy import special, stats
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.numerics.roots import increasing_roots
 from sphereflow.reading import real_array
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import ArrayLike
@@ -56,29 +57,22 @@ class Law(abc.ABC):
     def quantile(self, log_lower: ArrayLike, log_upper: ArrayLike) -> np.ndarray:
         """The points with these logarithms of the mass below and above, from whichever side is the smaller.
 
-        By Newton's method on the logarithm of that tail, kept inside a bracket; 1 - cdf would lose everything beyond 8
-        standard deviations.
+        By Newton's method on the logarithm of that tail; 1 - cdf would lose everything beyond 8 standard deviations.
         """
         log_lower, log_upper = np.broadcast_arrays(np.asarray(log_lower, float), np.asarray(log_upper, float))
-        left = log_lower < log_upper
-        low, high = (np.array(np.broadcast_to(side, left.shape), float) for side in self._bracket(log_lower, log_upper))
-        point = low + (high - low) / 2
-        for _ in range(200):
+        low, high = (np.broadcast_to(side, log_lower.shape).ravel() for side in self._bracket(log_lower, log_upper))
+        below, above = log_lower.ravel(), log_upper.ravel()
+
+        def excess(point: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            left = below[rows] < above[rows]
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 tail = np.where(left, self.log_cdf(point), self.log_sf(point))
-                excess = np.where(left, tail - log_lower, log_upper - tail)
+                value = np.where(left, tail - below[rows], above[rows] - tail)
                 inverse_hazard = np.exp(tail - self.log_density(point[..., None]))
-                step = excess * inverse_hazard
-            low, high = np.where(excess < 0, point, low), np.where(excess < 0, high, point)
-            aimed = point - step
-            trusted = (aimed > low) & (aimed < high)
-            moved = np.where(trusted, aimed, low + (high - low) / 2)
-            rounding = np.maximum(np.maximum(np.abs(point), 1e-6), (1 + np.abs(tail)) * inverse_hazard)
-            settled = np.abs(moved - point) <= 1e-15 * rounding
-            point = moved
-            if settled.all():
-                break
-        return point
+                rounding = np.maximum(np.maximum(np.abs(point), 1e-6), (1 + np.abs(tail)) * inverse_hazard)
+                return value, value * inverse_hazard, 1e-15 * rounding
+
+        return increasing_roots(excess, low, high).reshape(log_lower.shape)
 
     def _bracket(self, log_lower: np.ndarray, log_upper: np.ndarray) -> tuple[Any, Any]:
         """Points between which the quantiles lie."""
@@ -133,9 +127,7 @@ class Mixture(Law):
 
     def log_density(self, x: ArrayLike) -> Any:
         xp: Any = jnp if isinstance(x, jax.Array) else np
-        terms = xp.stack([self._log_component(x, i, xp) for i in range(len(self.weights))])
-        top = terms.max(axis=0)
-        return top + xp.log(xp.exp(terms - top).sum(axis=0))
+        return _log_sum(xp.stack([self._log_component(x, i, xp) for i in range(len(self.weights))], axis=-1), xp)
 
     def _log_component(self, x: Any, i: int, xp: Any) -> Any:
         white = (xp.asarray(x) - self.means[i]) @ self._whiten[i].T
@@ -157,9 +149,7 @@ class Mixture(Law):
         if self.d != 1:
             return super().log_cdf(y)
         standard = sign * (np.asarray(y, dtype=float)[..., None] - self.means[:, 0]) / self._roots[:, 0, 0]
-        terms = special.log_ndtr(standard) + np.log(self.weights)
-        top = terms.max(axis=-1)
-        return np.asarray(top + np.log(np.exp(terms - top[..., None]).sum(axis=-1)))
+        return np.asarray(_log_sum(special.log_ndtr(standard) + np.log(self.weights)))
 
     def quantile(self, log_lower: ArrayLike, log_upper: ArrayLike) -> np.ndarray:
         if len(self.weights) > 1:
@@ -190,6 +180,12 @@ class Mixture(Law):
         return Mixture((self.means @ u)[:, None], spread, self.weights)
 
 
+def _log_sum(terms: Any, xp: Any = np) -> Any:
+    """log sum exp over the last axis, of NumPy's arrays or JAX's; SciPy's takes ten times as long for 8 x 20,000."""
+    top = terms.max(axis=-1)
+    return top + xp.log(xp.exp(terms - top[..., None]).sum(axis=-1))
+
+
 def gaussian(d: int = 1, mean: ArrayLike = 0.0, scale: float = 1.0) -> Mixture:
     """N(mean, scale^2 I) in R^d."""
     d, centre = whole_number("d", d, most=10**6), _moderate("mean", mean)
@@ -207,7 +203,10 @@ def _moderate(name: str, value: Any) -> np.ndarray:
 
 
 class StudentT(Law):
-    r"""Student's law in R^d: density $\propto(1+|x|^2/\nu)^{-(\nu+d)/2}$; its second moment is infinite if nu <= 2."""
+    r"""Student's law in R^d: density $\propto(1+|x|^2/\nu)^{-(\nu+d)/2}$; its second moment is infinite if nu <= 2.
+
+    On the line distribution functions are SciPy's. Its density in R^d cannot be traced; ours agrees to 1e-15.
+    """
 
     def __init__(self, nu: float, d: int = 1):
         self.nu, self.d = real_number("nu", nu, above=0, most=1e12), whole_number("d", d, most=10**6)

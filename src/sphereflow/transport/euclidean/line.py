@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import log_ndtr
 
+from sphereflow.numerics.quadrature import panels
 from sphereflow.transport.euclidean.flow import gain
 from sphereflow.transport.euclidean.laws import Law
 from sphereflow.transport.euclidean.schedule import Schedule
@@ -54,9 +55,8 @@ def cells(schedule: Schedule, base: Law, target: Law) -> Float[np.ndarray, " m"]
 
 def gauss_legendre(edges: np.ndarray, order: int = _ORDER) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights on the cells between the edges."""
-    node, weight = np.polynomial.legendre.leggauss(order)
-    half = np.diff(edges)[:, None] / 2
-    return (edges[:-1, None] + half * (1 + node)).ravel(), (half * weight).ravel()
+    nodes, weights = panels(edges, order)
+    return nodes.ravel(), weights.ravel()
 
 
 @dataclasses.dataclass(frozen=True)

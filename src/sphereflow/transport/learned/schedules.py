@@ -24,6 +24,7 @@ from jaxtyping import Array, Float
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.fitting import Descent, adam, descend, own, rate_or
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.seeds import Record, Seed, number_from, recorded, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.euclidean.clouds import checked_cloud
@@ -159,7 +160,7 @@ def small_weights(pieces: int, d: int, seed: Seed) -> Weights:
     """Unit normals of random hyperplanes through the bulk, and small pushes."""
     rng = rng_from(seed)
     a = rng.standard_normal((pieces, d))
-    a /= np.linalg.norm(a, axis=1, keepdims=True)
+    a = unit(a)
     return jnp.asarray(0.1 * rng.standard_normal((pieces, d))), jnp.asarray(a), jnp.asarray(rng.standard_normal(pieces))
 
 

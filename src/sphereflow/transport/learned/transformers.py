@@ -21,9 +21,9 @@ from scipy.optimize import linear_sum_assignment
 
 from sphereflow.errors import MissingExtra, SphereflowError, one_of, whole_number
 from sphereflow.fitting import Descent, adam, descend, own, rate_or
+from sphereflow.numerics.unit_vectors import angles
 from sphereflow.seeds import Record, Seed, recorded, rng_from
 from sphereflow.shapes import AnyArray, ArrayLike
-from sphereflow.transport.sphere.construction import angles
 from sphereflow.transport.sphere.inputs import Measure, pairs
 from sphereflow.transport.sphere.pieces import TransformerBlock
 from sphereflow.transport.sphere.schedule import SphereSchedule

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from sphereflow.errors import SphereflowError
+from sphereflow.numerics.unit_vectors import angles
 from sphereflow.shapes import ArrayLike
-from sphereflow.transport.sphere.construction import angles
 from sphereflow.transport.sphere.inputs import Measure, measures
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from sphereflow.transport.sphere.construction import Route, angles, unit
+from sphereflow.numerics.unit_vectors import angles, unit
+from sphereflow.transport.sphere.construction import Route
 from sphereflow.transport.sphere.flows import height, polar
 from sphereflow.transport.sphere.pieces import Drift
 

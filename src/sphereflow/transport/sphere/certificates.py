@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import nnls
 
+from sphereflow.numerics.unit_vectors import angles
 from sphereflow.observables import wasserstein
-from sphereflow.transport.sphere.construction import angles
 
 
 def separating_vector(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "m d"]) -> Float[np.ndarray, " d"] | None:

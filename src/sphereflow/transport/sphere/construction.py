@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.transport.sphere.pieces import Piece
 from sphereflow.transport.sphere.schedule import SphereSchedule, on_sphere
 
@@ -62,16 +63,6 @@ class Route:
     def adopt(self, other: Route) -> None:
         """Go on from where the branch ended."""
         self.clouds, self.pieces, self.phases = other.clouds, other.pieces, other.phases
-
-
-def unit(v: np.ndarray) -> np.ndarray:
-    """x/|x|."""
-    return v / np.linalg.norm(v, axis=-1, keepdims=True)
-
-
-def angles(x: Float[np.ndarray, "... d"], c: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "..."]:
-    """Geodesic distance, accurate for close and for opposite points."""
-    return np.asarray(2 * np.arctan2(np.linalg.norm(x - c, axis=-1), np.linalg.norm(x + c, axis=-1)))
 
 
 def within(rng: np.random.Generator, count: int, normals: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "count d"]:

@@ -19,8 +19,9 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError
+from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.transport.sphere.certificates import separated_pairs
-from sphereflow.transport.sphere.construction import Route, angles, unit, within
+from sphereflow.transport.sphere.construction import Route, within
 from sphereflow.transport.sphere.flows import gate_times, polar
 from sphereflow.transport.sphere.pieces import Gate, RankOne
 

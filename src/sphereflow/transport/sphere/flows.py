@@ -19,6 +19,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.integrate import quad, solve_ivp
 
+from sphereflow.numerics.roots import increasing_roots
+
 # At y = -60 a particle is within 2e-26 of omega: float64 cannot tell it from omega.
 _POLE = 60.0
 # A gate that touches zero at omega or -omega to within this is integrated numerically.
@@ -183,7 +185,7 @@ def _singular(B: np.ndarray, A: float, beta: float) -> bool:
 
 
 def _gate_heights(y0: np.ndarray, B: np.ndarray, A: float, beta: float, t: float) -> np.ndarray:
-    """The height after time t: the root of travel(y0, y) = t, by Newton steps kept inside a bracket."""
+    """The height after time t: the root of travel(y0, y) = t."""
     if _singular(B, A, beta):
         solved = solve_ivp(
             lambda _, y: -np.maximum(_slope(y, B, A, beta), 0), (0, t), y0, method="DOP853", rtol=_TIGHT, atol=1e-15
@@ -195,20 +197,14 @@ def _gate_heights(y0: np.ndarray, B: np.ndarray, A: float, beta: float, t: float
     high = np.where(there, low, y0)
     y = np.maximum(y0 - t * np.maximum(_slope(y0, B, A, beta), 0), (low + high) / 2)
     y = np.minimum(y, high)
-    for _ in range(200):
-        miss = _travel(y0, y, B, A, beta) - t
-        late = miss > 0
-        low, high = np.where(late, y, low), np.where(late, high, y)
-        slope = _slope(y, B, A, beta)
+
+    def early(y: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        left = t - _travel(y0[rows], y, B[rows], A, beta)
+        slope = _slope(y, B[rows], A, beta)
         with np.errstate(invalid="ignore"):
-            newton = y + miss * slope
-        inside = np.isfinite(newton) & (newton >= low) & (newton <= high)
-        rounding = 2e-15 * (np.maximum(np.abs(y), 1) + t * np.abs(slope))
-        settled = (inside & (np.abs(newton - y) <= rounding)) | (high - low <= rounding)
-        y = np.where(settled, y, np.where(inside, newton, (low + high) / 2))
-        if settled.all():
-            break
-    return y
+            return left, left * slope, 2e-15 * (np.maximum(np.abs(y), 1) + t * np.abs(slope))
+
+    return increasing_roots(early, low, high, y)
 
 
 def attention_shift(y: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"], sign: float, t: float) -> float:

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.sphere import to_angles, tokens
 from sphereflow.transport.sphere.certificates import w2
-from sphereflow.transport.sphere.construction import unit
 from sphereflow.transport.sphere.schedule import checked_masses
 
 _SAME = 1e-10  # points closer than this are one point

@@ -14,12 +14,13 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.numerics.unit_vectors import angles
 from sphereflow.observables import in_open_hemisphere
 from sphereflow.seeds import Seed, recorded, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.sphere.cap import into_cap
 from sphereflow.transport.sphere.certificates import separated_pairs
-from sphereflow.transport.sphere.construction import Route, angles
+from sphereflow.transport.sphere.construction import Route
 from sphereflow.transport.sphere.disentangling import disentangle
 from sphereflow.transport.sphere.inputs import Measure, distinct, pairs, quantised
 from sphereflow.transport.sphere.matching import Group, match

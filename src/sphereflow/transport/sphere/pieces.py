@@ -20,6 +20,7 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.reading import real_array
 from sphereflow.transport.sphere.flows import attention_shift, gate, gate_value, placed, polar
 
@@ -210,18 +211,18 @@ class TransformerBlock(Piece):
 
     def flow(self, x: Points, masses: Masses) -> Points:
         def velocity(_: float, z: np.ndarray) -> np.ndarray:
-            return self.field(_unit(z.reshape(x.shape)), masses).ravel()
+            return self.field(unit(z.reshape(x.shape)), masses).ravel()
 
-        return _unit(solve_ivp(velocity, (0, self.duration), x.ravel(), **self._precision).y[:, -1].reshape(x.shape))
+        return unit(solve_ivp(velocity, (0, self.duration), x.ravel(), **self._precision).y[:, -1].reshape(x.shape))
 
     def flow_and_log_det(self, x: Points, masses: Masses) -> tuple[Points, Masses]:
         def velocity(_: float, z: np.ndarray) -> np.ndarray:
-            points = _unit(z[: x.size].reshape(x.shape))
+            points = unit(z[: x.size].reshape(x.shape))
             return np.concatenate([self.field(points, masses).ravel(), self.divergence(points, masses)])
 
         start = np.concatenate([x.ravel(), np.zeros(len(x))])
         end = solve_ivp(velocity, (0, self.duration), start, **self._precision).y[:, -1]
-        return _unit(end[: x.size].reshape(x.shape)), end[x.size :]
+        return unit(end[: x.size].reshape(x.shape)), end[x.size :]
 
     def inverse(self) -> TransformerBlock:
         return dataclasses.replace(self, V=-self.V, W=None if self.W is None else -self.W)
@@ -291,10 +292,6 @@ def _force(block: TransformerBlock, x: Points, masses: Masses, slopes: bool) -> 
 def _weights(d: int, **given: np.ndarray) -> dict[str, np.ndarray]:
     empty = {name: np.zeros((d, d)) for name in "VBWU"} | {"b": np.zeros(d)}
     return empty | given
-
-
-def _unit(x: np.ndarray) -> np.ndarray:
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
 KINDS: dict[str, type[Piece]] = {kind.kind: kind for kind in (Drift, Gate, RankOne, Gathering, TransformerBlock)}

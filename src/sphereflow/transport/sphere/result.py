@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
+from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.seeds import Record
 from sphereflow.transport.sphere.certificates import separated_pairs
-from sphereflow.transport.sphere.construction import angles, unit
 from sphereflow.transport.sphere.inputs import Measure, distinct
 from sphereflow.transport.sphere.schedule import SphereSchedule
 

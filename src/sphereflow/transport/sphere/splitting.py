@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError
-from sphereflow.transport.sphere.construction import Route, angles, unit, within
+from sphereflow.numerics.unit_vectors import angles, unit
+from sphereflow.transport.sphere.construction import Route, within
 from sphereflow.transport.sphere.flows import cap_times, gate_times, polar
 from sphereflow.transport.sphere.matching import Group, centre, strangers
 from sphereflow.transport.sphere.pieces import Gate, Gathering

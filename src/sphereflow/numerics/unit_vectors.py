@@ -1,0 +1,28 @@
+"""Unit vectors as NumPy arrays: what `sphereflow.sphere` does with JAX, where nothing is traced or compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+
+def unit(x: Float[np.ndarray, "*n d"]) -> Float[np.ndarray, "*n d"]:
+    """x / |x| along the last axis."""
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def angles(x: Float[np.ndarray, "... d"], y: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "..."]:
+    r"""Geodesic distances $2\,\mathrm{atan2}(|x-y|,|x+y|)$: accurate for equal and for antipodal points."""
+    return np.asarray(2 * np.arctan2(np.linalg.norm(x - y, axis=-1), np.linalg.norm(x + y, axis=-1)))
+
+
+def tangent_frames(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d p"]:
+    """An orthonormal basis of the tangent space at each unit vector, p = d - 1; on the circle of growing angle."""
+    if x.shape[1] == 2:
+        return np.stack([-x[:, 1], x[:, 0]], axis=1)[:, :, None]
+    # The reflection that takes x to -+e_1 is orthogonal: its other columns are tangent at x.
+    mirror = x.copy()
+    mirror[:, 0] += np.where(x[:, 0] >= 0, 1.0, -1.0)
+    mirror = unit(mirror)
+    full = np.eye(x.shape[1]) - 2 * mirror[:, :, None] * mirror[:, None, :]
+    return full[:, :, 1:]
