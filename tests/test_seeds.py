@@ -25,7 +25,6 @@ from sphereflow.errors import SphereflowError
 from sphereflow.evolution import shell as running
 from sphereflow.llm import Heads
 from sphereflow.llm.heads.regimes import FEATURES as HEAD_FEATURES
-from sphereflow.metastability import load_history
 from sphereflow.seeds import checked, following, key_from, number_from, recorded, rng_from
 from sphereflow.synchronisation.random_fields import AffineField
 from sphereflow.transport.conditional.sampler import ConditionalSampler
@@ -337,8 +336,8 @@ def test_keys_are_no_coordinates_of_a_sweep():
 def test_a_history_of_mergers_keeps_its_key(tmp_path):
     for seed in (KEY, 4, jax.random.key(1, impl="rbg")):
         history = sf.metastability.coarsen_to_one("sa", CIRCLE[:2], 20.0, seed=seed)
-        history.save(tmp_path / "history.json", overwrite=True)
-        assert load_history(tmp_path / "history.json").seed == history.seed == recorded(seed)
+        history.save(tmp_path / "history.npz", overwrite=True)
+        assert sf.load(tmp_path / "history.npz").seed == history.seed == recorded(seed)
 
 
 def test_a_sweep_of_memory_is_continued_by_its_own_key_only(tmp_path):
