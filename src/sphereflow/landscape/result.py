@@ -168,8 +168,8 @@ class CriticalPoint(Result):
         return [
             f"{name} of {len(self)} {what}{'s' * (len(self) != 1)} ({self.kind}), energy {self.energy:.10g}",
             f"gap {self.gap:.1e}, smallest Hessian eigenvalue {self.spectrum[0]:.3e}",
-            f"{problem.neurons} neuron{'s' * (problem.neurons != 1)} ({problem.activation}) in dimension {problem.d}, beta = {problem.beta:g} "
-            f"({problem.kernel_scale} kernel)",
+            f"{problem.neurons} neuron{'s' * (problem.neurons != 1)} ({problem.activation}), d = {problem.d}, "
+            f"beta = {problem.beta:g} ({problem.kernel_scale} kernel)",
             *([self.note] if self.note else []),
         ]
 
