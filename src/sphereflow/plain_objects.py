@@ -15,6 +15,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -71,6 +72,14 @@ class Describer:
             name = path.strip("/").replace("/", ".")
             arrays[name] = np.asarray(value)
             return {"array" if isinstance(value, jax.Array) else "numpy": name}
+        if isinstance(value, Path):
+            return {"path": str(value)}
+        if hasattr(value, "data_vars"):  # a dataset of xarray
+            tables = {
+                str(name): [list(map(str, v.dims)), self.describe(v.values, f"{path}/{name}", arrays), dict(v.attrs)]
+                for name, v in value.variables.items()
+            }
+            return {"dataset": tables, "labels": list(map(str, value.coords)), "about": dict(value.attrs)}
         if callable(value):
             return {"function": self._reference(value, path)}
         raise SphereflowError(f"{self.what} that contains {type(value).__name__} at '{path}' cannot be saved.")
@@ -92,6 +101,10 @@ class Describer:
                 return {str(key): self.rebuild(item, arrays) for key, item in description["dict"].items()}
             if "pairs" in description:
                 return {self.rebuild(k, arrays): self.rebuild(v, arrays) for k, v in description["pairs"]}
+            if "path" in description:
+                return Path(description["path"])
+            if "dataset" in description:
+                return self._dataset(description, arrays)
             if "function" in description:
                 return _found(description["function"], holder)
             kind = description["kind"]
@@ -102,6 +115,14 @@ class Describer:
         except (KeyError, TypeError, AttributeError) as error:
             raise SphereflowError(f"the saved {self.noun} cannot be read: {error!r} is missing or unknown.") from None
         return self._filled(kind, parts)
+
+    def _dataset(self, description: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+        import xarray as xr
+
+        stored = description["dataset"].items()
+        tables = {name: (dims, self.rebuild(part, arrays), about) for name, (dims, part, about) in stored}
+        labels = {name: tables.pop(name) for name in description["labels"]}
+        return xr.Dataset(tables, coords=labels, attrs=description["about"])
 
     @property
     def noun(self) -> str:

@@ -43,7 +43,7 @@ FORMAT = "sphereflow result, version 1"
 _OBJECTS = Describer("a result")
 _ABOUT = "about"  # the entry of a file that is no array of the result
 _LISTED = 1024  # entries of an array up to which `record` lists them
-_DIGESTED = 2**26  # bytes up to which it tells an array by its digest
+_DIGESTED = 2**22  # bytes up to which it tells an array by its digest
 _PICTURED = 20_000  # numbers up to which a notebook shows the picture at once
 _PANELS = 6
 _COLUMNS = 100
@@ -109,6 +109,7 @@ class Result:
         simple = (int, float, str)
         attributes = {k: v for k, v in self.parameters.items() if isinstance(v, simple)}
         attributes |= {k: v if isinstance(v, simple) else json.dumps(v) for k, v in told.items()}
+        attributes = {k: int(v) if isinstance(v, bool) else v for k, v in attributes.items()}  # as netCDF wants them
         return xr.Dataset(data, coords=labels, attrs=attributes)
 
     def plot(self) -> Figure:
@@ -183,8 +184,9 @@ def recorded_call(verb: Callable[P, R]) -> Callable[P, R]:
         name = f"{verb.__module__.removeprefix('sphereflow.').split('.')[0]}.{verb.__qualname__}"
         told = {name: plain(value) for name, value in arguments.items() if name not in (*_ASIDE, "seed")}
         object.__setattr__(result, "parameters", {"call": name} | told)
-        if arguments.get("seed") is not None:
-            object.__setattr__(result, "seed", recorded(arguments["seed"]))
+        seed = arguments.get("seed")
+        if seed is not None and not isinstance(seed, np.random.Generator):
+            object.__setattr__(result, "seed", recorded(seed))
         return result
 
     return called

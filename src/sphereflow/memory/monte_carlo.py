@@ -72,7 +72,7 @@ class MonteCarloSweep(Result):
             f"mean overlaps {self.overlap.min():.3g} to {self.overlap.max():.3g} at {len(self.loads)} loads and "
             f"{len(self.temperatures)} temperatures",
             f"{self.kernel} kernel, sharpness {self.sharpness:.5g}, {self.patterns} patterns",
-            f"{self.repeats} repeats of {self.steps} moves, seed {self.seed}",
+            f"{self.repeats} repeats of {self.steps} moves",
         ]
 
     def plot(self) -> Figure:

@@ -68,7 +68,7 @@ class ModeSample(Result):
     def facts(self) -> list[str]:
         return [
             f"{self.everywhere} modes, {'' if self.modes.certain else 'not '}certain",
-            f"n = {self.n}, beta = {self.beta:g}, {self.modes.runs} runs, seed {self.seed}",
+            f"n = {self.n}, beta = {self.beta:g}, {self.modes.runs} runs",
         ]
 
     def plot(self) -> Figure:
