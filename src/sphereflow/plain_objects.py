@@ -29,6 +29,22 @@ from sphereflow.fingerprints import Unidentified, fingerprint, library
 _STEADY = ("jax", "equinox", "sphereflow")
 
 
+@dataclasses.dataclass(frozen=True)
+class LostFunction:
+    """A function that a file names and the program has not; whatever calls it is told which."""
+
+    module: str
+    name: str
+    digest: str
+
+    def __call__(self, *arguments: Any) -> Any:
+        raise SphereflowError(f"'{self.name}' of {self.module} is not there: import or define it before loading.")
+
+    def is_code_of(self, other: Any) -> bool:
+        """Whether a function is the one that is missing."""
+        return self == other or (not isinstance(other, LostFunction) and _digest(other) == self.digest)
+
+
 class MissingCode(Exception):
     """The code of a class or function is not there, or is not what it was."""
 
@@ -38,12 +54,13 @@ class Describer:
     """Turns objects into plain data and back; `what` names them in sentences ("a model").
 
     `names` are classes that are written by a short name. `usual` gives the value of fields that are not written down
-    where they have it.
+    where they have it. With `keeps_lost_functions` a function that is not there is a `LostFunction` in what is rebuilt.
     """
 
     what: str
     names: Mapping[str, type] = dataclasses.field(default_factory=dict)
     usual: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    keeps_lost_functions: bool = False
 
     def describe(self, value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
         """The description of a value; its arrays are added to `arrays`, by their path."""
@@ -106,7 +123,7 @@ class Describer:
             if "dataset" in description:
                 return self._dataset(description, arrays)
             if "function" in description:
-                return _found(description["function"], holder)
+                return self._function(description["function"], holder)
             kind = description["kind"]
             kind = _found(kind) if isinstance(kind, dict) else self.names[kind]
             if "member" in description and isinstance(kind, type) and issubclass(kind, enum.Enum):
@@ -123,6 +140,14 @@ class Describer:
         tables = {name: (dims, self.rebuild(part, arrays), about) for name, (dims, part, about) in stored}
         labels = {name: tables.pop(name) for name in description["labels"]}
         return xr.Dataset(tables, coords=labels, attrs=description["about"])
+
+    def _function(self, reference: dict[str, str], holder: type | None) -> Any:
+        try:
+            return _found(reference, holder)
+        except MissingCode:
+            if not self.keeps_lost_functions:
+                raise
+            return LostFunction(*(str(reference[key]) for key in ("module", "name", "digest")))
 
     @property
     def noun(self) -> str:

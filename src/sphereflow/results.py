@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 import numpy as np
 
 from sphereflow.errors import SphereflowError, ending_in, writable_target
-from sphereflow.plain_objects import Describer, MissingCode, fields_of, is_record
+from sphereflow.plain_objects import Describer, LostFunction, MissingCode, fields_of, is_record
 from sphereflow.provenance import digest, versions
 from sphereflow.reading import packed_arrays, plain_data
 from sphereflow.saving import write_bytes
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 SUFFIX = ".npz"
 FORMAT = "sphereflow result, version 1"
-_OBJECTS = Describer("a result")
+_OBJECTS = Describer("a result", keeps_lost_functions=True)
 _ABOUT = "about"  # the entry of a file that is no array of the result
-_LISTED = 1024  # entries of an array up to which `record` lists them
+_LISTED = 256  # entries of an array up to which `record` lists them
 _DIGESTED = 2**22  # bytes up to which it tells an array by its digest
 _PICTURED = 20_000  # numbers up to which a notebook shows the picture at once
 _PANELS = 6
@@ -258,6 +258,9 @@ def same(first: Any, second: Any) -> bool:
     """Whether two values agree in every number; NaN agrees with NaN, and nothing is raised."""
     if first is second:
         return True
+    for one, other in ((first, second), (second, first)):
+        if isinstance(one, LostFunction):
+            return one.is_code_of(other)
     if is_record(first):
         if type(first) is not type(second):
             return False
