@@ -41,7 +41,7 @@ def _folder(path: str | Path) -> Any:
     from sphereflow.sweeps import open_sweep
     from sphereflow.sweeps.store import is_sweep
 
-    return open_sweep(path) if is_sweep(path) else load_trajectory(path)
+    return open_sweep(path) if is_sweep(Path(path)) else load_trajectory(path)
 
 
 def _packed_kind(content: bytes) -> str:

@@ -192,7 +192,7 @@ def is_record(value: Any) -> bool:
 
 def fields_of(value: Any) -> dict[str, Any]:
     """The fields of a dataclass, a module of equinox or a named tuple, by name."""
-    names = value._fields if isinstance(value, tuple) else [f.name for f in dataclasses.fields(value)]
+    names = getattr(value, "_fields", None) or [f.name for f in dataclasses.fields(value)]
     return {name: getattr(value, name) for name in names}
 
 

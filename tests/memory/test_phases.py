@@ -63,7 +63,7 @@ def test_files_hold_the_numbers_with_their_conditions():
     assert "kinetic" in told["caution"]
     table = found.to_xarray()
     assert table.attrs["duration"] == 1e5
-    assert dict(table["log_escape"].sizes) == {"size": 3, "temperature": len(TEMPERATURES), "load": len(found.loads)}
+    assert dict(table["log_escape"].sizes) == {"size": 2, "temperature": len(TEMPERATURES), "load": len(found.loads)}
     assert {str(name).rsplit("(")[-1] for name in table["line"].values} == {"gaussian)", "spherical)"}
 
 

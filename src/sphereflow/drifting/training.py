@@ -218,9 +218,9 @@ def train(
                     with bar.aside():  # it may print
                         keep(state)
             bar.advance(chunk)
-    table = np.array(rows).reshape(-1, 3)
     took = time.perf_counter() - began
-    return Training(state, *table.T, measured, took, seed=recorded(recipe.seed))
+    steps, losses, drifted = np.array(rows).reshape(-1, 3).T
+    return Training(state, steps, losses, drifted, measured, took, seed=recorded(recipe.seed))
 
 
 class _Numbers(NamedTuple):

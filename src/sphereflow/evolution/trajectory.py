@@ -192,9 +192,14 @@ class Trajectory(Result):
     # --- views ---------------------------------------------------------------------------------------------------
 
     def variables(self) -> Variables:
+        """Tokens, the order parameter, and energies where they have been asked for."""
         extra = [f"replica_{i}" for i in range(len(self.replicas))] if len(self.replicas) > 1 else ["replica"]
         dims = ("t", *extra[: len(self.replicas)], "token", "component")
-        return {"t": ("t", self.ts), "tokens": (dims, self.xs)}
+        found: Variables = {"t": ("t", self.ts), "tokens": (dims, self.xs)}
+        known = {name: self.__dict__[name] for name in ("energy", "energy_rate") if name in self.__dict__}
+        if self.model.traits.space == "sphere":
+            known["order_parameter"] = self.order_parameter
+        return found | {name: (dims[:-2], values) for name, values in known.items()}
 
     def plot(self) -> Figure:
         """A picture of the run: tokens, energy, inner products."""

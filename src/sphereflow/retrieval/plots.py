@@ -45,8 +45,7 @@ def plot_measured(measured: MeasuredProfile) -> Figure:
 
 def _bars(axes: Axes, measured: MeasuredProfile, readout: str, colour: str, label: str) -> None:
     value, error = measured.excess(readout)
-    style = {"fmt": "o", "ms": 3.5, "capsize": 2, "lw": 1}
-    axes.errorbar(measured.sigma0, value, 3 * error, color=colour, label=label, **style)
+    axes.errorbar(measured.sigma0, value, 3 * error, fmt="o", ms=3.5, color=colour, capsize=2, lw=1, label=label)
 
 
 def draw_profile(axes: Axes, profile: Profile, *, first: float = 0.005, color: object = None, label: str = "") -> None:

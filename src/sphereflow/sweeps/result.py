@@ -113,8 +113,8 @@ def opened(path: str | Path, *, trusted: bool) -> Sweep:
             known = verified(folder, group, names, tuple(map(len, axes.values())))
             dataset = dataset.assign({name: (dataset[name].dims, known[name]) for name in names})
             dataset = dataset.assign_coords({STATE: (tuple(axes), known[STATE])})
-        made = {"parameters": specification, "versions": dict(told.get("versions", {}))}
-        return Sweep(dataset, specification, complete, folder, **made)
+        made = dict(told.get("versions", {}))
+        return Sweep(dataset, specification, complete, folder, parameters=specification, versions=made)
 
 
 def _checked(specification: Any) -> dict[str, Any]:

@@ -101,8 +101,9 @@ def carried(run: Run) -> Figure:
 
 def _row(name: str, schedule: Schedule, errors: Divergences | LineDivergences) -> Row:
     if isinstance(errors, LineDivergences):
-        known = (Estimate(np.asarray(x), np.zeros(())) for x in (errors.forward, errors.reverse, errors.tv))
-        errors = Divergences(*known, 1.0)
+        exact = errors.forward, errors.reverse, errors.tv
+        forward, reverse, tv = (Estimate(np.asarray(x), np.zeros(())) for x in exact)
+        errors = Divergences(forward, reverse, tv, 1.0)
     return Row(name, schedule.n_switches, schedule.sup_norm(), errors)
 
 

@@ -110,8 +110,9 @@ def divergences(schedule: Schedule, base: Law, target: Law, *, samples: int = 40
     forward_reason, reverse_reason = obstructions(base, target)
     if schedule.d == 1:
         exact = line_divergences(schedule, base, target)
-        known = (Estimate(np.asarray(x), np.zeros(())) for x in (exact.forward, exact.reverse, exact.tv))
-        found = Divergences(*known, exact.ratio_forward)
+        values = exact.forward, exact.reverse, exact.tv
+        forward, reverse, tv = (Estimate(np.asarray(x), np.zeros(())) for x in values)
+        found = Divergences(forward, reverse, tv, exact.ratio_forward)
     else:
         found = _sampled(schedule, base, target, whole_number("samples", samples, least=2), number)
     forward, forward_reason = _final(found.forward, forward_reason, "target||image")

@@ -41,7 +41,7 @@ class ScoreCard(Result):
     def trapped(self) -> bool:
         """Right push-forward, wrong map: total variation within four errors of zero, map error far above it."""
         tv = self.push_forward.tv
-        return tv.value <= 4 * tv.error + 0.01 and self.map_error > 0.1
+        return bool(tv.value <= 4 * tv.error + 0.01) and self.map_error > 0.1
 
     derived = ("trapped",)
 
