@@ -1,6 +1,7 @@
 """Every verb of every area returns a result with one habit; each is looked at on a small example of its own."""
 
 import dataclasses
+import html
 import importlib
 import inspect
 import io
@@ -9,6 +10,7 @@ import types
 import typing
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -32,7 +34,10 @@ EXCEPTIONS = {
     "memory.metropolis": "chains inside jit: arrays in, arrays out",
     "sweeps.read_specification": "a request, not a result",
     "llm.load_model": "a model, not a result",
-    "drifting.beginning": "the state that training starts from",
+    "meanfield.von_mises": "a density, given on to other verbs",
+    "synchronisation.resolve": "an activation, given on to other verbs",
+    "llm.document_mean": "a number with the ends of its bootstrap interval, which has no single error",
+    "llm.rank_correlation": "a number with the ends of its bootstrap interval, which has no single error",
     "meanfield.starting_law": "a law, given on to other verbs",
     "laboratory.simulate": "a Trajectory or a MergeHistory, by t1",
 }
@@ -84,9 +89,7 @@ def test_a_verb_returns_a_result_or_is_an_exception_with_a_reason(name):
     assert bool(free) == (name in EXCEPTIONS) or (name in EXCEPTIONS and not kinds), (name, free)
     for kind in kinds:
         if issubclass(kind, Result) and kind is not sf.Trajectory and name != "sweeps.open_sweep":
-            assert hasattr(VERBS[name], "__wrapped__") or kind.__name__ in ("Sweep",), (
-                f"{name} does not record its call"
-            )
+            assert hasattr(VERBS[name], "__wrapped__") or kind is sf.sweeps.Sweep, f"{name} does not record its call"
 
 
 # --- one small real example of each -----------------------------------------------------------------------------
@@ -97,6 +100,7 @@ NORMAL, NARROW = sf.transport.gaussian(1), sf.transport.gaussian(1, 1.0, 0.5)
 ROWS = RNG.normal(size=(60, 2))
 PAIRS = RNG.normal(size=(240, 2))
 ATOMS = [np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])]
+SHIFT = sf.transport.affine_schedule(np.array([[0.6]]), np.array([1.0]))
 STILL = sf.transport.Schedule([[0.5, 0.0]], [[0.0, 1.0]], [0.0])
 
 
@@ -178,8 +182,8 @@ EXAMPLES = {
         architecture().network(), np.stack([np.eye(4, 8)] * 2), [0, 2], observe=lambda x: {"tokens": x}, seed=4
     ),
     "Fit": lambda: sf.transport.fit(PAIRS[:, :1], 3 + PAIRS[:, 1:] ** 2, 8),
-    "Divergences": lambda: sf.transport.divergences(sf.transport.fit(NORMAL, NARROW, 4).schedule, NORMAL, NARROW),
-    "ScheduleTable": lambda: sf.transport.compare({"one": sf.transport.fit(NORMAL, NARROW, 4).schedule}, NORMAL, NARROW),
+    "Divergences": lambda: sf.transport.divergences(SHIFT, NORMAL, NARROW),
+    "ScheduleTable": lambda: sf.transport.compare({"shifted": SHIFT}, NORMAL, NARROW),
     "Gaussianisation": lambda: sf.transport.gaussianise(PAIRS[:100], frames=1, knots=4),
     "Trained": lambda: sf.transport.train_schedule(NARROW, 2, steps=2, batch=8),
     "MapFit": lambda: sf.transport.fit_map(doubled, cells=2, refine=2),
@@ -217,13 +221,23 @@ def changed(result):
         held = getattr(result, each.name)
         if each.compare and isinstance(held, (jax.Array, np.ndarray)) and held.size and held.dtype.kind in "fc":
             other = np.array(held)
-            other.flat[0] += 1e-9 + 1e-9 * np.abs(other.flat[0])
-            return dataclasses.replace(result, **{each.name: other})
+            other.flat[0] += 1e-3
+            return dataclasses.replace(
+                result, **{each.name: jnp.asarray(other) if isinstance(held, jax.Array) else other}
+            )
         if each.compare and isinstance(held, float) and np.isfinite(held):
             return dataclasses.replace(result, **{each.name: held + 1.0})
     return dataclasses.replace(result, parameters={"other": 1})
 
 
+# Each of these compiles programs for three processor seconds or more.
+DEAR = (
+    "Heads", "Measured", "MonteCarloSweep", "Basins", "LayeredFlow", "TrainedTransformer", "Interpolation",
+    "WeightedFlow", "DensityFlow", "Comparison", "ZonalFlow", "EulerianFlow", "MeasuredProfile", "SideBySide",
+)  # fmt: skip
+
+
+@pytest.mark.fast_cases(*(name for name in EXAMPLES if name not in DEAR))
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_habit_of_a_result(name, tmp_path):
     result = EXAMPLES[name]()
@@ -234,7 +248,7 @@ def test_the_habit_of_a_result(name, tmp_path):
     told = repr(result)
     assert told.startswith(f"<{name}: ")
     assert len(told) <= 600
-    assert not {"array(", "[[", "\n"} & {word for word in ("array(", "[[", "\n") if word in told}
+    assert not any(word in told for word in ("array(", "[[", "\n"))
     assert all(len(line) <= 110 for line in result.summary().splitlines())
     # What a script reads.
     record = json.loads(json.dumps(result.record(), allow_nan=False))
@@ -264,7 +278,7 @@ def test_the_habit_of_a_result(name, tmp_path):
     assert isinstance(again.plot(), Figure)
     page = result._repr_html_()
     assert name in page
-    assert all(f"<li>{fact[:10]}".replace("&", "")[:8] in page for fact in result.facts() if fact[:10].isalnum())
+    assert all(html.escape(fact) in page for fact in result.facts())
 
 
 # --- files that are not ours, or not of this release ---------------------------------------------------------------
@@ -306,7 +320,7 @@ def test_foreign_and_newer_files_are_refused_in_one_sentence(name, tmp_path):
 
 def test_a_result_has_one_suffix_and_a_folder_that_is_none_is_refused(tmp_path):
     result = EXAMPLES["Concentration"]()
-    with pytest.raises(SphereflowError, match=".npz"):
+    with pytest.raises(SphereflowError, match=r"must end in \.npz"):
         result.save(tmp_path / "result.json")
     with pytest.raises(SphereflowError):
         sf.load(tmp_path)

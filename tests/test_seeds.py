@@ -25,6 +25,7 @@ from sphereflow.errors import SphereflowError
 from sphereflow.evolution import shell as running
 from sphereflow.llm import Heads
 from sphereflow.llm.heads.regimes import FEATURES as HEAD_FEATURES
+from sphereflow.results import Result
 from sphereflow.seeds import checked, following, key_from, number_from, recorded, rng_from
 from sphereflow.synchronisation.random_fields import AffineField
 from sphereflow.transport.conditional.sampler import ConditionalSampler
@@ -164,23 +165,13 @@ NUMBERS_ONLY = {
 }
 
 
-# Results, which record what they were given.
+# Records that are no results: they keep what they were given. Every `Result` does.
 RECORDS = {
     "drifting.translation.Point",
     "evolution.settings.Settings",
-    "evolution.trajectory.Trajectory",
     "llm.measurement.keyvalue.KeyValueProfile",
-    "meanfield.comparison.Comparison",
-    "memory.monte_carlo.MonteCarloSweep",
-    "metastability.history.MergeHistory",
-    "modes.monte_carlo.ModeSample",
     "report.results.PaperResult",
     "report.results.Report",
-    "retrieval.task.MeasuredProfile",
-    "transport.conditional.sampler.ConditionalFit",
-    "transport.sphere.result.Interpolation",
-    "transport.learned.transformers.TrainedTransformer",
-    "transport.learned.schedules.Trained",
 }
 
 
@@ -195,6 +186,7 @@ def found():
                 continue
             held = {name: thing}
             if inspect.isclass(thing):
+                held = {} if issubclass(thing, Result) else held
                 held |= {f"{name}.{k}": getattr(v, "__func__", v) for k, v in vars(thing).items() if k[0] != "_"}
             for each, f in held.items():
                 if callable(f) and {"seed", "seeds"} & set(_parameters(f)):
@@ -214,7 +206,10 @@ ROWS_OF_TABLES = BY_JAX | BY_NUMPY | REFUSED_FIRST
 
 
 def leaves(result):
+    """The numbers of a result, without what it says of the call."""
     result = vars(result) if dataclasses.is_dataclass(result) else result
+    if isinstance(result, dict):
+        result = {k: v for k, v in result.items() if k not in ("parameters", "seed", "versions", "seconds")}
     return [np.asarray(leaf) for leaf in jax.tree.leaves(result)]
 
 
