@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from sphereflow.evolution import AllClose as AllClose
     from sphereflow.evolution import Trajectory as Trajectory
     from sphereflow.evolution import evolve as evolve
-    from sphereflow.evolution import load as load
     from sphereflow.evolution import run_layers as run_layers
     from sphereflow.interaction import Alibi as Alibi
     from sphereflow.interaction import Causal as Causal
     from sphereflow.interaction import attend as attend
     from sphereflow.laboratory import simulate as simulate
+    from sphereflow.loading import load as load
     from sphereflow.report import reproduce as reproduce
     from sphereflow.solving import Solution as Solution
     from sphereflow.solving import solve as solve
@@ -63,12 +63,12 @@ _HOMES = {
     "AllClose": "evolution",
     "Trajectory": "evolution",
     "evolve": "evolution",
-    "load": "evolution",
     "run_layers": "evolution",
     "Alibi": "interaction",
     "Causal": "interaction",
     "attend": "interaction",
     "simulate": "laboratory",
+    "load": "loading",
     "Solution": "solving",
     "solve": "solving",
     "draw": "sphere",

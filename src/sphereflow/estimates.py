@@ -18,14 +18,14 @@ from sphereflow.shapes import AnyArray
 
 
 class Estimate(NamedTuple):
-    """A value and its standard error, arrays of one shape (or two numbers)."""
+    """A value and its standard error, arrays of one shape (or two numbers); the error 0 is that of quadrature."""
 
     value: Float[np.ndarray, "..."]
     error: Float[np.ndarray, "..."]
 
     def __str__(self) -> str:
         pairs = zip(np.ravel(self.value), np.ravel(self.error), strict=True)
-        return ", ".join(f"{value:.4g} +- {error:.1g}" for value, error in pairs)
+        return ", ".join(f"{value:.4g}" + (f" +- {error:.1g}" if error else "") for value, error in pairs)
 
     def scaled(self, factor: float) -> Estimate:
         return Estimate(factor * self.value, abs(factor) * self.error)

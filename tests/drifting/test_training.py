@@ -48,9 +48,10 @@ def leaves(state):
 def test_a_stored_run_goes_on_to_the_same_numbers(tmp_path):
     recipe = Recipe(steps=30, batch=32, friction=Friction("gain", 0.0, 1.0, 30))
     states = []
-    whole, history = run(recipe, keep=states.append)
+    history = run(recipe, keep=states.append)
+    whole = history.state
     checkpoints.save(tmp_path / "run.npz", states[0], {"steps": 30})
-    resumed, _ = run(recipe, checkpoints.restore(tmp_path / "run.npz", MODEL, recipe))
+    resumed = run(recipe, checkpoints.restore(tmp_path / "run.npz", MODEL, recipe)).state
     assert int(states[0].step) == 10
     for a, b in zip(leaves(whole), leaves(resumed), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -60,12 +61,15 @@ def test_a_stored_run_goes_on_to_the_same_numbers(tmp_path):
 
 @pytest.mark.slow
 def test_gain_friction_is_the_linear_schedule_under_plain_descent():
-    friction, _ = run(Recipe(steps=20, batch=32, optimiser="sgd", rate=1.0, friction=Friction("gain", 0, 1, 20)))
-    schedule, _ = run(Recipe(steps=20, batch=32, optimiser="sgd", rate=1.0, schedule="linear"))
-    plain, _ = run(Recipe(steps=20, batch=32, optimiser="sgd", rate=1.0))
-    for a, b in zip(leaves(friction.model), leaves(schedule.model), strict=True):
+    friction = run(Recipe(steps=20, batch=32, optimiser="sgd", rate=1.0, friction=Friction("gain", 0, 1, 20)))
+    schedule = run(Recipe(steps=20, batch=32, optimiser="sgd", rate=1.0, schedule="linear"))
+    plain = run(Recipe(steps=20, batch=32, optimiser="sgd", rate=1.0))
+    for a, b in zip(leaves(friction.state.model), leaves(schedule.state.model), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
-    assert any(np.max(np.abs(a - b)) > 1e-4 for a, b in zip(leaves(friction.model), leaves(plain.model), strict=True))
+    assert any(
+        np.max(np.abs(a - b)) > 1e-4
+        for a, b in zip(leaves(friction.state.model), leaves(plain.state.model), strict=True)
+    )
 
 
 def test_adam_cancels_friction_that_hardly_changes():
@@ -80,7 +84,7 @@ def test_the_energy_distance_falls():
     data = np.asarray(law("swiss-roll")(jax.random.key(3), 1000), float)
     measure = lambda g: {"energy": energy_distance(np.asarray(g(noise(jax.random.key(2), 1000)), float), data)}  # noqa: E731
     recipe = Recipe(steps=100, batch=128, rate=3e-3, decay=0.9)
-    state, history = train(
+    found = train(
         beginning(MODEL, recipe),
         recipe,
         FIELD,
@@ -92,9 +96,9 @@ def test_the_energy_distance_falls():
         progress=False,
     )
     assert measure(MODEL)["energy"] > 0.2
-    assert history.measured[-1]["energy"] < 0.03
+    assert found.measured[-1]["energy"] < 0.03
     assert [int(s.step) for s in seen] == [50, 100]
-    assert int(state.step) == 100
+    assert int(found.state.step) == 100
 
 
 @pytest.mark.slow
@@ -105,7 +109,7 @@ def test_restoring_friction_keeps_samples_near_their_source():
     for friction in (Friction("none"), Friction("restoring", 1.0, 1.0, 60)):
         recipe = Recipe(steps=60, batch=64, rate=3e-3, decay=0.9, friction=friction)
         model = Generator(2, 2, width=32, depth=2, residual=True, key=jax.random.key(0))
-        state, _ = train(
+        found = train(
             beginning(model, recipe),
             recipe,
             TwoSidedField(1.0),
@@ -114,7 +118,7 @@ def test_restoring_friction_keeps_samples_near_their_source():
             every=60,
             progress=False,
         )
-        moved.append(float(np.mean((np.asarray(state.average(jnp.asarray(source))) - source) ** 2)))
+        moved.append(float(np.mean((np.asarray(found.generator(jnp.asarray(source))) - source) ** 2)))
     assert moved[1] < 0.5 * moved[0]
 
 

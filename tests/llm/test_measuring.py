@@ -216,11 +216,11 @@ def test_the_dataset_keeps_everything(grouped):
     import io
 
     _, heads = grouped
-    stored = bytes(record.to_xarray(heads, {"model": "tiny"}).to_netcdf(engine="scipy"))
+    stored = bytes(heads.to_xarray().to_netcdf(engine="scipy"))
     data = xr.open_dataset(io.BytesIO(stored), engine="scipy")
     one = data.f.sel(selection="random", sink="without sink", distance="cosine", N=4).values
     np.testing.assert_allclose(one, heads.curve("f", "random", "without sink", "cosine")[..., 2], rtol=1e-6)
-    assert data.attrs["window"] == "40"
+    assert data.attrs["window"] == 40
     assert data.cosine_histogram.sum("cosine").values == pytest.approx(1, abs=1e-5)
 
 

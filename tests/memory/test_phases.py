@@ -57,16 +57,14 @@ def test_lsr_regions():
 
 
 def test_files_hold_the_numbers_with_their_conditions():
-    files = diagram("lse", 1.0).files()
-    head = json.loads(files["diagram.json"])
-    assert head["layer of the regions"] == "spherical"
-    assert "kinetic" in head["caution"]
-    for name in ("grid.csv", "lines.csv"):
-        text = files[name].decode()
-        assert "# duration: 100000.0" in text
-        rows = list(csv.DictReader(io.StringIO("\n".join(x for x in text.splitlines() if not x.startswith("#")))))
-        assert len(rows) >= len(TEMPERATURES)
-    assert {row["layer"] for row in rows} == {"gaussian", "spherical", "kinetic"}
+    found = diagram("lse", 1.0)
+    told = json.loads(json.dumps(found.record(), allow_nan=False))
+    assert told["layer of the regions"] == "spherical"
+    assert "kinetic" in told["caution"]
+    table = found.to_xarray()
+    assert table.attrs["duration"] == 1e5
+    assert dict(table["log_escape"].sizes) == {"size": 2, "temperature": len(TEMPERATURES), "load": len(found.loads)}
+    assert {str(name).rsplit("(")[-1] for name in table["line"].values} == {"gaussian)", "spherical)"}
 
 
 @pytest.mark.slow

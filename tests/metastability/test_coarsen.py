@@ -1,5 +1,7 @@
 """Runs to the single cluster: against direct integration, invariants, saddles, perceptrons, storage."""
 
+import dataclasses
+import json
 import math
 
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 
 import sphereflow as sf
 from sphereflow.errors import SphereflowError
-from sphereflow.metastability import Outcome, coarsen_to_one, load_history, log_merging_time, staircase, well_prepared
+from sphereflow.metastability import Outcome, coarsen_to_one, log_merging_time, staircase, well_prepared
 from sphereflow.metastability.staircases import limit
 
 START = np.array([0.0, 0.55, 1.35, 2.45, 4.0])
@@ -117,23 +119,29 @@ def test_a_perceptron_can_hold_two_clusters_apart():
 
 
 def test_histories_come_back_from_disk_exactly(history, tmp_path):
-    again = load_history(history.save(tmp_path / "run.json"))
-    assert again.merges == history.merges
+    again = sf.load(history.save(tmp_path / "run.npz"))
+    assert again == history
     assert np.array_equal(again.curve, history.curve)
     assert again.seed == 3
     assert repr(again) == repr(history)
-    lines = history.to_csv(tmp_path / "run.csv").read_text().splitlines()
-    assert len(lines) == 5
-    assert lines[-1].endswith("0 1 2 3 4")
+    assert history.tree[history.merges[-1].node] == (0, 1, 2, 3, 4)
     table = history.to_xarray()
     np.testing.assert_array_equal(table["log_time"], history.log_times)
     assert "beta = 50" in history.summary()
     history.plot().savefig(tmp_path / "run.png")
     (tmp_path / "cut.json").write_text('{"format": "sphere')
-    with pytest.raises(SphereflowError, match="cut off"):
-        load_history(tmp_path / "cut.json")
+    with pytest.raises(SphereflowError, match="damaged, or no result"):
+        sf.load(tmp_path / "cut.json")
     with pytest.raises(SphereflowError, match="there is no file"):
-        load_history(tmp_path / "missing.json")
+        sf.load(tmp_path / "missing.json")
+
+
+def test_histories_that_earlier_releases_wrote_as_json_are_still_read(history, tmp_path):
+    fields = {f.name: getattr(history, f.name) for f in dataclasses.fields(history) if f.name != "parameters"}
+    fields |= {"merges": [dataclasses.asdict(m) for m in history.merges], "outcome": history.outcome.name}
+    text = json.dumps({"format": "sphereflow merge history 1", **fields}, default=np.ndarray.tolist)
+    (tmp_path / "old.json").write_text(text)
+    assert sf.load(tmp_path / "old.json") == dataclasses.replace(history, parameters={})
 
 
 def test_staircases_tend_to_repeated_merging_of_the_closest_pair(tmp_path):

@@ -14,7 +14,6 @@ from sphereflow.retrieval import (
     hard_hit,
     layered_flow,
     measure_profile,
-    plot_profile,
     profile,
     soft_hit,
     source_average,
@@ -140,8 +139,9 @@ def test_measured_profile(prompt):
     curve = profile(1.0, 1.0, 1.0, 8)
     value, error = found.excess("soft")
     assert (np.abs(value - curve.excess(found.sigma0)) < 4 * error + 0.2).all()
-    assert (found.hard > 0).all()
-    assert plot_profile(curve, found).axes
+    assert (found.hard.value > 0).all()
+    assert curve.plot(found).axes
+    assert found.plot().axes
 
 
 # --- layered mean field -----------------------------------------------------------------------------------------

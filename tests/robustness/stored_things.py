@@ -18,7 +18,6 @@ from sphereflow.cli.memory import _array as read_patterns
 from sphereflow.cli.retrieval import _read_heads as read_heads
 from sphereflow.memory.monte_carlo import sweep as memory_sweep
 from sphereflow.metastability import coarsen_to_one
-from sphereflow.metastability.history import load_history
 from sphereflow.sweeps import open_sweep, read_specification, run_specification
 from sphereflow.sweeps.result import values_of
 from sphereflow.transport.euclidean.named_laws import read_points
@@ -101,9 +100,9 @@ THINGS: dict[str, Stored] = {
     "trajectory": Stored(".zarr", _trajectory, lambda path: np.asarray(sf.load(path).xs), checked=True),
     "sweep": Stored(".zarr", _sweep, _open_sweep, checked=True),
     "continued sweep": Stored(".zarr", _sweep, _continue_sweep, checked=True),
-    "schedule.json": Stored(".json", _schedule, lambda path: transport.load(path).apply(np.ones((1, 2)))),
-    "schedule.npz": Stored(".npz", _schedule, lambda path: transport.load(path).apply(np.ones((1, 2))), checked=True),
-    "history": Stored(".json", _histories, lambda path: load_history(path).summary()),
+    "schedule.json": Stored(".json", _schedule, lambda path: sf.load(path).apply(np.ones((1, 2)))),
+    "schedule.npz": Stored(".npz", _schedule, lambda path: sf.load(path).apply(np.ones((1, 2))), checked=True),
+    "history": Stored(".npz", _histories, lambda path: sf.load(path).summary(), checked=True),
     "checkpoint": Stored(".json", _checkpoint, lambda path: coarsen_to_one("sa", _tokens(), 30.0, checkpoint=path)),
     "memory sweep": Stored(".json", _memory, _memory),
     "points.npy": Stored(".npy", lambda path: np.save(path, np.ones((3, 2))), read_points),

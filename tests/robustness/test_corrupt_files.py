@@ -18,7 +18,6 @@ from playground import array_header
 from stored_things import THINGS, damage, files_of, twist
 
 import sphereflow as sf
-from sphereflow import transport
 from sphereflow.reading import file_bytes, packed_arrays
 from sphereflow.transport.euclidean.named_laws import read_points
 
@@ -140,7 +139,7 @@ def test_a_zip_bomb_is_refused_before_it_unfolds(tmp_path):
     (tmp_path / "bomb.npz").write_bytes(content)
     before = peak()
     with pytest.raises(sf.SphereflowError, match="damaged, or not a schedule"):
-        transport.load(tmp_path / "bomb.npz")
+        sf.load(tmp_path / "bomb.npz")
     assert peak() - before < 2**27
 
 
@@ -167,7 +166,7 @@ def test_objects_are_never_unpickled(tmp_path):
     with pytest.raises(sf.SphereflowError):
         read_points(tmp_path / "a.npy")
     with pytest.raises(sf.SphereflowError):
-        transport.load(tmp_path / "a.npz")
+        sf.load(tmp_path / "a.npz")
     assert not (tmp_path / "sprung").exists()
 
 

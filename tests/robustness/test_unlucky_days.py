@@ -13,7 +13,6 @@ from fuzzing import environment
 from playground import lay_out
 
 import sphereflow as sf
-from sphereflow.metastability.history import load_history
 from sphereflow.progress import progress_bar
 
 pytestmark = pytest.mark.timeout(1800)  # a busy machine is slow
@@ -49,7 +48,7 @@ def with_small_files(most):
 WRITING = {
     "simulate --n 400 --t1 0.1 --saves 50 --out run.zarr": 20_000,
     "simulate --n 8 --t1 0.1 --saves 9 --movie film.mp4": 2_000,
-    "staircase --n 4 --beta 50 --out history.json": 200,
+    "staircase --n 4 --beta 50 --out history.npz": 200,
     "landscape --beta 2 --out found": 4_000,
 }
 MARKS: tuple[tuple, ...] = ((pytest.mark.slow,), (pytest.mark.slow,), (pytest.mark.slow,), ())
@@ -129,9 +128,9 @@ def test_a_clock_that_runs_backwards_changes_no_duration(monkeypatch, tmp_path):
 # Each long command, what tells that it is under way, and the name that must not be there before it is whole.
 LONG = {
     "simulate --n 1500 --t1 200 --saves 4000 --out run.zarr": ("run.zarr.partial/checksum/c/3", "run.zarr"),
-    "simulate --n 24 --d 3 --beta 300 --seed 2 --t1 inf --out history.json": (
-        "history.json.checkpoint",
-        "history.json",
+    "simulate --n 24 --d 3 --beta 300 --seed 2 --t1 inf --out history.npz": (
+        "history.npz.checkpoint",
+        "history.npz",
     ),
 }
 
@@ -166,7 +165,7 @@ def test_a_command_that_is_stopped_leaves_no_result_but_can_go_on(tmp_path, line
         assert (tmp_path / under_way).stat().st_size > 0
         done = run(line, tmp_path)
         assert done.returncode == 0, done.stderr
-        assert load_history(tmp_path / result).count == 1
+        assert sf.load(tmp_path / result).count == 1
     else:
         assert len(sf.load(tmp_path / "run.zarr.partial")) >= 3
 

@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import norm
 
 from sphereflow.errors import SphereflowError
-from sphereflow.transport import ConditionalSampler, fit_conditional, load
+from sphereflow.loading import load
+from sphereflow.transport import ConditionalSampler, fit_conditional
 from sphereflow.transport.conditional.sampler import _conditional_normals
 from sphereflow.transport.euclidean.schedule import Schedule
 
@@ -52,7 +53,8 @@ def test_densities_integrate_to_one(fitted):
 
 def test_samplers_are_saved_and_loaded(fitted, tmp_path):
     fitted.save(tmp_path / "sampler.npz")
-    again = ConditionalSampler(load(tmp_path / "sampler.npz"), 1)
+    again = load(tmp_path / "sampler.npz")
+    assert again == fitted
     np.testing.assert_array_equal(again.sample(0.5, 20, 3), fitted.sample(0.5, 20, 3))
 
 
@@ -119,6 +121,6 @@ def test_the_command_line_learns_and_samples(tmp_path):
     assert told.exit_code == 0
     assert "x frozen exactly" in told.output
     drawn = np.load(samples)
-    np.testing.assert_array_equal(drawn, ConditionalSampler(load(out), 1).sample(0.5, 30))
+    np.testing.assert_array_equal(drawn, load(out).sample(0.5, 30))
     wrong = CliRunner().invoke(app, [*asked, "--at", "here"])
     assert isinstance(wrong.exception, SphereflowError)

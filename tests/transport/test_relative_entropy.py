@@ -15,8 +15,9 @@ from scipy.integrate import quad
 from sphereflow.cli import app
 from sphereflow.cli.leaving import exit_code
 from sphereflow.errors import SphereflowError
+from sphereflow.loading import load
 from sphereflow.observables import energy_distance
-from sphereflow.transport import Schedule, load
+from sphereflow.transport import Schedule
 from sphereflow.transport.euclidean import grid
 from sphereflow.transport.euclidean.clouds import checked_cloud
 from sphereflow.transport.euclidean.comparison import compare
@@ -238,7 +239,7 @@ def test_training_towards_a_density_and_from_a_cloud():
 
 def test_comparisons_are_sorted_and_readable():
     line = Rearrangement(gaussian(1), two_modes())
-    rows = compare({"many": line.schedule(16), "few": line.schedule(4)}, gaussian(1), two_modes())
+    rows = compare({"many": line.schedule(16), "few": line.schedule(4)}, gaussian(1), two_modes()).rows
     assert [row.name for row in rows] == ["few", "many"]
     assert rows[0].errors.forward.value > rows[1].errors.forward.value
     assert "5 switches" in str(rows[0])

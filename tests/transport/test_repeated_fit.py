@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from sphereflow.cli import transport
 from sphereflow.errors import SphereflowError
-from sphereflow.transport import load
+from sphereflow.loading import load
 
 PLAIN = {
     "source": "gaussian",

@@ -10,7 +10,8 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 from sphereflow.errors import SphereflowError
-from sphereflow.transport import Schedule, load
+from sphereflow.loading import load
+from sphereflow.transport import Schedule
 from sphereflow.transport.euclidean import flow
 from sphereflow.transport.euclidean.laws import gaussian
 

@@ -9,7 +9,6 @@ import typer
 
 from sphereflow.cli.leaving import Stopped
 from sphereflow.cli.speaking import answer, say, spoken, written
-from sphereflow.saving import csv_bytes
 
 app = typer.Typer(help="Drifting generators: train, sample, and translate between two domains.")
 
@@ -165,7 +164,7 @@ def translate(
     import numpy as np
 
     from sphereflow.drifting.latents import principal_components, read_ages, read_rows
-    from sphereflow.drifting.pictures import NAMES, before_and_after, can_be_shown, quality
+    from sphereflow.drifting.pictures import NAMES, before_and_after, can_be_shown
     from sphereflow.drifting.training import MOST_BATCH
     from sphereflow.drifting.translation import Point, quality_against_compute, split
     from sphereflow.errors import SphereflowError, whole_number
@@ -194,19 +193,16 @@ def translate(
         if point.steps == max(steps) and point.seed == 0:
             images[NAMES[point.method]] = projection.decode(moved[:_SHOWN]) if components else moved[:_SHOWN]
 
-    points = quality_against_compute(
+    found = quality_against_compute(
         first, second, methods=tuple(methods.split(",")), budgets=steps, seeds=range(seeds), batch=batch, show=show
     )
-    table = [point.row() for point in points]
-    files = {
-        "table.csv": csv_bytes(table[0], (row.values() for row in table)),
-        "quality.png": rendered(quality(points), "png"),
-    }
+    points, table = found.points, found.to_xarray().to_dataframe().to_csv(index=False)
+    files = {"table.csv": table.encode(), "quality.png": rendered(found.plot(), "png")}
     if can_be_shown(rows):
         files["images.png"] = rendered(before_and_after(images), "png")
     write_into(folder, files)
     say(f"{'method':<15} {'steps':>6} {'passes':>10} {'seconds':>8} {'Frechet':>18} {'cost':>8}")
-    for method in dict.fromkeys(point.method for point in points):
+    for method in found.methods:
         for budget in steps:
             mine = [point for point in points if (point.method, point.steps) == (method, budget)]
             values = np.array([point.frechet for point in mine])
@@ -216,7 +212,7 @@ def translate(
                 f"{values.mean():9.4f} ± {error:6.4f} {np.mean([p.cost for p in mine]):8.3f}"
             )
     written(folder)
-    answer({"points": [point.row() for point in points], "written": folder})
+    answer(found.record() | {"written": folder})
 
 
 def _noise(key: Any, n: int) -> Any:

@@ -69,13 +69,13 @@ def command(
         write_into(
             out,
             {
-                "landscape.json": found.to_json().encode(),
-                "atoms.csv": found.to_csv().encode(),
+                "landscape.json": (json.dumps(found.record(), indent=2) + "\n").encode(),
+                "atoms.csv": found.to_xarray().drop_dims("direction").to_dataframe().to_csv(index=False).encode(),
                 "landscape.png": rendered(found.plot(), "png"),
             },
         )
     written(out)
-    answer(json.loads(found.to_json()) | {"written": out})
+    answer(found.record() | {"written": out})
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _print(problem: Problem, found: CriticalPoint) -> None:
     told["rings"] += " about the axis of the weights" if found.rings else ", as points"
     told["unresolved"] = "unresolved: positions are not refined"
     say(repr(problem))
-    columns = found.columns()
+    columns = {name: values for name, (dims, values) in found.variables().items() if dims == "atom"}
     if len(columns) > _MOST_COLUMNS:  # a point of a sphere in high dimension: its first coordinates and its mass
         columns = dict(list(columns.items())[: _MOST_COLUMNS - 1]) | {"mass": found.masses}
     say("  ".join(f"{name:>14}" for name in columns))

@@ -167,7 +167,8 @@ def _files(
         packed = record.as_parquet(table)
         if packed is not None:
             files[f"{name}.parquet"] = packed
-    files["measurement.nc"] = bytes(record.to_xarray(heads, about).to_netcdf(engine="scipy"))
+    labelled = heads.to_xarray().assign_attrs({name: str(value) for name, value in about.items()})
+    files["measurement.nc"] = bytes(labelled.to_netcdf(engine="scipy"))
     files["summary.json"] = (json.dumps(told, indent=2) + "\n").encode()
     files |= {f"{name}.png": picture.png for name, picture in shown.items()}
     files["index.html"] = measurement_page(told, lines, list(shown.values()), tables["heads"])

@@ -43,7 +43,6 @@ def phases(
     from sphereflow.errors import whole_number
     from sphereflow.memory.monte_carlo import planned, sweep
     from sphereflow.memory.phases import CAUTION, phase_diagram
-    from sphereflow.memory.pictures import draw
     from sphereflow.memory.state import REFERENCE_B
     from sphereflow.pictures import rendered
     from sphereflow.saving import writable_folder, write_into
@@ -63,19 +62,24 @@ def phases(
     if monte_carlo:  # before anything is written: a sweep of another plane may lie there
         planned(kernel, sharpness, **numbers, keep=place)
     diagram = phase_diagram(kernel, sharpness, sizes=_sizes(sizes), duration=duration)
-    figure = draw(diagram)
-    write_into(folder, diagram.files() | {f"phases.{kind}": rendered(figure, kind) for kind in ("png", "svg")})
+    figure, table = diagram.plot(), diagram.to_xarray()
+    tables = {
+        "grid.csv": table[["region", "published", "log_escape"]].to_dataframe().to_csv().encode(),
+        "lines.csv": table[["line_load", "crossover"]].to_dataframe().to_csv().encode(),
+        "diagram.json": (json.dumps(diagram.record(), indent=1) + "\n").encode(),
+    }
+    write_into(folder, tables | {f"phases.{kind}": rendered(figure, kind) for kind in ("png", "svg")})
     if monte_carlo:
         try:
             found = sweep(kernel, sharpness, **numbers, keep=place)
         except KeyboardInterrupt:
             raise Stopped("stopped by Ctrl-C; the same command continues the Monte Carlo sweep.") from None
-        figure = draw(diagram, found)
+        figure = diagram.plot(found)
         write_into(folder, {f"phases.{kind}": rendered(figure, kind) for kind in ("png", "svg")})
     _print_lines(diagram)
     say(CAUTION)
     written(folder)
-    answer(json.loads(diagram.files()["diagram.json"]) | {"written": folder})
+    answer(diagram.record() | {"written": folder})
 
 
 @app.command("recall")

@@ -157,14 +157,13 @@ def _files(curve: Profile, measured: MeasuredProfile | None, summary: dict[str, 
     import numpy as np
 
     from sphereflow.pictures import rendered
-    from sphereflow.retrieval import plot_profile
 
     sigma0 = np.concatenate([np.geomspace(1e-3, 0.1, _CURVE_POINTS // 2), np.linspace(0.1, 1, _CURVE_POINTS // 2)[1:]])
     columns = [sigma0, curve.score(sigma0), curve.excess(sigma0)]
     files = {
         "profile.csv": _table(("sigma0", "score", "excess"), columns),
         "summary.json": (json.dumps(summary, indent=2) + "\n").encode(),
-        "profile.png": rendered(plot_profile(curve, measured), "png"),
+        "profile.png": rendered(curve.plot(measured), "png"),
     }
     if measured is not None:
         value, error = measured.excess(curve.readout)
@@ -174,10 +173,8 @@ def _files(curve: Profile, measured: MeasuredProfile | None, summary: dict[str, 
             [
                 np.asarray(measured.sources),
                 measured.sigma0,
-                measured.hard,
-                measured.hard_error,
-                measured.soft,
-                measured.soft_error,
+                *measured.hard,
+                *measured.soft,
                 value,
                 error,
             ],

@@ -100,13 +100,15 @@ def _to_the_end(
     movie: Path | None,
 ) -> None:
     """Run until all tokens are one cluster, and print who merged with whom and when."""
-    from sphereflow.errors import SphereflowError
+    from sphereflow.errors import SphereflowError, ending_in
     from sphereflow.laboratory import simulate
     from sphereflow.pictures import rendered
     from sphereflow.saving import write_bytes
 
     if movie is not None:
         raise SphereflowError("--movie needs a finite --t1: frames of a run to t = e^1000 would show nothing move.")
+    if out is not None:
+        ending_in("--out of a run to the single cluster", out, (".npz",))
     checkpoint = None if out is None else out.with_name(out.name + ".checkpoint")
     options: dict[str, Any] = {"model": model, "causal": causal, "start": start, "seed": seed, "saves": saves}
     history = simulate(n, d, beta, t1="inf", **options, tol=tol, out=checkpoint)
@@ -145,7 +147,7 @@ def _workplace(out: Path | None, n: int) -> Path | None:
 
 def _kept(run: Any, place: Path | None, out: Path) -> Any:
     """The run under the name that was asked for."""
-    from sphereflow.evolution import load
+    from sphereflow.loading import load
     from sphereflow.saving import promote_folder
 
     if place is None:

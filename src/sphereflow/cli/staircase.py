@@ -17,7 +17,7 @@ def command(
     model: Annotated[str, typer.Option(metavar="sa|usa", help="Softmax attention, or unnormalised.")] = "sa",
     seed: Annotated[int, typer.Option(help="Seed of the first tokens.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FIG.png", help="Draw it (.png, .svg, .pdf).")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Keep the history of mergers.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.npz", help="Keep the history of mergers.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist already.")] = False,
 ) -> None:
     """Follow tokens until they are one cluster, beside the dynamics that glues them, and the limit of large beta.
@@ -33,6 +33,8 @@ def command(
 
     if plot is not None:
         ending_in("--plot", plot, (".png", ".svg", ".pdf"))
+    if out is not None:
+        ending_in("--out", out, (".npz",))
     for target in (plot, out):
         if target is not None:
             writable_target(target, overwrite=overwrite)

@@ -38,17 +38,18 @@ def fit(
     from sphereflow.pictures import rendered
     from sphereflow.saving import writable_folder, write_into
     from sphereflow.transport.euclidean.fitting import fit as fit_schedule
+    from sphereflow.transport.euclidean.laws import Law
     from sphereflow.transport.euclidean.named_laws import read
     from sphereflow.transport.files import check_suffix, content
-    from sphereflow.transport.pictures import draw
 
     check_suffix(out)
     folder = writable_folder(out.parent, (out.name, f"{out.stem}.png"))
     first, second = read(source, target)
     found = fit_schedule(first, second, pieces, method, seed=seed, steps=steps)
-    picture = rendered(draw(found.schedule, first, second), "png")
+    laws = {name: law for name, law in (("source", first), ("target", second)) if isinstance(law, Law)}
+    picture = rendered(found.plot(**laws), "png")
     write_into(folder, {f"{out.stem}.png": picture, out.name: content(found.schedule, out.suffix)})
-    say(found)
+    say("\n".join(found.facts()))
     made = (out, out.with_suffix(".png"))
     written(*made)
     answer(found.record() | {"written": made})
@@ -57,7 +58,7 @@ def fit(
 @app.command("apply")
 @spoken
 def apply(
-    schedule: Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule that was saved, .json or .npz.")],
+    schedule: Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule or a fit that was saved.")],
     points: Annotated[Path, typer.Argument(metavar="POINTS", help="Points, one per row: .npy or .csv.")],
     out: Annotated[Path, typer.Option(metavar="FILE.npy", help="Where the moved points go.")] = Path("moved.npy"),
     inverse: Annotated[bool, typer.Option("--inverse", help="Bring the points back instead.")] = False,
@@ -73,9 +74,11 @@ def apply(
     import numpy as np
 
     from sphereflow.errors import SphereflowError, ending_in, writable_target
+    from sphereflow.loading import load
     from sphereflow.pictures import rendered
     from sphereflow.saving import write_bytes
-    from sphereflow.transport import Schedule, load
+    from sphereflow.transport import Schedule
+    from sphereflow.transport.abstract import AbstractSchedule
     from sphereflow.transport.euclidean.named_laws import read_points
     from sphereflow.transport.pictures import draw
 
@@ -84,6 +87,9 @@ def apply(
         if place is not None:
             writable_target(ending_in(name, place, endings), overwrite=True)
     found = load(schedule)
+    found = getattr(found, "schedule", found)  # of a fit that was saved
+    if not isinstance(found, AbstractSchedule):
+        raise SphereflowError(f"{schedule} holds no schedule: {found!r}.")
     chosen = found.inverse() if inverse else found
     start = read_points(points)
     start = start[:, None] if start.ndim == 1 else start
@@ -117,11 +123,11 @@ def conditional(
         str, typer.Option(metavar="X0", help="Sample y given this x: numbers with commas, one per coordinate.")
     ] = "",
     count: Annotated[int, typer.Option(help="How many samples to draw there.")] = 1000,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Schedule to write, .json or .npz.")] = Path("sampler.json"),
+    out: Annotated[Path, typer.Option(metavar="FILE.npz", help="Sampler to write.")] = Path("sampler.npz"),
     samples: Annotated[Path, typer.Option(metavar="FILE.npy", help="Where samples go.")] = Path("samples.npy"),
     seed: Annotated[int, typer.Option(help="Seed of the fit and of the samples.")] = 0,
 ) -> None:
-    """Learn to sample y given x from pairs, with x frozen exactly; write the schedule, and samples if asked.
+    """Learn to sample y given x from pairs, with x frozen exactly; write the sampler, and samples if asked.
 
     Example: sphereflow transport conditional x.npy y.npy --at 0.5 --count 1000
     """
@@ -129,13 +135,12 @@ def conditional(
 
     import numpy as np
 
-    from sphereflow.errors import SphereflowError, whole_number, writable_target
+    from sphereflow.errors import SphereflowError, ending_in, whole_number, writable_target
     from sphereflow.saving import write_bytes
     from sphereflow.transport.conditional.sampler import fit_conditional
     from sphereflow.transport.euclidean.named_laws import read_points
-    from sphereflow.transport.files import check_suffix
 
-    check_suffix(out)
+    ending_in("--out", out, (".npz",))
     whole_number("count", count)
     for place in (out, *([samples] if at else [])):
         writable_target(place, overwrite=True)
@@ -147,8 +152,8 @@ def conditional(
     buffer = io.BytesIO()
     if place_x is not None:
         np.save(buffer, found.sample(place_x[None], count, seed))
-    found.save(out)
-    say(found)
+    found.save(out, overwrite=True)
+    say("\n".join(found.facts()))
     if place_x is not None:
         write_bytes(samples, buffer.getvalue())
         say(f"{count} samples of y given x = {at}")

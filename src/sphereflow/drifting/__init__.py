@@ -9,5 +9,12 @@ from sphereflow.drifting.fields import UnnormalisedField as UnnormalisedField
 from sphereflow.drifting.friction import Friction as Friction
 from sphereflow.drifting.gaussian import gaussian_field as gaussian_field
 from sphereflow.drifting.gaussian import gaussian_step as gaussian_step
+from sphereflow.drifting.generators import Generator as Generator
 from sphereflow.drifting.surrogate import spurious_scale as spurious_scale
 from sphereflow.drifting.surrogate import surrogate_field as surrogate_field
+from sphereflow.drifting.training import Recipe as Recipe
+from sphereflow.drifting.training import Training as Training
+from sphereflow.drifting.training import beginning as beginning
+from sphereflow.drifting.training import train as train
+from sphereflow.drifting.translation import Quality as Quality
+from sphereflow.drifting.translation import quality_against_compute as quality_against_compute

@@ -28,7 +28,8 @@ from sphereflow.drifting.samplers import Sampler
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.fitting import Descent, descend, own, rate_or
 from sphereflow.progress import progress_bar
-from sphereflow.seeds import Seed, checked, key_from
+from sphereflow.results import Result, Variables, recorded_call
+from sphereflow.seeds import Seed, checked, key_from, recorded
 
 # Without the learning rate, which is multiplied in: runs that differ only in numbers share one compilation.
 OPTIMISERS: dict[str, optax.GradientTransformation] = {"adam": optax.scale_by_adam(), "sgd": optax.identity()}
@@ -131,15 +132,37 @@ class State(eqx.Module):
     optimiser: str | None = eqx.field(static=True, default="adam")
 
 
-@dataclass(frozen=True, eq=False)
-class History:
-    """What was seen after every chunk of steps: the loss, the mean squared raw drift, and what was measured."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Training(Result):
+    """The state at the end, and what was seen after every chunk of steps: loss, mean squared drift, measurements."""
 
+    state: State
     steps: np.ndarray
     loss: np.ndarray
     drift: np.ndarray
     measured: list[dict[str, float]]
-    seconds: float
+    seconds: float = field(compare=False)
+
+    @property
+    def generator(self) -> Generator:
+        """The running average of the network, which is what samples are drawn with."""
+        return self.state.average
+
+    def variables(self) -> Variables:
+        seen: Variables = {"step": ("step", self.steps), "loss": ("step", self.loss), "drift": ("step", self.drift)}
+        names = dict.fromkeys(name for row in self.measured for name in row if name != "step")
+        measured: Variables = {"measured_step": ("measured_step", np.array([row["step"] for row in self.measured]))}
+        measured |= {f"measured_{n}": ("measured_step", np.array([row[n] for row in self.measured])) for n in names}
+        return seen | (measured if self.measured else {})
+
+    def facts(self) -> list[str]:
+        last = [f"{name} {value:.4g}" for name, value in (self.measured[-1] if self.measured else {}).items()]
+        drifted = f", mean squared drift {self.drift[0]:.3g} -> {self.drift[-1]:.3g}" if len(self.drift) else ""
+        return [
+            f"{int(self.state.step)} steps of {self.state.optimiser or 'an optimiser of its own'}{drifted}",
+            *([f"at the last measurement {', '.join(last)}"] if last else []),
+            f"{self.seconds:.2f} s",
+        ]
 
 
 def beginning(model: Generator, recipe: Recipe) -> State:
@@ -151,6 +174,7 @@ def beginning(model: Generator, recipe: Recipe) -> State:
     return State(model, model, memory, jax.random.key_data(key), jnp.asarray(0), recipe.optimiser_name)
 
 
+@recorded_call
 def train(
     state: State,
     recipe: Recipe,
@@ -162,7 +186,7 @@ def train(
     every: int | None = None,
     keep: Callable[[State], None] | None = None,
     progress: bool | None = None,
-) -> tuple[State, History]:
+) -> Training:
     """Train to the end of the recipe from wherever the state is.
 
     `source` draws what enters the generator (noise, or samples of the first law), `target` the data. `measure` is
@@ -194,8 +218,9 @@ def train(
                     with bar.aside():  # it may print
                         keep(state)
             bar.advance(chunk)
-    table = np.array(rows).reshape(-1, 3)
-    return state, History(table[:, 0], table[:, 1], table[:, 2], measured, time.perf_counter() - began)
+    took = time.perf_counter() - began
+    steps, losses, drifted = np.array(rows).reshape(-1, 3).T
+    return Training(state, steps, losses, drifted, measured, took, seed=recorded(recipe.seed))
 
 
 class _Numbers(NamedTuple):

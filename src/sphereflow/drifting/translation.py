@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -34,7 +34,11 @@ from sphereflow.drifting.training import MOST_SEED, Recipe, beginning, train
 from sphereflow.errors import one_of, real_number
 from sphereflow.observables import frechet, mmd, sliced_wasserstein
 from sphereflow.progress import progress_bar
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Record, Seed, checked, following, key_from, recorded, rng_from
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 METHODS = ("drift", "drift-friction", "drift-schedule", "drift-felt", "ofm", "lightsb", "affine")
 _TESTED = 1000
@@ -66,8 +70,36 @@ class Point:
     sliced: float
     cost: float
 
-    def row(self) -> dict[str, Any]:
-        return asdict(self)
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Quality(Result):
+    """Every method at every budget with every seed."""
+
+    points: list[Point]
+
+    def variables(self) -> Variables:
+        names = [f.name for f in fields(Point)]
+        columns = {name: [getattr(p, name) for p in self.points] for name in names if name != "seed"}
+        told: Variables = {name: ("point", np.array(column)) for name, column in columns.items()}
+        return told | {"seed": ("point", np.array([str(p.seed) for p in self.points]))}
+
+    def facts(self) -> list[str]:
+        seeds = len({p.seed for p in self.points})
+        last = max(p.steps for p in self.points)
+        best = {m: [p.frechet for p in self.points if (p.method, p.steps) == (m, last)] for m in self.methods}
+        told = [f"{method} {np.mean(values):.4g}" for method, values in best.items()]
+        return [f"Frechet distance after {last} steps: {', '.join(told)}", f"means of {seeds} seed{'s' * (seeds != 1)}"]
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods that were compared, in order."""
+        return list(dict.fromkeys(p.method for p in self.points))
+
+    def plot(self) -> Figure:
+        """Two distances to held-out data against three counts of compute, and friction alone."""
+        from sphereflow.drifting.pictures import quality
+
+        return quality(self.points)
 
 
 def median_width(target: Float[np.ndarray, "n D"], share: float = 0.5, seed: Seed = 0) -> float:
@@ -77,6 +109,7 @@ def median_width(target: Float[np.ndarray, "n D"], share: float = 0.5, seed: See
     return float(share * np.median(np.linalg.norm(a - b, axis=1)))
 
 
+@recorded_call
 def quality_against_compute(
     source: Float[np.ndarray, "n D"],
     target: Float[np.ndarray, "m D"],
@@ -91,7 +124,7 @@ def quality_against_compute(
     hidden: int = 256,
     show: Callable[[Point, Float[np.ndarray, "k D"]], None] | None = None,
     progress: bool | None = None,
-) -> list[Point]:
+) -> Quality:
     """Train every method from scratch for every budget of steps and every seed, and measure it on held-out points.
 
     A fifth of both samples is held out, at most a thousand. "drift-friction" has gain friction 0 to 1 over the budget;
@@ -140,7 +173,7 @@ def quality_against_compute(
                     if show is not None:
                         show(point, moved)
                     bar.advance()
-    return points
+    return Quality(points)
 
 
 def compute_to_reach(points: Sequence[Point], method: str, level: float, measure: str = "operations") -> np.ndarray:
@@ -161,7 +194,7 @@ def translator(
     model = Generator(
         dimension, dimension, width=hidden, depth=depth, residual=True, key=key_from(following(recipe.seed, 1))
     )
-    state, history = train(
+    trained = train(
         beginning(model, recipe),
         recipe,
         field,
@@ -170,7 +203,7 @@ def translator(
         every=recipe.steps,
         progress=False,
     )
-    return state.average, history.drift
+    return trained.generator, trained.drift
 
 
 class _Settings(NamedTuple):

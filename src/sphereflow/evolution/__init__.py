@@ -9,5 +9,4 @@ from sphereflow.evolution.shell import FRAMES as FRAMES
 from sphereflow.evolution.shell import evolve as evolve
 from sphereflow.evolution.status import Status as Status
 from sphereflow.evolution.trajectory import Trajectory as Trajectory
-from sphereflow.evolution.trajectory import load as load
 from sphereflow.solving import SOLVERS as SOLVERS

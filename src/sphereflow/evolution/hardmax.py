@@ -14,13 +14,14 @@ So the only numerical work is to find the times at which j changes.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError, real_number
+from sphereflow.results import Result, Variables, recorded_call
 
 # Candidate times for a change of the map: dense just after the last change, then a fraction of 1/|V| apart.
 _NEAR = np.geomspace(1e-6, 3e-2, 20)
@@ -31,14 +32,28 @@ _CHATTER = 200
 _FOLDINGS = 40.0
 
 
-class HardmaxFlow(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class HardmaxFlow(Result):
     """Where the tokens are, whom each follows, and the times at which some token changed whom it follows."""
 
     z: Float[np.ndarray, "n d"]
     follows: Int[np.ndarray, " n"]
     switches: Float[np.ndarray, " k"]
 
+    def variables(self) -> Variables:
+        tokens = ("token", "component")
+        return {"z": (tokens, self.z), "follows": ("token", self.follows), "switch": ("change", self.switches)}
 
+    def facts(self) -> list[str]:
+        leaders = int(np.sum(self.follows == np.arange(len(self.z))))
+        last = f", the last at t = {self.switches[-1]:.6g}" if len(self.switches) else ""
+        return [
+            f"{len(self.z)} tokens in dimension {self.z.shape[1]}, {leaders} of them follow themselves",
+            f"{len(self.switches)} changes of whom a token follows{last}",
+        ]
+
+
+@recorded_call
 def hardmax_flow(
     z: Float[np.ndarray, "n d"],
     t0: float,

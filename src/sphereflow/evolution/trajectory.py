@@ -18,9 +18,9 @@ from sphereflow.errors import SphereflowError, real_number
 from sphereflow.evolution.status import Status
 from sphereflow.numerics.unit_vectors import unit
 from sphereflow.observables import cluster_count, cluster_labels, order_parameter, overlaps
+from sphereflow.results import Result, Variables, plain
 
 if TYPE_CHECKING:
-    import xarray as xr
     from matplotlib.figure import Figure
 
 # Compiled once for all trajectories: the model is an argument, not a constant.
@@ -33,7 +33,7 @@ _overlaps = jax.jit(overlaps)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Trajectory:
+class Trajectory(Result):
     """Tokens `xs` of shape (T, ..., n, d) at times `ts`; axes between time and token are replicas.
 
     `xs` may live on disk: index it by frame, or let the observables below go through it one frame at a time.
@@ -52,15 +52,12 @@ class Trajectory:
     engine: str
     engine_error: float
     steps: int
-    seconds: float
+    seconds: float = dataclasses.field(compare=False)
     t0: float = 0.0
     dt: float | None = None
     max_steps: int = 100_000
     method: str = "auto"
     devices: int = 1
-    seed: int | None = None
-    parameters: dict[str, Any] = dataclasses.field(default_factory=dict)
-    versions: dict[str, str] = dataclasses.field(default_factory=dict)
     stopped_at: np.ndarray | None = None
     x0: np.ndarray | None = None
 
@@ -195,16 +192,15 @@ class Trajectory:
 
     # --- views ---------------------------------------------------------------------------------------------------
 
-    def to_xarray(self) -> xr.Dataset:
-        """Tokens as a labelled `xarray.Dataset` with dimensions t, replica axes, token, component."""
-        import xarray as xr  # here, because importing it takes as long as a short run
-
+    def variables(self) -> Variables:
+        """Tokens, the order parameter, and energies where they have been asked for."""
         extra = [f"replica_{i}" for i in range(len(self.replicas))] if len(self.replicas) > 1 else ["replica"]
-        dims = ["t", *extra[: len(self.replicas)], "token", "component"]
-        attributes: dict[str, Any] = {"seed": -1 if self.seed is None else self.seed, "status": self.status.value}
-        attributes |= {"dt": self.dt} if self.tol is None else {"tol": self.tol}
-        attributes |= {k: v for k, v in self.parameters.items() if isinstance(v, (int, float, str))}
-        return xr.Dataset({"tokens": (dims, np.asarray(self.xs))}, coords={"t": self.ts}, attrs=attributes)
+        dims = ("t", *extra[: len(self.replicas)], "token", "component")
+        found: Variables = {"t": ("t", self.ts), "tokens": (dims, self.xs)}
+        known = {name: self.__dict__[name] for name in ("energy", "energy_rate") if name in self.__dict__}
+        if self.model.traits.space == "sphere":
+            known["order_parameter"] = self.order_parameter
+        return found | {name: (dims[:-2], values) for name, values in known.items()}
 
     def plot(self) -> Figure:
         """A picture of the run: tokens, energy, inner products."""
@@ -233,6 +229,7 @@ class Trajectory:
     def record(self) -> dict[str, Any]:
         """What the run was and how it ended, as plain data; of several replicas the first is described."""
         told: dict[str, Any] = {
+            "result": "Trajectory",
             "n": self.n,
             "d": self.d,
             "replicas": list(self.replicas),
@@ -254,10 +251,9 @@ class Trajectory:
             ends = [self.frame(i).reshape((-1, self.n, self.d))[0] for i in (0, -1)]
             told["clusters"] = [cluster_count(x) for x in ends]
             told["order_parameter"] = [float(order_parameter(jnp.asarray(x))) for x in ends]
-        return told
+        return plain(told | {"parameters": self.parameters, "seed": self.seed, "versions": self.versions})
 
-    def summary(self) -> str:
-        """A few lines for the terminal."""
+    def facts(self) -> list[str]:
         told = self.record()
         ensemble = "" if not self.replicas else f" x {' x '.join(map(str, self.replicas))} replicas"
         lines = [
@@ -268,20 +264,14 @@ class Trajectory:
         if "clusters" in told:
             counts, orders = told["clusters"], told["order_parameter"]
             lines.append(f"clusters {counts[0]} -> {counts[1]}, order parameter {orders[0]:.4f} -> {orders[1]:.4f}")
-        return "\n".join(lines)
+        return lines
+
+    def summary(self) -> str:
+        """A few lines for the terminal."""
+        return "\n".join(self.facts())
 
     def _control(self) -> str:
         return f"tolerance {self.tol:g}" if self.tol is not None else f"fixed steps of {self.dt:g}, no error control"
 
     def _sums(self) -> str:
         return f"{self.engine} sums" + (f" to {self.engine_error:.0e}" if self.engine_error else "")
-
-    def __repr__(self) -> str:
-        return f"<Trajectory: {'; '.join(self.summary().splitlines())}>"
-
-
-def load(path: str | Path) -> Trajectory:
-    """Read a trajectory that was saved; large ones stay on disk and are read frame by frame."""
-    from sphereflow.evolution.storage import load as read
-
-    return read(path)

@@ -73,6 +73,10 @@ class Sharded(Engine):
     def tol(self) -> float:  # type: ignore[override]
         return self.engine.tol
 
+    def saved_as(self) -> Engine:
+        """Over which devices tokens are split is no part of a saved model."""
+        return self.engine
+
     def over(self, engine: Engine) -> Sharded:
         return Sharded(engine, self.mesh)
 

@@ -18,10 +18,11 @@ from sphereflow.landscape.problem import Problem
 from sphereflow.landscape.refine import descend
 from sphereflow.landscape.space import Jet
 from sphereflow.landscape.sphere_space import SphereSpace
+from sphereflow.results import Result, Variables, recorded_call
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Basins:
+class Basins(Result):
     """Attractors (k, d) with v there, highest first; starts (n, d) and the attractor of each, -1 where v is flat."""
 
     problem: Problem
@@ -36,11 +37,21 @@ class Basins:
         counts = np.bincount(self.labels[self.labels >= 0], minlength=len(self.attractors))
         return counts / len(self.labels)
 
-    def __repr__(self) -> str:
-        told = ", ".join(f"{share:.3f}" for share in self.shares)
-        return f"<Basins: {len(self.attractors)} attractors with shares {told} of {len(self.starts)} starts>"
+    def variables(self) -> Variables:
+        return {
+            "attractor": (("basin", "component"), self.attractors),
+            "potential": ("basin", self.potential),
+            "share": ("basin", self.shares),
+            "start": (("point", "component"), self.starts),
+            "label": ("point", self.labels),
+        }
+
+    def facts(self) -> list[str]:
+        told = ", ".join(f"{share:.3f}" for share in self.shares[:8]) + (", ..." if len(self.shares) > 8 else "")
+        return [f"{len(self.attractors)} attractors of {len(self.starts)} starts", f"their shares are {told}"]
 
 
+@recorded_call
 def basins(problem: Problem, starts: int = 720, t1: float = 60.0) -> Basins:
     """The basin map of the ascent of one cluster on the circle or on S^2, from a grid of starts."""
     if problem.d > 3:

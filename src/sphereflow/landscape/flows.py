@@ -26,6 +26,7 @@ from sphereflow.landscape.problem import Problem
 from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.validate import given_atoms
 from sphereflow.numerics.unit_vectors import unit
+from sphereflow.results import Result, Variables, recorded_call, span
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import normalise, project
 
@@ -80,7 +81,7 @@ class Particles(Dynamics):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WeightedFlow:
+class WeightedFlow(Result):
     """Positions (T, n, d) and masses (T, n) at times `ts`, with the energy at each."""
 
     problem: Problem
@@ -99,13 +100,22 @@ class WeightedFlow:
         centred = pairs / 2 + np.sum(self.masses * potential, axis=1)
         return self.problem.factor * (1 / (2 * self.problem.beta) + centred)
 
-    def __repr__(self) -> str:
-        return (
-            f"<WeightedFlow: {self.masses.shape[1]} particles, t = {self.ts[0]:g} to {self.ts[-1]:g}, "
-            f"energy {self.energy[0]:.8g} to {self.energy[-1]:.8g}>"
-        )
+    def variables(self) -> Variables:
+        return {
+            "t": ("t", self.ts),
+            "position": (("t", "particle", "component"), self.positions),
+            "mass": (("t", "particle"), self.masses),
+            "energy": ("t", self.energy),
+        }
+
+    def facts(self) -> list[str]:
+        return [
+            f"{self.masses.shape[1]} particles, {span(self.ts)}",
+            f"energy {self.energy[0]:.8g} to {self.energy[-1]:.8g}",
+        ]
 
 
+@recorded_call
 def weighted_flow(
     problem: Problem,
     x0: ArrayLike,

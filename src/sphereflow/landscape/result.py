@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from sphereflow.landscape.problem import Problem
 from sphereflow.landscape.space import PointMasses, Space, centred_energy, first_variation, hessian, strict_margin
-from sphereflow.provenance import versions
-from sphereflow.saving import csv_bytes
+from sphereflow.landscape.sphere_space import SphereSpace
+from sphereflow.landscape.zonal import ZonalSpace
+from sphereflow.results import Result, Variables
 
 if TYPE_CHECKING:
-    import xarray as xr
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CriticalPoint:
+class CriticalPoint(Result):
     r"""A measure with everything that says what kind of critical point it is, in the convention of its problem.
 
     - `points`, `masses`: unit vectors (k, d), or polar angles (k, 1) of rings about the axis of the weights.
@@ -33,7 +33,6 @@ class CriticalPoint:
     """
 
     problem: Problem
-    space: Space
     sign: str
     kind: str
     points: Float[np.ndarray, "k q"]
@@ -47,7 +46,7 @@ class CriticalPoint:
     stationarity: float
     spread: float
     nodes: int
-    seconds: float
+    seconds: float = field(compare=False)
     note: str = ""
 
     @classmethod
@@ -74,7 +73,6 @@ class CriticalPoint:
         margin = strict_margin(space, atoms) if objective > 0 else float(spectrum[0] / atoms.masses[0])
         return cls(
             problem,
-            space,
             sign,
             kind,
             atoms.points,
@@ -96,6 +94,11 @@ class CriticalPoint:
         return len(self.masses)
 
     @property
+    def count(self) -> int:
+        """How many atoms, or rings."""
+        return len(self.masses)
+
+    @property
     def atoms(self) -> PointMasses:
         return PointMasses(self.points, self.masses)
 
@@ -103,6 +106,12 @@ class CriticalPoint:
     def rings(self) -> bool:
         """Whether each entry is a uniform ring about the axis of the weights instead of one point."""
         return self.points.shape[1] == 1
+
+    @cached_property
+    def space(self) -> Space:
+        """Where the points lie, in the peak convention."""
+        peak = self.problem.converted("peak")
+        return ZonalSpace(peak) if self.rings else SphereSpace(peak)
 
     @property
     def place(self) -> str:
@@ -133,53 +142,18 @@ class CriticalPoint:
 
     # --- views ---------------------------------------------------------------------------------------------------
 
-    def columns(self) -> dict[str, np.ndarray]:
-        """Coordinates and masses by name, as in the CSV file."""
+    def variables(self) -> Variables:
+        """Coordinates and masses of the atoms or rings, and the spectrum of the Hessian."""
         if self.rings:
             where = {"polar_angle": self.points[:, 0], "height": self.heights}
         elif self.problem.d == 2:
             where = {"angle": self.angles}
         else:
             where = {f"x{i + 1}": column for i, column in enumerate(self.points.T)}
-        return where | {"mass": self.masses}
+        atoms: Variables = {name: ("atom", column) for name, column in (where | {"mass": self.masses}).items()}
+        return atoms | {"hessian_spectrum": ("direction", self.spectrum)}
 
-    def to_csv(self) -> str:
-        """One line per atom (or ring), with all digits."""
-        columns = {name: column.tolist() for name, column in self.columns().items()}
-        return csv_bytes(columns, zip(*columns.values(), strict=True)).decode()
-
-    def to_json(self) -> str:
-        """Everything, with the problem it belongs to."""
-        scalars = ("energy", "multiplier", "gap", "margin", "curvature", "stationarity", "spread", "seconds")
-        told: dict[str, Any] = {
-            "beta": self.problem.beta,
-            "activation": self.problem.activation,
-            "kernel_scale": self.problem.kernel_scale,
-            "outer": self.problem.outer.tolist(),
-            "inner": self.problem.inner.tolist(),
-            "bias": self.problem.bias.tolist(),
-            "sign": self.sign,
-            "kind": self.kind,
-            "place": self.place,
-            "count": len(self),
-            **{name: _number(getattr(self, name)) for name in scalars},
-            "smallest_hessian_eigenvalue": float(self.spectrum[0]),
-            "hessian_spectrum": self.spectrum.tolist(),
-            "atoms": {name: column.tolist() for name, column in self.columns().items()},
-            "nodes": self.nodes,
-            "note": self.note,
-            "versions": versions(),
-        }
-        return json.dumps(told, indent=2) + "\n"
-
-    def to_xarray(self) -> xr.Dataset:
-        """Positions and masses as a labelled `xarray.Dataset`, numbers as attributes."""
-        import xarray as xr  # here, because importing it takes as long as a solve
-
-        names = ("sign", "kind", "energy", "multiplier", "gap", "margin", "curvature", "note")
-        variables = {name: ("atom", column) for name, column in self.columns().items()}
-        attributes = {name: getattr(self, name) for name in names} | {"beta": self.problem.beta}
-        return xr.Dataset(variables | {"hessian_spectrum": ("direction", self.spectrum)}, attrs=attributes)
+    derived = ("count", "place", "second_order")
 
     def plot(self) -> Figure:
         """Potential, first variation and atoms."""
@@ -187,13 +161,17 @@ class CriticalPoint:
 
         return draw(self)
 
-    def __repr__(self) -> str:
+    def facts(self) -> list[str]:
         what = "ring" if self.rings else "atom"
         name = {"minimise": "minimiser", "maximise": "maximiser"}[self.sign] if self.kind != "given" else "measure"
-        return (
-            f"<{name}: {len(self)} {what}{'s' * (len(self) != 1)} ({self.kind}), energy {self.energy:.10g}, "
-            f"gap {self.gap:.1e}, smallest Hessian eigenvalue {self.spectrum[0]:.3e}; {self.problem!r}>"
-        )
+        problem = self.problem
+        return [
+            f"{name} of {len(self)} {what}{'s' * (len(self) != 1)} ({self.kind}), energy {self.energy:.10g}",
+            f"gap {self.gap:.1e}, smallest Hessian eigenvalue {self.spectrum[0]:.3e}",
+            f"{problem.neurons} neuron{'s' * (problem.neurons != 1)} ({problem.activation}), d = {problem.d}, "
+            f"beta = {problem.beta:g} ({problem.kernel_scale} kernel)",
+            *([self.note] if self.note else []),
+        ]
 
 
 def _sort_key(points: np.ndarray) -> np.ndarray:
@@ -201,7 +179,3 @@ def _sort_key(points: np.ndarray) -> np.ndarray:
     if points.shape[1] == 2:
         return np.mod(np.arctan2(points[:, 1], points[:, 0]), 2 * np.pi)
     return points[:, 0]
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -26,6 +26,7 @@ from sphereflow.landscape.space import Jet, PointMasses, Space
 from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.validate import given_atoms
 from sphereflow.landscape.zonal import ZonalSpace
+from sphereflow.results import recorded_call
 from sphereflow.shapes import ArrayLike
 
 NODES = {"circle": 1440, "sphere": 4000, "rings": 721}
@@ -49,6 +50,7 @@ def space_of(problem: Problem) -> Space:
     return ZonalSpace(peak) if problem.d > 2 and problem.axis is not None else SphereSpace(peak)
 
 
+@recorded_call
 def minimise(problem: Problem, nodes: int | None = None) -> CriticalPoint:
     r"""The global minimiser of the energy, its atoms refined off the grid, with a certified duality gap.
 
@@ -90,6 +92,7 @@ def minimise(problem: Problem, nodes: int | None = None) -> CriticalPoint:
     return CriticalPoint.of(problem, space, "minimise", kind, atoms, gap, count, time.perf_counter() - began)
 
 
+@recorded_call
 def maximise(problem: Problem, nodes: int | None = None) -> CriticalPoint:
     """A global maximiser of the energy: the Dirac at a maximum of v, with a certified gap.
 
@@ -123,6 +126,7 @@ def maximise(problem: Problem, nodes: int | None = None) -> CriticalPoint:
     return CriticalPoint.of(problem, space, "maximise", "atoms", atoms, gap, count, seconds, note)
 
 
+@recorded_call
 def inspect(problem: Problem, positions: ArrayLike, masses: ArrayLike | None = None) -> CriticalPoint:
     """Everything about a given measure: energy, stationarity, Hessian, and how far it is from the minimum.
 

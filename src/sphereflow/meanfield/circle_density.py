@@ -30,6 +30,7 @@ from sphereflow.meanfield.density_flow import DensityFlow, fourier_modes
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law
 from sphereflow.meanfield.quantiles import ORDER, LabelGrid, Midpoints, Panels
 from sphereflow.parameters import model_name
+from sphereflow.results import recorded_call
 from sphereflow.shapes import ArrayLike
 from sphereflow.solving import FORWARD, SOLVERS, solve
 from sphereflow.sphere import from_angles
@@ -79,6 +80,7 @@ def circle_model(
     return model if perceptron is None else model + perceptron
 
 
+@recorded_call
 def evolve_density(
     beta: float = 10.0,
     model: str | Dynamics = "sa",

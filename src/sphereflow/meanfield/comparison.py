@@ -20,22 +20,21 @@ from sphereflow.evolution import Trajectory, evolve
 from sphereflow.meanfield.circle_density import circle_model, evolve_density
 from sphereflow.meanfield.density_flow import DensityFlow
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law
-from sphereflow.seeds import Record, Seed, recorded, rng_from
+from sphereflow.results import Result, Variables, recorded_call, span
+from sphereflow.seeds import Seed, recorded, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import from_angles
 
 if TYPE_CHECKING:
-    import xarray as xr
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Result):
     """A density and n tokens drawn from it, followed to the same times."""
 
     flow: DensityFlow
     particles: Trajectory
-    seed: Record
 
     @property
     def n(self) -> int:
@@ -61,15 +60,8 @@ class Comparison:
         found = np.array([np.exp(-1j * self.angles(i)).mean() for i in range(len(self.ts))])
         return np.abs(found - self.flow.modes(1)[:, 1])
 
-    def to_xarray(self) -> xr.Dataset:
-        """The distances as an `xarray.Dataset` with dimension t."""
-        import xarray as xr
-
-        return xr.Dataset(
-            {"distance": (("t",), self.distance), "mode_error": (("t",), self.mode_error)},
-            coords={"t": self.ts},
-            attrs={"n": self.n, "beta": self.flow.beta, "seed": self.seed},
-        )
+    def variables(self) -> Variables:
+        return {"t": ("t", self.ts), "distance": ("t", self.distance), "mode_error": ("t", self.mode_error)}
 
     def plot(self) -> Figure:
         """Density and tokens at the last time, and the distance between them against time."""
@@ -77,15 +69,16 @@ class Comparison:
 
         return plot_comparison(self)
 
-    def __repr__(self) -> str:
+    def facts(self) -> list[str]:
         first, last = self.distance[0], self.distance[-1]
-        return (
-            f"<Comparison: {self.n} tokens and their density, beta = {self.flow.beta:g}, "
-            f"t = {self.ts[0]:g} to {self.ts[-1]:g}; W_2 {first:.2e} -> {last:.2e}, "
-            f"times sqrt(n): {first * np.sqrt(self.n):.2f} -> {last * np.sqrt(self.n):.2f}>"
-        )
+        return [
+            f"{self.n} tokens and their density, beta = {self.flow.beta:g}, {span(self.ts)}",
+            f"W_2 {first:.2e} -> {last:.2e}, "
+            f"times sqrt(n): {first * np.sqrt(self.n):.2f} -> {last * np.sqrt(self.n):.2f}",
+        ]
 
 
+@recorded_call
 def compare(
     beta: float = 10.0,
     model: str | Dynamics = "sa",
@@ -117,4 +110,4 @@ def compare(
     tokens = from_angles(law.quantiles(draws))
     dynamics = circle_model(beta, model, **matrices)
     run = evolve(dynamics, tokens, saveat=flow.ts, tol=max(tol, 1e-9), progress=progress, seed=number)
-    return Comparison(flow, run, record)
+    return Comparison(flow, run)

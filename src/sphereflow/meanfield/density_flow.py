@@ -6,7 +6,7 @@ $$c_k=\int e^{-ik\theta}d\mu,\qquad \rho(\Theta)=\frac{2\pi}{\Theta'(m)}\ \Big(\
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,10 +21,10 @@ from sphereflow.errors import one_of
 from sphereflow.meanfield.initial import StartingLaw
 from sphereflow.meanfield.quantiles import LabelGrid, midpoints
 from sphereflow.observables.circle_distance import circle_wasserstein
+from sphereflow.results import Result, Variables, span
 from sphereflow.sphere import from_angles
 
 if TYPE_CHECKING:
-    import xarray as xr
     from matplotlib.figure import Figure
 
 MEASURES = ("dtheta/2pi", "dtheta")
@@ -44,7 +44,7 @@ def fourier_modes(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DensityFlow:
+class DensityFlow(Result):
     """Nodes `angles` (T, n) at times `ts`; the masses they carry are `grid.weights`.
 
     Angles are not wrapped: node j has the mass `grid.mass[j]` to its left at all times. `error_estimate` is the change
@@ -59,7 +59,7 @@ class DensityFlow:
     beta: float
     tol: float
     error_estimate: float
-    seconds: float
+    seconds: float = field(compare=False)
 
     @property
     def nodes(self) -> int:
@@ -137,20 +137,16 @@ class DensityFlow:
 
     # --- views ----------------------------------------------------------------------------------------------------
 
-    def to_xarray(self) -> xr.Dataset:
-        """Angles and densities of the nodes, as an `xarray.Dataset` with dimensions t and mass (to the left)."""
-        import xarray as xr  # here, because importing it takes as long as a short run
-
-        attributes = {"beta": self.beta, "tol": self.tol, "error_estimate": self.error_estimate, "start": self.law.name}
-        return xr.Dataset(
-            {
-                "angle": (("t", "mass"), self.angles),
-                "density": (("t", "mass"), self.node_density, {"with respect to": "dtheta/2pi"}),
-                "weight": (("mass",), self.grid.weights),
-            },
-            coords={"t": self.ts, "mass": self.grid.mass},
-            attrs=attributes,
-        )
+    def variables(self) -> Variables:
+        """Angles and densities (with respect to dtheta/2pi) of the nodes, by time and mass to the left."""
+        return {
+            "t": ("t", self.ts),
+            "mass": ("mass", self.grid.mass),
+            "angle": (("t", "mass"), self.angles),
+            "density": (("t", "mass"), self.node_density),
+            "weight": ("mass", self.grid.weights),
+            "smallest_gap": ("t", self.smallest_gap),
+        }
 
     def plot(self) -> Figure:
         """Densities at a few times, and the flow of the quantiles."""
@@ -158,14 +154,14 @@ class DensityFlow:
 
         return plot_density(self)
 
-    def __repr__(self) -> str:
+    def facts(self) -> list[str]:
         error = "fixed grid" if np.isnan(self.error_estimate) else f"modes to {self.error_estimate:.0e}"
         if self.error_estimate > self.tol:
             error += f" (asked: {self.tol:.0e}; try grid='panels' or more nodes)"
         order = "order kept" if self.smallest_gap.min() > 0 else "ORDER LOST"
-        c1 = abs(self.modes(1)[-1, 1])
-        return (
-            f"<DensityFlow: {self.law.name} on the circle, beta = {self.beta:g}, "
-            f"t = {self.ts[0]:g} to {self.ts[-1]:g}; "
-            f"{self.nodes} nodes, {error}, {order}; |c_1| = {c1:.6f}; {self.seconds:.2f} s>"
-        )
+        return [
+            f"{self.law.name} on the circle, beta = {self.beta:g}, {span(self.ts)}",
+            f"{self.nodes} nodes, {error}, {order}",
+            f"|c_1| = {abs(self.modes(1)[-1, 1]):.6f}",
+            f"{self.seconds:.2f} s",
+        ]

@@ -26,10 +26,10 @@ from sphereflow.interaction.expansion import circle_coefficients, circle_modes
 from sphereflow.meanfield.circle_density import OnCircle, save_times
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law
 from sphereflow.parameters import model_name
+from sphereflow.results import Result, Variables, recorded_call, span
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
 if TYPE_CHECKING:
-    import xarray as xr
     from matplotlib.figure import Figure
 
 _MARGIN = 4  # grid points per mode of the kernel, beyond the three that dealiasing needs
@@ -66,7 +66,7 @@ class EulerianCircle(Dynamics):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EulerianFlow:
+class EulerianFlow(Result):
     """Densities (T, M) with respect to dtheta/2pi at the angles `theta` and the times `ts`."""
 
     ts: Float[np.ndarray, " T"]
@@ -97,15 +97,16 @@ class EulerianFlow:
         modes = np.abs(np.fft.rfft(self.values, axis=1))
         return modes[:, kept - kept // 8 : kept + 1].max(axis=1) / modes[:, 0]
 
-    def to_xarray(self) -> xr.Dataset:
-        """The densities as an `xarray.Dataset` with dimensions t and theta."""
-        import xarray as xr
-
-        return xr.Dataset(
-            {"density": (("t", "theta"), self.values, {"with respect to": "dtheta/2pi"})},
-            coords={"t": self.ts, "theta": self.theta},
-            attrs={"beta": self.beta, "start": self.law.name},
-        )
+    def variables(self) -> Variables:
+        """The densities with respect to dtheta/2pi, and what says whether the grid carries them."""
+        return {
+            "t": ("t", self.ts),
+            "theta": ("theta", self.theta),
+            "density": (("t", "theta"), self.values),
+            "mass": ("t", self.mass),
+            "smallest": ("t", self.smallest),
+            "unresolved": ("t", self.unresolved),
+        }
 
     def plot(self) -> Figure:
         """Densities at a few times."""
@@ -113,15 +114,15 @@ class EulerianFlow:
 
         return plot_eulerian(self)
 
-    def __repr__(self) -> str:
-        return (
-            f"<EulerianFlow: {self.law.name} on the circle, beta = {self.beta:g}, "
-            f"t = {self.ts[0]:g} to {self.ts[-1]:g}; "
+    def facts(self) -> list[str]:
+        return [
+            f"{self.law.name} on the circle, beta = {self.beta:g}, {span(self.ts)}",
             f"{len(self.theta)} points, mass {self.mass[-1]:.15g}, least density {self.smallest.min():.3g}, "
-            f"last modes {self.unresolved.max():.0e}>"
-        )
+            f"last modes {self.unresolved.max():.0e}",
+        ]
 
 
+@recorded_call
 def evolve_eulerian(
     beta: float = 10.0,
     model: str = "sa",

@@ -32,6 +32,7 @@ from sphereflow.interaction.expansion import bessel_ratios, zonal_coefficients
 from sphereflow.kernels import KERNEL_SCALES, uniform_mean
 from sphereflow.numerics.unit_vectors import tangent_frames
 from sphereflow.parameters import model_name
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import normalise, tokens
 
@@ -59,7 +60,7 @@ def growth_rates(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Spectrum:
+class Spectrum(Result):
     """Linear stability of a stationary measure.
 
     `rates`: eigenvalues of the motion of its points, largest real part first, with `directions[:, i]` the displacement
@@ -88,15 +89,25 @@ class Spectrum:
     def _zero(self) -> float:
         return 1e-9 * max(1.0, float(np.abs(self.rates).max()))
 
-    def __repr__(self) -> str:
-        word = "stable" if self.stable else "not stable"
-        return (
-            f"<Spectrum: {word}; largest rate {self.rates.real.max():.6g}, "
-            f"{self.unstable} growing of {len(self.rates)}; "
-            f"largest splitting rate {self.splitting.max():.6g}; speed {self.speed:.1e}>"
-        )
+    derived = ("stable", "unstable")
+
+    def variables(self) -> Variables:
+        return {
+            "rate": ("direction", self.rates),
+            "displacement": (("coordinate", "direction"), self.directions),
+            "splitting": (("point", "rank"), self.splitting),
+        }
+
+    def facts(self) -> list[str]:
+        return [
+            "stable" if self.stable else "not stable",
+            f"largest rate {self.rates.real.max():.6g}, {self.unstable} growing of {len(self.rates)}",
+            f"largest splitting rate {self.splitting.max():.6g}",
+            f"speed {self.speed:.1e}",
+        ]
 
 
+@recorded_call
 def stability(model: Dynamics, x: ArrayLike, masses: ArrayLike | None = None, *, at_rest: bool = True) -> Spectrum:
     """The linear stability spectrum of a stationary measure of `model`: points x of shape (n, d) with masses.
 

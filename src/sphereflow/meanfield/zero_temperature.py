@@ -22,6 +22,7 @@ from scipy import integrate, linalg, special
 from sphereflow.dynamics import Dynamics, Traits
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.numerics.unit_vectors import unit
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import project
 
@@ -44,8 +45,8 @@ class ZeroTemperature(Dynamics):
         return project(x, seen @ self.value.T)
 
 
-@dataclass(frozen=True, eq=False)
-class Concentration:
+@dataclass(frozen=True, eq=False, repr=False)
+class Concentration(Result):
     r"""Where tokens go at zero temperature: the dominant eigenspace E of $M=VB^\top$.
 
     `eigenvalue` is $\lambda_1$, `next_eigenvalue` the largest real part among the others, `basis` (d, k) an orthonormal
@@ -73,7 +74,25 @@ class Concentration:
         r"""$(\lambda_1-\lambda_2)/|B^\top e|$: contraction towards e in E; escape from e in the next eigenspace."""
         return (self.eigenvalue - self.next_eigenvalue) / float(np.linalg.norm(self.form.T @ e))
 
+    derived = ("k",)
 
+    def variables(self) -> Variables:
+        square = ("row", "column")
+        return {
+            "basis": (("row", "direction"), self.basis),
+            "projector": (square, self.projector),
+            "value": (square, self.value),
+            "form": (square, self.form),
+        }
+
+    def facts(self) -> list[str]:
+        return [
+            f"tokens go to a space of dimension {self.k} in R^{len(self.value)}",
+            f"its eigenvalue is {self.eigenvalue:.6g}, the next {self.next_eigenvalue:.6g}",
+        ]
+
+
+@recorded_call
 def concentration(value: ArrayLike, form: ArrayLike | None = None) -> Concentration:
     r"""The dominant eigenspace of $VB^\top$ for values V and scores $x^\top By$ (B the identity by default)."""
     v = np.asarray(value, dtype=float)

@@ -28,10 +28,10 @@ from sphereflow.interaction.expansion import zonal_coefficients, zonal_degree
 from sphereflow.meanfield.circle_density import save_times
 from sphereflow.numerics.quadrature import jacobi
 from sphereflow.parameters import model_name
+from sphereflow.results import Result, Variables, recorded_call, span
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
 if TYPE_CHECKING:
-    import xarray as xr
     from matplotlib.figure import Figure
 
 # Of Z, absolutely: its terms are at most one and sum to at most one; the kernel is cut where its tail is as small.
@@ -85,7 +85,7 @@ class ZonalShells(Dynamics):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ZonalFlow:
+class ZonalFlow(Result):
     """Polar angles (T, n) of shells at times `ts`, with their masses.
 
     `ratio_error` bounds the relative error of the softmax denominator over the whole run: the truncation of the kernel
@@ -122,15 +122,15 @@ class ZonalFlow:
             return moments[:, 1] ** 2 / 2
         return moments**2 @ np.asarray(self.shells.kernel) / (2 * self.beta)
 
-    def to_xarray(self) -> xr.Dataset:
-        """Heights as an `xarray.Dataset` with dimensions t and shell."""
-        import xarray as xr
+    derived = ("d",)
 
-        return xr.Dataset(
-            {"height": (("t", "shell"), self.heights), "mass": (("shell",), self.masses)},
-            coords={"t": self.ts},
-            attrs={"beta": self.beta, "d": self.d, "ratio_error": self.ratio_error},
-        )
+    def variables(self) -> Variables:
+        return {
+            "t": ("t", self.ts),
+            "height": (("t", "shell"), self.heights),
+            "mass": ("shell", self.masses),
+            "energy": ("t", self.energy),
+        }
 
     def plot(self) -> Figure:
         """Heights of the shells against time."""
@@ -138,14 +138,15 @@ class ZonalFlow:
 
         return plot_zonal(self)
 
-    def __repr__(self) -> str:
-        return (
-            f"<ZonalFlow: {len(self.masses)} shells on the sphere in dimension {self.d}, beta = {self.beta:g}, "
-            f"t = {self.ts[0]:g} to {self.ts[-1]:g}; {len(self.shells.kernel)} degrees, "
-            f"denominators to {self.ratio_error:.0e}; mean height {self.moments(1)[-1, 1]:.6f}>"
-        )
+    def facts(self) -> list[str]:
+        return [
+            f"{len(self.masses)} shells on the sphere in dimension {self.d}, beta = {self.beta:g}, {span(self.ts)}",
+            f"{len(self.shells.kernel)} degrees, denominators to {self.ratio_error:.0e}",
+            f"mean height {self.moments(1)[-1, 1]:.6f}",
+        ]
 
 
+@recorded_call
 def evolve_zonal(
     d: int,
     beta: float,

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,16 +26,20 @@ from sphereflow.memory.state import lse_overlap, lsr_overlap
 from sphereflow.progress import progress_bar
 from sphereflow.provenance import circumstances, same_request, versions
 from sphereflow.reading import file_bytes, plain_data
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.saving import write_bytes
-from sphereflow.seeds import Record, Seed, checked, key_from, recorded
+from sphereflow.seeds import Seed, checked, key_from, recorded
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LOADS = tuple(np.round(np.arange(0.05, 0.651, 0.05), 3).tolist())
 TEMPERATURES = (0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.4, 1.9)
 _FORMAT = "sphereflow memory sweep 2"
 
 
-@dataclass(frozen=True, eq=False)
-class MonteCarloSweep:
+@dataclass(frozen=True, eq=False, repr=False)
+class MonteCarloSweep(Result):
     """Mean overlaps with the target over trials, and their standard errors, of shape (temperatures, loads).
 
     Read them with the sizes: a small overlap means that the chain has left within `steps` moves at this N, not that
@@ -50,11 +54,35 @@ class MonteCarloSweep:
     patterns: int
     repeats: int
     steps: int
-    seed: Record
     overlap: Float[np.ndarray, "t a"]
     error: Float[np.ndarray, "t a"]
 
+    def variables(self) -> Variables:
+        plane = ("temperature", "load")
+        return {
+            "load": ("load", self.loads),
+            "temperature": ("temperature", self.temperatures),
+            "size": ("load", self.sizes),
+            "overlap": (plane, self.overlap),
+            "error": (plane, self.error),
+        }
 
+    def facts(self) -> list[str]:
+        return [
+            f"mean overlaps {self.overlap.min():.3g} to {self.overlap.max():.3g} at {len(self.loads)} loads and "
+            f"{len(self.temperatures)} temperatures",
+            f"{self.kernel} kernel, sharpness {self.sharpness:.5g}, {self.patterns} patterns",
+            f"{self.repeats} repeats of {self.steps} moves",
+        ]
+
+    def plot(self) -> Figure:
+        """Overlaps over the plane of loads and temperatures."""
+        from sphereflow.memory.pictures import draw_sweep
+
+        return draw_sweep(self)
+
+
+@recorded_call
 def sweep(
     kernel: str = "lse",
     sharpness: float = 1.0,
@@ -104,7 +132,6 @@ def sweep(
         patterns,
         repeats,
         steps,
-        asked["seed"],
         table[:, 0].T,
         table[:, 1].T,
     )

@@ -8,8 +8,8 @@ run, $\ln\tau_N(\alpha,T)=\ln t$, and it moves with both. Such curves are called
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -19,9 +19,13 @@ from sphereflow.memory import compact, gaussian, spherical
 from sphereflow.memory.escape import log_escape_time
 from sphereflow.memory.lines import Line, check_plane, named_lines
 from sphereflow.memory.state import lse_free_energy, lsr_free_energy
-from sphereflow.provenance import versions
 from sphereflow.reading import real_array
-from sphereflow.saving import csv_bytes
+from sphereflow.results import Result, Variables, recorded_call
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from sphereflow.memory.monte_carlo import MonteCarloSweep
 
 CAUTION = (
     "Boundaries seen at finite N in a finite time are kinetic: they are where the escape time equals the length of the "
@@ -43,8 +47,8 @@ REGIONS: dict[str, tuple[str, ...]] = {
 _CELLS = 500  # of an escape-time quadrature in a map: a few 1e-3 in ln(tau)
 
 
-@dataclass(frozen=True, eq=False)
-class PhaseDiagram:
+@dataclass(frozen=True, eq=False, repr=False)
+class PhaseDiagram(Result):
     """Regions, lines, escape times and crossovers; grids have shape (temperatures, loads)."""
 
     kernel: str
@@ -83,54 +87,49 @@ class PhaseDiagram:
             f"there is no line '{name}'; the lines are {', '.join(each.name for each in self.lines)}."
         )
 
-    def files(self) -> dict[str, bytes]:
-        """grid.csv, lines.csv and diagram.json: everything the picture shows, as numbers."""
-        head = {
-            "kernel": self.kernel,
-            "beta" if self.kernel == "lse" else "b": self.sharpness,
+    def variables(self) -> Variables:
+        """Regions of the spherical layer, retrieval in the Gaussian one, escape times, lines and crossovers."""
+        plane, sizes = ("temperature", "load"), [str(n) for n in self.sizes]
+        lines = np.array([np.interp(self.temperatures, x.temperatures, x.loads, np.nan, np.nan) for x in self.lines])
+        return {
+            "load": ("load", self.loads),
+            "temperature": ("temperature", self.temperatures),
+            "size": ("size", np.array(self.sizes)),
+            "line": ("line", np.array([f"{line.name} ({line.layer})" for line in self.lines])),
+            "region": (plane, self.region),
+            "published": (plane, self.published),
+            "log_escape": (("size", *plane), np.array([self.log_escape[int(n)] for n in sizes])),
+            "line_load": (("line", "temperature"), lines),
+            "crossover": (("size", "temperature"), np.array([self.crossover(int(n)) for n in sizes])),
+        }
+
+    def record(self) -> dict[str, Any]:
+        """The numbers, with the names of the regions and what a crossover is."""
+        told = {
             "regions": list(REGIONS[self.kernel]),
             "layer of the regions": "spherical",
-            "sizes": list(self.sizes),
-            "duration": self.duration,
             "criterion of a crossover": "escape time equal to the duration, in Langevin time",
             "caution": CAUTION,
-            "versions": versions(),
         }
-        grid = [
-            [
-                _told(a),
-                _told(t),
-                int(self.region[i, j]),
-                int(self.published[i, j]),
-                *[_told(self.log_escape[n][i, j]) for n in self.sizes],
-            ]
-            for i, t in enumerate(self.temperatures)
-            for j, a in enumerate(self.loads)
+        return super().record() | told
+
+    def facts(self) -> list[str]:
+        symbol = "beta" if self.kernel == "lse" else "b"
+        limits = f"loads up to {self.loads[-1]:.4g}, temperatures up to {self.temperatures[-1]:.4g}"
+        return [
+            f"{self.kernel} kernel, {symbol} = {self.sharpness:.5g}, {limits}",
+            f"lines: {', '.join(dict.fromkeys(line.name for line in self.lines))}",
+            f"crossovers for N = {', '.join(map(str, self.sizes))} and a run of {self.duration:g}",
         ]
-        columns = [
-            "alpha",
-            "T",
-            "region_spherical",
-            "retrieval_gaussian",
-            *[f"ln_escape_time_N{n}" for n in self.sizes],
-        ]
-        rows = [
-            [line.name, line.layer, _told(t), _told(a)]
-            for line in self.lines
-            for t, a in zip(line.temperatures, line.loads, strict=True)
-        ]
-        rows += [
-            [f"crossover at N={n}, duration {self.duration:g}", "kinetic", _told(t), _told(a)]
-            for n in self.sizes
-            for t, a in zip(self.temperatures, self.crossover(n), strict=True)
-        ]
-        return {
-            "grid.csv": csv_bytes(columns, grid, head),
-            "lines.csv": csv_bytes(["line", "layer", "T", "alpha"], rows, head),
-            "diagram.json": (json.dumps(head, indent=1) + "\n").encode(),
-        }
+
+    def plot(self, sweep: MonteCarloSweep | None = None) -> Figure:
+        """Regions, lines and crossovers; beside them escape times, or a Monte Carlo sweep."""
+        from sphereflow.memory.pictures import draw
+
+        return draw(self, sweep)
 
 
+@recorded_call
 def phase_diagram(
     kernel: str = "lse",
     sharpness: float = 1.0,
@@ -198,7 +197,3 @@ def _lsr_plane(b: float, loads: np.ndarray, t: np.ndarray, sizes: tuple[int, ...
     exponent = np.where(loads < compact.threshold(b), exponent, 0.0)
     # Only the exponential rate is known for the hops of the compact kernel, no prefactor.
     return np.minimum(region, 2), published, {n: n * exponent for n in sizes}
-
-
-def _told(value: float) -> str:
-    return f"{value:.8g}"

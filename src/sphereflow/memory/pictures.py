@@ -11,6 +11,7 @@ from matplotlib.patches import Patch
 
 from sphereflow.memory.monte_carlo import MonteCarloSweep
 from sphereflow.memory.phases import REGIONS, PhaseDiagram
+from sphereflow.memory.recall import Recall
 from sphereflow.pictures import PALETTE, blank, look
 
 _SHADES = {"lse": ("#ffffff", "#dfe9f3", "#b5d0e8", "#86b3d9"), "lsr": ("#ffffff", "#dcefe2", "#a8d5b8")}
@@ -91,7 +92,30 @@ def escape_map(axes: Axes, diagram: PhaseDiagram, n: int) -> None:
     axes.set_title(f"escape time at $N={n}$")
 
 
-def monte_carlo(axes: Axes, diagram: PhaseDiagram, sweep: MonteCarloSweep) -> None:
+def draw_sweep(sweep: MonteCarloSweep) -> Figure:
+    """The sampled overlaps alone."""
+    with look():
+        figure = blank(6.0, 4.2)
+        axes = figure.add_subplot()
+        _dots(axes, sweep)
+        axes.set(xlabel=r"load $\alpha=\ln M/N$", ylabel="$T$")
+        axes.set_title(f"{_KERNEL[sweep.kernel]}, ${_SYMBOL[sweep.kernel]}={sweep.sharpness:.5g}$")
+    return figure
+
+
+def draw_recall(found: Recall) -> Figure:
+    """Confidence and overlap with the nearest pattern, query by query."""
+    with look():
+        figure = blank(6.0, 3.4)
+        axes = figure.add_subplot()
+        for name, marker, colour in (("confidence", "o", PALETTE[0]), ("overlap", "s", PALETTE[1])):
+            axes.plot(np.atleast_1d(getattr(found, name)), marker, color=colour, ms=4, label=name)
+        axes.set(xlabel="query", ylim=(-0.05, 1.05))
+        axes.legend()
+    return figure
+
+
+def _dots(axes: Axes, sweep: MonteCarloSweep) -> None:
     """Sampled overlaps as dots over the plane."""
     mesh = axes.scatter(
         np.repeat(sweep.loads[None], len(sweep.temperatures), axis=0),
@@ -105,6 +129,11 @@ def monte_carlo(axes: Axes, diagram: PhaseDiagram, sweep: MonteCarloSweep) -> No
         edgecolor="none",
     )
     axes.figure.colorbar(mesh, ax=axes, label=r"mean overlap with the target, $\langle\phi\rangle$")
+
+
+def monte_carlo(axes: Axes, diagram: PhaseDiagram, sweep: MonteCarloSweep) -> None:
+    """Sampled overlaps over the plane, with the lines that matter."""
+    _dots(axes, sweep)
     for line in diagram.lines:
         if line.name in ("spinodal", "static line", "threshold", "absolute stability"):
             style = "-" if line.name in ("spinodal", "threshold") else "--"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -27,8 +27,12 @@ from sphereflow.memory.sampling import metropolis, published_step
 from sphereflow.memory.sharp import softmax_average
 from sphereflow.memory.state import REFERENCE_B
 from sphereflow.reading import real_array
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, key_from
 from sphereflow.shapes import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KERNELS = ("lse", "lsr", "polynomial")
 SPACES = ("sphere", "euclidean")
@@ -38,6 +42,7 @@ _QUERIES_AT_ONCE = 128  # of a kernel that needs all its weights at once
 _WARMEST_STEP = 1.0  # moves grow with the temperature up to here
 
 
+@dataclasses.dataclass(eq=False, repr=False, init=False)
 class DenseMemory:
     r"""Patterns, an energy whose minima they are, and the way down from a query.
 
@@ -50,6 +55,11 @@ class DenseMemory:
     - `space`: "sphere" or "euclidean".
     """
 
+    kernel: str
+    space: str
+    stored: Float[Array, "M N"]
+    beta: float
+
     def __init__(self, patterns: Any, kernel: str = "lse", beta: float | None = None, *, space: str = "sphere"):
         self.kernel = one_of("kernel", kernel, KERNELS)
         self.space = one_of("space", space, SPACES)
@@ -61,7 +71,11 @@ class DenseMemory:
                 raise SphereflowError("a polynomial energy is bounded below on the sphere only; use space='sphere'.")
         if self.on_sphere and kernel == "lsr" and self.beta <= 1:
             raise SphereflowError(f"beta of the lsr kernel on the sphere must be above 1, got {self.beta:g}.")
-        self._patterns = self._placed(self.stored, "patterns")
+        _ = self._patterns  # refused here, not when it is first used
+
+    @cached_property
+    def _patterns(self) -> Float[Array, "M N"]:
+        return self._placed(self.stored, "patterns")
 
     @property
     def on_sphere(self) -> bool:
@@ -90,6 +104,7 @@ class DenseMemory:
             return LSR.on_sphere(self.beta, self.dimension) if self.on_sphere else LSR(self.beta)
         return LSE(self.beta)
 
+    @recorded_call
     def recall(self, query: ArrayLike, steps: int = 1, temperature: float = 0.0, *, seed: Seed = 0) -> Recall:
         r"""Let each query come to rest.
 
@@ -146,7 +161,7 @@ class DenseMemory:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Recall:
+class Recall(Result):
     """What came back: the final `state` of each query and what it means. Fields are computed when asked for."""
 
     memory: DenseMemory
@@ -192,9 +207,24 @@ class Recall:
     def _shown(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(rows[0]) if self.single else rows
 
-    def __repr__(self) -> str:
+    def variables(self) -> Variables:
+        columns = {name: np.atleast_1d(getattr(self, name)) for name in ("index", "overlap", "confidence", "energy")}
+        found: Variables = {name: ("query", column) for name, column in columns.items()}
+        return found | {"state": (("query", "component"), self.states)}
+
+    def facts(self) -> list[str]:
         sure = np.atleast_1d(self.confidence)
-        return f"Recall({len(self.states)} queries, confidence {sure.min():.3g} to {sure.max():.3g})"
+        memory = self.memory
+        return [
+            f"{len(self.states)} queries, confidence {sure.min():.3g} to {sure.max():.3g}",
+            f"{len(memory)} patterns of dimension {memory.dimension}, {memory.kernel}, beta = {memory.beta:g}",
+        ]
+
+    def plot(self) -> Figure:
+        """Confidence and overlap with the nearest pattern, query by query."""
+        from sphereflow.memory.pictures import draw_recall
+
+        return draw_recall(self)
 
 
 @eqx.filter_jit

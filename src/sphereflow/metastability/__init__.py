@@ -9,7 +9,6 @@ from sphereflow.metastability.history import Merge as Merge
 from sphereflow.metastability.history import MergeHistory as MergeHistory
 from sphereflow.metastability.history import Outcome as Outcome
 from sphereflow.metastability.history import Plateau as Plateau
-from sphereflow.metastability.history import load_history as load_history
 from sphereflow.metastability.modes import UnstableModes as UnstableModes
 from sphereflow.metastability.modes import slow_modes as slow_modes
 from sphereflow.metastability.pair import PairMerger as PairMerger

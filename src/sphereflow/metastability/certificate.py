@@ -36,13 +36,14 @@ from sphereflow.metastability.circle_caps import circle_separated as circle_sepa
 from sphereflow.metastability.circle_caps import place_centres
 from sphereflow.metastability.coarsen import Moment, Rules, advance
 from sphereflow.parameters import model_name
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.sphere import tokens
 
 LARGEST_EPSILON = 1 / 16
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Certificate:
+class Certificate(Result):
     """Caps and constants of a start, or the reason why it has none (`reason` is empty for a separated start).
 
     `centres` (k, d) and `labels` (n,) give the caps; `lambda_max` the end of the open interval of admissible lambda;
@@ -89,16 +90,21 @@ class Certificate:
         if not self.separated:
             raise SphereflowError(f"this start has no certificate: {self.reason}")
 
-    def __repr__(self) -> str:
+    derived = ("separated",)
+
+    def variables(self) -> Variables:
+        return {"centre": (("cap", "component"), self.centres), "label": ("token", self.labels)}
+
+    def facts(self) -> list[str]:
         if not self.separated:
-            return f"<Certificate: not separated; {self.reason}>"
-        return (
-            f"<Certificate: {len(self.centres)} caps, epsilon = {self.epsilon:g}, alpha = {self.alpha:.6f}, "
-            f"gamma = {self.gamma:.6f}, lambda < {self.lambda_max:.6f}, T1 <= {self.T1_bound():.6g}, "
-            f"log T2 = {self.log_T2:.6g}>"
-        )
+            return ["not separated", self.reason]
+        return [
+            f"{len(self.centres)} caps, epsilon = {self.epsilon:g}, alpha = {self.alpha:.6f}, gamma = {self.gamma:.6f}",
+            f"lambda < {self.lambda_max:.6f}, T1 <= {self.T1_bound():.6g}, log T2 = {self.log_T2:.6g}",
+        ]
 
 
+@recorded_call
 def certify(x: object, beta: float, epsilon: float | None = None, *, centres: object = None) -> Certificate:
     """Find caps for tokens x of shape (n, d); without `epsilon`, the one with the largest gamma is searched.
 

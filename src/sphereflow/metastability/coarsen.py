@@ -30,9 +30,9 @@ from sphereflow.metastability.slow import DOMINANT, Collision, Leg, follow, jump
 from sphereflow.numerics.unit_vectors import unit
 from sphereflow.parameters import model_name
 from sphereflow.progress import progress_bar
-from sphereflow.provenance import versions
 from sphereflow.reading import real_array
-from sphereflow.seeds import Seed, recorded, rng_from
+from sphereflow.results import recorded_call
+from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import ArrayLike
 
 _LOOSER = 100.0
@@ -65,6 +65,7 @@ class Moment:
     outcome: Outcome | None = None
 
 
+@recorded_call
 def coarsen_to_one(
     model: str,
     x0: ArrayLike,
@@ -139,8 +140,6 @@ def coarsen_to_one(
         tol=rules.tol,
         radius=rules.radius,
         seconds=spent + time.perf_counter() - began,
-        seed=None if seed is None else recorded(seed),
-        versions=versions(),
     )
 
 

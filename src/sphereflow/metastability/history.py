@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
-from sphereflow.errors import SphereflowError, whole_number, writable_target
+from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.reading import brief, file_bytes, plain_data, real_array
-from sphereflow.saving import csv_bytes, write_bytes
+from sphereflow.results import Result, Variables, plain
 from sphereflow.seeds import Record
 from sphereflow.shapes import ArrayLike
 
@@ -84,7 +83,7 @@ class Plateau:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class MergeHistory:
+class MergeHistory(Result):
     """All mergers in order, the energy curve, and everything needed to make the run again.
 
     `curve` has the columns log_t, energy, clock, length, count, a row per step of the solver.
@@ -101,9 +100,7 @@ class MergeHistory:
     outcome: Outcome
     tol: float
     radius: float
-    seconds: float
-    seed: Record | None = None
-    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    seconds: float = dataclasses.field(compare=False)
 
     def __len__(self) -> int:
         return len(self.merges)
@@ -169,25 +166,13 @@ class MergeHistory:
 
     # --- views ---------------------------------------------------------------------------------------------------
 
-    def to_xarray(self) -> xr.Dataset:
-        """The table of mergers and the energy curve as a labelled dataset."""
+    def variables(self) -> Variables:
+        """The table of mergers and the energy curve."""
         columns = [f.name for f in dataclasses.fields(Merge) if f.name != "position"]
-        table = {name: ("merge", np.array([getattr(m, name) for m in self.merges])) for name in columns}
+        table: Variables = {name: ("merge", np.array([getattr(m, name) for m in self.merges])) for name in columns}
         places = np.array([m.position for m in self.merges]).reshape(len(self.merges), self.d)
-        curve = {f"curve_{name}": ("step", self.curve[:, k]) for k, name in enumerate(CURVE)}
-        attributes = {"kind": self.kind, "beta": self.beta, "n": self.n, "d": self.d, "outcome": self.outcome.value}
-        return xr.Dataset({**table, "position": (("merge", "component"), places), **curve}, attrs=attributes)
-
-    def to_csv(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """The table of mergers as a CSV file."""
-        target = writable_target(path, overwrite=overwrite)
-        names = [f.name for f in dataclasses.fields(Merge)]
-        rows = []
-        for m in self.merges:
-            row = dataclasses.asdict(m) | {"position": " ".join(map(repr, m.position))}
-            rows.append([*(row[name] for name in names), " ".join(map(str, self.tree[m.node]))])
-        write_bytes(target, csv_bytes([*names, "tokens"], rows))
-        return target
+        curve: Variables = {f"curve_{name}": ("step", self.curve[:, k]) for k, name in enumerate(CURVE)}
+        return {**table, "position": (("merge", "component"), places), **curve}
 
     def plot(self) -> Figure:
         """Energy against log log t, with the plateaus and the mergers."""
@@ -195,19 +180,16 @@ class MergeHistory:
 
         return plot_history(self)
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write everything to a JSON file; `load_history` reads it back exactly."""
-        target = writable_target(path, overwrite=overwrite)
-        write_bytes(target, dumps({"format": _FORMAT, **as_plain(self)}))
-        return target
-
     def record(self) -> dict[str, Any]:
         """The mergers and what they were computed with, as plain data."""
-        return {
+        told = {
+            "result": "MergeHistory",
             "n": self.n,
             "d": self.d,
             "beta": self.beta,
             "model": self.kind,
+            "tol": self.tol,
+            "radius": self.radius,
             "seconds": self.seconds,
             "complete": self.outcome.complete,
             "status": self.outcome.value,
@@ -221,7 +203,11 @@ class MergeHistory:
                 }
                 for m in self.merges
             ],
+            "parameters": self.parameters,
+            "seed": self.seed,
+            "versions": self.versions,
         }
+        return plain(told)  # the error of a merger is NaN where none was estimated
 
     def summary(self, rows: int = 12) -> str:
         """A few lines for the terminal: the last mergers are the slow ones."""
@@ -240,26 +226,18 @@ class MergeHistory:
             )
         return "\n".join(lines)
 
-    def __repr__(self) -> str:
+    def facts(self) -> list[str]:
         last = f", the last at log t = {self.merges[-1].log_time:.6g}" if self.merges else ""
-        return (
-            f"<MergeHistory: {self.n} tokens, d = {self.d}, {self.kind.upper()}, beta = {self.beta:g}; "
-            f"{len(self.merges)} mergers{last}; {self.outcome.value}>"
-        )
+        return [
+            f"{self.n} tokens, d = {self.d}, {self.kind.upper()}, beta = {self.beta:g}",
+            f"{len(self.merges)} mergers{last}",
+            self.outcome.value,
+        ]
 
 
-def load_history(path: str | Path) -> MergeHistory:
-    """Read a history written by `MergeHistory.save`."""
-    plain = loads(path, _FORMAT)
-    return from_plain(plain, path)
-
-
-def as_plain(history: MergeHistory) -> dict[str, Any]:
-    """A history as JSON-able data."""
-    plain = {f.name: getattr(history, f.name) for f in dataclasses.fields(history)}
-    plain["merges"] = [dataclasses.asdict(m) for m in history.merges]
-    plain["outcome"] = history.outcome.name
-    return plain
+def read_history(path: str | Path) -> MergeHistory:
+    """Read a history that an earlier release wrote as JSON."""
+    return from_plain(loads(path, _FORMAT), path)
 
 
 def from_plain(plain: dict[str, Any], path: str | Path) -> MergeHistory:

@@ -22,12 +22,13 @@ from sphereflow.metastability.atoms import exponents, real_tokens
 from sphereflow.numerics.unit_vectors import tangent_frames
 from sphereflow.parameters import model_name
 from sphereflow.reading import real_array
+from sphereflow.results import Result, Variables, recorded_call
 
 _DIGITS = 1e-10
 
 
-@dataclass(frozen=True, eq=False)
-class UnstableModes:
+@dataclass(frozen=True, eq=False, repr=False)
+class UnstableModes(Result):
     """Eigenvalues of the motion of clusters as sign and logarithm of the absolute value, largest first."""
 
     signs: Float[np.ndarray, " m"]
@@ -44,7 +45,17 @@ class UnstableModes:
         positive = self.logs[self.signs > 0]
         return float(-positive.max()) if positive.size else np.inf
 
+    derived = ("unstable", "log_lifetime")
 
+    def variables(self) -> Variables:
+        return {"sign": ("direction", self.signs), "log_rate": ("direction", self.logs)}
+
+    def facts(self) -> list[str]:
+        left = f"left after log t of about {self.log_lifetime:.6g}" if self.unstable else "nothing leaves the plateau"
+        return [f"{self.unstable} unstable of {len(self.logs)} resolved directions", left]
+
+
+@recorded_call
 def slow_modes(
     x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k"], beta: float, model: str = "sa"
 ) -> UnstableModes:

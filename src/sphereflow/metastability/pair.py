@@ -26,6 +26,7 @@ from jaxtyping import Float
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.numerics.quadrature import panels
 from sphereflow.parameters import model_name
+from sphereflow.results import Result, Variables, recorded_call
 
 # Below this an angle has no logarithm in doubles; above that beta squares of it are no numbers.
 _LEAST_ANGLE, _MOST_BETA = 1e-300, 1e150
@@ -34,8 +35,8 @@ _DEEP = 45.0
 _ORDER = 16
 
 
-@dataclass(frozen=True, eq=False)
-class PairMerger:
+@dataclass(frozen=True, eq=False, repr=False)
+class PairMerger(Result):
     """How two clusters meet.
 
     `log_time` is log T; `moved` the angles that the first and the second travelled; `log_times`, `thetas`, `clocks`
@@ -50,7 +51,16 @@ class PairMerger:
     clocks: Float[np.ndarray, " m"]
     lengths: Float[np.ndarray, " m"]
 
+    def variables(self) -> Variables:
+        motion = {"log_time": self.log_times, "clock": self.clocks, "length": self.lengths}
+        return {"theta": ("theta", self.thetas)} | {name: ("theta", values) for name, values in motion.items()}
 
+    def facts(self) -> list[str]:
+        travelled = " and ".join(f"{angle:.6g}" for angle in self.moved)
+        return [f"the two clusters meet at log t = {self.log_time:.6g}", f"after angles of {travelled}"]
+
+
+@recorded_call
 def merge_pair(
     theta: float,
     beta: float,

@@ -18,11 +18,12 @@ from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.metastability.coarsen import coarsen_to_one
-from sphereflow.metastability.history import MergeHistory
+from sphereflow.metastability.history import CURVE, MergeHistory
 from sphereflow.metastability.modes import UnstableModes, slow_modes
 from sphereflow.metastability.slow import clock_radius
 from sphereflow.parameters import model_name
 from sphereflow.reading import real_array
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import draw
@@ -34,7 +35,7 @@ AXES = ("clock", "log_t", "log_t_over_beta", "length")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Staircase:
+class Staircase(Result):
     """The honest run, the run with the gluing of the theorem, and the limit for large beta."""
 
     honest: MergeHistory
@@ -57,13 +58,28 @@ class Staircase:
 
         return plot_staircase(self)
 
+    def variables(self) -> Variables:
+        curves: Variables = {
+            f"{name}_{axis}": (f"{name}_step", run.curve[:, k])
+            for name, run in (("honest", self.honest), ("modified", self.modified))
+            for k, axis in enumerate(CURVE)
+        }
+        limits: Variables = {
+            "limit_height": ("merger", self.limit_heights),
+            "limit_level": ("merger", self.limit_levels),
+        }
+        unstable = [modes.unstable for modes in self.modes]
+        return limits | {"unstable_directions": ("plateau", np.array(unstable, dtype=int))} | curves
+
+    def facts(self) -> list[str]:
+        return self.honest.facts()
+
     def summary(self) -> str:
+        """The mergers of the honest run, the slow ones last."""
         return self.honest.summary()
 
-    def __repr__(self) -> str:
-        return f"<Staircase: {len(self.limit_levels)} mergers; honest {self.honest!r}>"
 
-
+@recorded_call
 def staircase(
     n: int = 5,
     beta: float = 200.0,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,8 +27,12 @@ from sphereflow.estimates import Estimate, mean
 from sphereflow.evolution import Status, evolve
 from sphereflow.modes.find import find_modes
 from sphereflow.observables import cluster_count
+from sphereflow.results import Result, Variables, recorded_call, span
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.sphere import from_angles, to_angles
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Runs are evolved together up to this many pairs of tokens: small enough for one compiled call from start to end.
 _PAIRS = 1 << 18
@@ -50,8 +55,8 @@ def fastest_harmonic(beta: float) -> int:
     return int(k[np.argmax(k**2 * ive(k, beta))])
 
 
-@dataclass(frozen=True, eq=False)
-class SideBySide:
+@dataclass(frozen=True, eq=False, repr=False)
+class SideBySide(Result):
     """Along runs of attention from uniform tokens: modes of the density estimate, and clusters, at each time."""
 
     beta: float
@@ -67,7 +72,29 @@ class SideBySide:
     def mean_clusters(self, index: int) -> Estimate:
         return mean(self.clusters[index])
 
+    def variables(self) -> Variables:
+        return {
+            "t": ("t", self.times),
+            "angle": (("t", "run", "token"), self.angles),
+            "modes": (("t", "run"), self.modes),
+            "clusters": (("t", "run"), self.clusters),
+        }
 
+    def facts(self) -> list[str]:
+        return [
+            f"{self.angles.shape[1]} runs of {self.angles.shape[2]} tokens, beta = {self.beta:g}, {span(self.times)}",
+            f"modes {self.mean_modes(0)} to {self.mean_modes(-1)}{'' if self.certain else ' (not certain)'}",
+            f"clusters {self.mean_clusters(0)} to {self.mean_clusters(-1)}",
+        ]
+
+    def plot(self) -> Figure:
+        """Modes and clusters against time."""
+        from sphereflow.modes.pictures import draw_side_by_side
+
+        return draw_side_by_side(self)
+
+
+@recorded_call
 def modes_and_clusters(
     n: int,
     beta: float,

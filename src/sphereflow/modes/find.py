@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,13 +19,17 @@ from sphereflow.errors import SphereflowError, one_of
 from sphereflow.modes.cells import circle_cells, line_cells
 from sphereflow.modes.isolate import up_crossings
 from sphereflow.reading import real_array
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Space = Literal["line", "circle"]
 
 
-@dataclass(frozen=True, eq=False)
-class Modes:
+@dataclass(frozen=True, eq=False, repr=False)
+class Modes(Result):
     """The modes of one or several samples.
 
     `positions` are in increasing order within each run, `run` says to which row of the samples they belong.
@@ -55,11 +59,23 @@ class Modes:
     def __len__(self) -> int:
         return len(self.positions)
 
-    def __repr__(self) -> str:
+    derived = ("certain",)
+
+    def variables(self) -> Variables:
+        return {"position": ("mode", self.positions), "run": ("mode", self.run), "count": ("sample", self.counts)}
+
+    def facts(self) -> list[str]:
         told = "certain" if self.certain else f"{self.undecided} undecided"
-        return f"Modes({len(self)} in {self.runs} run{'s' * (self.runs != 1)}, {told})"
+        return [f"{len(self)} in {self.runs} run{'s' * (self.runs != 1)}, {told}"]
+
+    def plot(self) -> Figure:
+        """Where the modes are, and how many each run has."""
+        from sphereflow.modes.pictures import draw_modes
+
+        return draw_modes(self)
 
 
+@recorded_call
 def find_modes(samples: ArrayLike, beta: ArrayLike, *, space: Space = "line") -> Modes:
     """All modes of the density estimate of the samples.
 

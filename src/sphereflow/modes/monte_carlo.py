@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,20 +18,23 @@ from sphereflow.errors import real_number, whole_number
 from sphereflow.estimates import Estimate, mean
 from sphereflow.modes.find import Modes, Space, find_modes
 from sphereflow.modes.kac_rice import belt, edge
-from sphereflow.seeds import Record, Seed, recorded, rng_from
+from sphereflow.results import Result, Variables, recorded_call
+from sphereflow.seeds import Seed, rng_from
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Sampler = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 
 _BATCH = 1_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class ModeSample:
+@dataclass(frozen=True, eq=False, repr=False)
+class ModeSample(Result):
     """The modes of `runs` samples of n points at one beta, and what they were drawn with."""
 
     n: int
     beta: float
-    seed: Record
     modes: Modes
 
     @property
@@ -56,11 +60,23 @@ class ModeSample:
         """Modes in [low, high]."""
         return mean(self.modes.within(low, high))
 
-    def __repr__(self) -> str:
-        told = f"n={self.n}, beta={self.beta:g}, {self.modes.runs} runs, seed={self.seed}"
-        return f"ModeSample({told}: {self.everywhere} modes, {'' if self.modes.certain else 'not '}certain)"
+    derived = ("everywhere",)
+
+    def variables(self) -> Variables:
+        return self.modes.variables()
+
+    def facts(self) -> list[str]:
+        return [
+            f"{self.everywhere} modes, {'' if self.modes.certain else 'not '}certain",
+            f"n = {self.n}, beta = {self.beta:g}, {self.modes.runs} runs",
+        ]
+
+    def plot(self) -> Figure:
+        """Where the modes are, and how many each run has."""
+        return self.modes.plot()
 
 
+@recorded_call
 def sample_modes(
     n: int,
     beta: float,
@@ -77,7 +93,7 @@ def sample_modes(
     unless another is given. `notify` is called with the share of the work done.
 
     ```python
-    sample_modes(1000, 300.0, 100)   # ModeSample(... 20.1 +- 0.2 modes, certain)
+    sample_modes(1000, 300.0, 100)   # <ModeSample: 20.1 +- 0.2 modes, certain; ...>
     ```
     """
     whole_number("n", n)
@@ -93,7 +109,7 @@ def sample_modes(
         notify((first + count) / repeats)
     positions = np.concatenate([part.positions for _, part in parts])
     run = np.concatenate([first + part.run for first, part in parts])
-    return ModeSample(n, beta, recorded(seed), Modes(positions, run, repeats, sum(part.undecided for _, part in parts)))
+    return ModeSample(n, beta, Modes(positions, run, repeats, sum(part.undecided for _, part in parts)))
 
 
 def _normal(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:

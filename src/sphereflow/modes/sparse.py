@@ -14,6 +14,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.estimates import Estimate, mean
 from sphereflow.modes.find import find_modes
 from sphereflow.modes.moments import Values
 from sphereflow.reading import real_array
@@ -45,8 +46,8 @@ def sparse_rate(x: Values) -> Values:
     return np.where(x < _SERIES_BELOW, series(np.minimum(x, 1.0)), np.where(x > INTENSITIES[-1], DENSE_RATE, inside))
 
 
-def simulated_rate(x: float, bandwidths: float, seed: Seed = 0) -> tuple[float, float]:
-    """f(x) and its standard error, by counting modes of a Poisson process on a line of this many bandwidths."""
+def simulated_rate(x: float, bandwidths: float, seed: Seed = 0) -> Estimate:
+    """f(x), by counting modes of a Poisson process on a line of this many bandwidths."""
     x = real_number("x", x, above=0)
     blocks = max(whole_number("bandwidths", int(bandwidths), least=2000) // 1000, 2)
     rng = rng_from(seed)
@@ -60,4 +61,4 @@ def simulated_rate(x: float, bandwidths: float, seed: Seed = 0) -> tuple[float, 
         kept = modes[(modes >= 0) & (modes < length)]
         counts.append(np.bincount((kept / 1000).astype(int), minlength=round(length / 1000)))
     every = np.concatenate(counts) / 1000
-    return float(every.mean()), float(every.std(ddof=1) / math.sqrt(len(every)))
+    return mean(every)

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import AnyArray
 
 
@@ -66,8 +67,8 @@ def top_mass(weights: Float[AnyArray, "... L"]) -> np.ndarray:
     return np.cumsum(-np.sort(-np.asarray(weights, float), axis=-1), axis=-1)
 
 
-@dataclass(frozen=True)
-class CriticalCounts:
+@dataclass(frozen=True, eq=False, repr=False)
+class CriticalCounts(Result):
     """Where the selection stops telling anything: both as numbers of keys; divide by the length for fractions.
 
     `no_better_than_random` is the smallest N with a distance at most that of a random selection (L if there is none);
@@ -77,7 +78,19 @@ class CriticalCounts:
     no_better_than_random: np.ndarray
     half_mass: np.ndarray
 
+    def variables(self) -> Variables:
+        axes = tuple(f"axis_{i}" for i in range(self.half_mass.ndim))
+        return {"no_better_than_random": (axes, self.no_better_than_random), "half_mass": (axes, self.half_mass)}
 
+    def facts(self) -> list[str]:
+        even, half = (np.median(counts) for counts in (self.no_better_than_random, self.half_mass))
+        return [
+            f"no better than random from N = {even:g} on, half of the weight at N = {half:g}",
+            f"medians of {self.half_mass.size} rows of weights",
+        ]
+
+
+@recorded_call
 def critical_counts(weights: Float[AnyArray, "... L"], vectors: Float[AnyArray, "... L d"]) -> CriticalCounts:
     """The two critical numbers of selected keys, for every leading index."""
     alpha, x = _checked(weights, vectors)

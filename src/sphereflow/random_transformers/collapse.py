@@ -24,6 +24,7 @@ from sphereflow.random_transformers.equiangular import overlap_path, time_betwee
 from sphereflow.random_transformers.network import Notify, RandomNetwork, run
 from sphereflow.random_transformers.time_scales import Clock, clock
 from sphereflow.random_transformers.weight_laws import weights
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, checked, following, key_from
 from sphereflow.sphere import uniform
 
@@ -88,13 +89,30 @@ class Knob(NamedTuple):
     factor: float
 
 
-class Prediction(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Prediction(Result):
     """Depths at which the mean overlap reaches the LEVELS, the e-folding depth of gaps then, the end, the knobs."""
 
     depths: tuple[float, ...]
     folding: float
     final_overlap: float
     knobs: tuple[Knob, ...]
+
+    def variables(self) -> Variables:
+        return {
+            "level": ("level", np.array(LEVELS)),
+            "depth": ("level", np.array(self.depths)),
+            "knob": ("knob", np.array([knob.name for knob in self.knobs])),
+            "factor": ("knob", np.array([knob.factor for knob in self.knobs])),
+        }
+
+    def facts(self) -> list[str]:
+        reached = [f"{level:g} after {depth:.0f} layers" for level, depth in zip(LEVELS, self.depths, strict=True)]
+        return [
+            f"mean overlap {', '.join(reached)}, {self.final_overlap:.3f} after the last",
+            f"then gaps shrink by e every {self.folding:.0f} layers",
+            f"most delay: {self.knobs[0].name} (x {self.knobs[0].factor:.1f})",
+        ]
 
 
 def collapse_depth(architecture: Architecture, level: float) -> float:
@@ -108,6 +126,7 @@ def _effective(s: float, n: int) -> float:
     return math.inf if s > 40 * math.sqrt(2 * math.log(max(n, 2))) else s
 
 
+@recorded_call
 def predict(architecture: Architecture) -> Prediction:
     """The closed-form side of the calculator."""
     a = architecture
@@ -133,7 +152,8 @@ def predict(architecture: Architecture) -> Prediction:
     )
 
 
-class Measured(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Measured(Result):
     """The network itself: depths saved, overlaps (R, S), effective ranks (R, S), passages of the LEVELS and shares."""
 
     depths: Float[np.ndarray, " S"]
@@ -145,7 +165,29 @@ class Measured(NamedTuple):
     def overlap_at_end(self) -> Estimate:
         return mean(self.overlap[:, -1])
 
+    def variables(self) -> Variables:
+        return {
+            "depth": ("depth", self.depths),
+            "overlap": (("depth", "repeat"), self.overlap.T),
+            "rank": (("depth", "repeat"), self.rank.T),
+            "level": ("level", np.array(LEVELS)),
+            "passage": ("level", np.array([float(each.value) for each in self.passages])),
+            "passage_error": ("level", np.array([float(each.error) for each in self.passages])),
+            "arrived": ("level", np.array(self.arrived)),
+        }
 
+    def facts(self) -> list[str]:
+        known = [each for each in zip(LEVELS, self.passages, strict=True) if np.isfinite(each[1].value)]
+        reached = [f"{level:g} after {passage} layers" for level, passage in known]
+        return [
+            f"mean overlap {self.overlap_at_end()} after {self.depths[-1]:.0f} layers",
+            f"reaches {', '.join(reached) or 'neither level'} "
+            f"(shares that arrive: {', '.join(f'{share:.2g}' for share in self.arrived)})",
+            f"{len(self.overlap)} networks",
+        ]
+
+
+@recorded_call
 def measure(
     architecture: Architecture,
     repeats: int = 16,

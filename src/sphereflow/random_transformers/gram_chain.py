@@ -24,6 +24,7 @@ from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.random_transformers.network import Depths, Notify, RandomNetwork, chi_key, realisation_keys
 from sphereflow.random_transformers.normals import standard_normals
 from sphereflow.random_transformers.weight_laws import Weights, lower_root, wishart_normals, wishart_root
+from sphereflow.results import recorded_call
 from sphereflow.seeds import Seed
 from sphereflow.shapes import AnyArray
 from sphereflow.sphere import normalise
@@ -63,6 +64,7 @@ def advance_gram(
     return jax.lax.fori_loop(first, last, body, roots)
 
 
+@recorded_call
 def run_gram(
     network: RandomNetwork,
     gram0: Float[AnyArray, "n n"],

@@ -9,8 +9,10 @@ Realisations are independent: each has its own stream of keys.
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -22,6 +24,7 @@ from sphereflow.compilation import compiled
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.random_transformers.normals import standard_normals
 from sphereflow.random_transformers.weight_laws import AnyLaw, Law, ValueLaw, Weights, finite, haar_corner, lower_root
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, key_from
 from sphereflow.shapes import AnyArray
 from sphereflow.sphere import normalise, tokens
@@ -132,11 +135,28 @@ def chi_key(key: Array) -> Array:
     return jax.random.fold_in(key, _CHI_STREAM)
 
 
-class Depths(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Depths(Result):
     """What was observed: `layers` (S,), and `values`, a tree of arrays whose first axes are realisation and depth."""
 
     layers: np.ndarray
     values: Any
+
+    def variables(self) -> Variables:
+        """What was observed, by depth and realisation; of a tree of arrays each leaf under its own name."""
+        found: Variables = {"layer": ("layer", self.layers)}
+        for path, leaf in jax.tree_util.tree_leaves_with_path(self.values):
+            name = re.sub(r"\W+", "_", jax.tree_util.keystr(path)).strip("_") or "value"
+            rest = tuple(f"{name}_{i}" for i in range(leaf.ndim - 2))
+            found[name] = (("layer", "repeat", *rest), np.swapaxes(leaf, 0, 1))
+        return found
+
+    def facts(self) -> list[str]:
+        names = [name for name in self.variables() if name != "layer"]
+        return [
+            f"{', '.join(names)} of {len(jax.tree.leaves(self.values)[0])} networks",
+            f"at {len(self.layers)} depths up to layer {self.layers[-1]}",
+        ]
 
 
 def prompts(*lengths: int) -> Bool[np.ndarray, "n n"]:
@@ -162,6 +182,7 @@ def advance(
     return jax.lax.fori_loop(first, last, body, x)
 
 
+@recorded_call
 def run(
     network: RandomNetwork,
     x0: Float[AnyArray, "..."],

@@ -27,7 +27,6 @@ from sphereflow.retrieval.linear import two_time_matrix as two_time_matrix
 from sphereflow.retrieval.linear import two_time_row as two_time_row
 from sphereflow.retrieval.linear import weight_matrix as weight_matrix
 from sphereflow.retrieval.plots import circle_movie as circle_movie
-from sphereflow.retrieval.plots import plot_profile as plot_profile
 from sphereflow.retrieval.positions import AnyKernel as AnyKernel
 from sphereflow.retrieval.positions import CausalWeights as CausalWeights
 from sphereflow.retrieval.positions import Exponentials as Exponentials

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.reading import real_array
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.retrieval.bessel import (
     graphon,
     growth_rates,
@@ -28,6 +29,11 @@ from sphereflow.retrieval.bessel import (
     separation,
 )
 from sphereflow.shapes import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from sphereflow.retrieval.task import MeasuredProfile
 
 Readout = Literal["soft", "hard"]
 READOUTS = ("soft", "hard")
@@ -96,8 +102,8 @@ class Turn:
     kind: Literal["minimum", "maximum"]
 
 
-@dataclass(frozen=True)
-class Profile:
+@dataclass(frozen=True, eq=False, repr=False)
+class Profile(Result):
     """The retrieval profile of one or several heads at time t, for a vocabulary of M codewords."""
 
     heads: tuple[Head, ...]
@@ -169,6 +175,31 @@ class Profile:
             return "U-shaped" if wells else "hump-shaped"
         return f"{wells} well{'s' * (wells != 1)}"
 
+    derived = ("baseline", "shape", "minimiser")
+
+    def variables(self) -> Variables:
+        """The profile on a grid of positions, and the heads."""
+        sigma0 = np.concatenate([np.geomspace(0.001, 0.1, 60), np.linspace(0.1, 1, 100)[1:]])
+        curve: Variables = {name: ("sigma0", getattr(self, name)(sigma0)) for name in ("score", "excess", "steepness")}
+        weight, beta, slope = np.array([(head.weight, head.beta, head.slope) for head in self.heads]).T
+        heads: Variables = {"weight": ("head", weight), "beta": ("head", beta), "slope": ("head", slope)}
+        return {"sigma0": ("sigma0", sigma0)} | curve | heads
+
+    def facts(self) -> list[str]:
+        one = self.heads[0]
+        heads = f"beta = {one.beta:g}, slope {one.slope:g}" if len(self.heads) == 1 else f"{len(self.heads)} heads"
+        minima = [f"{turn.sigma0:.4g}" for turn in self.turns() if turn.kind == "minimum"]
+        return [
+            f"{self.shape}" + (f", worst retrieved at sigma0 = {' and '.join(minima)}" if minima else ""),
+            f"{heads}, t = {self.t:g}, {self.vocab} codewords, {self.readout} readout",
+        ]
+
+    def plot(self, measured: MeasuredProfile | None = None) -> Figure:
+        """N (accuracy - baseline) against the position of the source, with measured accuracies if there are some."""
+        from sphereflow.retrieval.plots import plot_profile
+
+        return plot_profile(self, measured)
+
     def _modes(self, head: Head) -> list[tuple[float, float]]:
         """(weight, rate) of the modes that count; psi grows with the rate, so the others never matter."""
         rates = growth_rates(head.beta)
@@ -192,6 +223,7 @@ class Profile:
         return np.asarray(total)
 
 
+@recorded_call
 def profile(
     beta: float, slope: float, t: float, vocab: int = 8, *, readout: Readout = "soft", weight: float = 1.0
 ) -> Profile:
@@ -199,6 +231,7 @@ def profile(
     return Profile((Head(weight, beta, slope),), t, vocab, readout)
 
 
+@recorded_call
 def several_heads(heads: Sequence[Sequence[float]], t: float, vocab: int = 8, *, readout: Readout = "soft") -> Profile:
     """The profile of heads given as (weight, beta, slope)."""
     rows = real_array("heads (each weight, beta, slope)", heads, shape=("h", 3)).tolist()

@@ -33,6 +33,7 @@ from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.interaction.expansion import circle_coefficients
 from sphereflow.numerics.chebyshev import interpolation
 from sphereflow.numerics.quadrature import interval
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.retrieval.bessel import graphon, log_mass, position
 from sphereflow.retrieval.circle import force_modes
 from sphereflow.solving import FORWARD, SOLVERS, solve
@@ -71,8 +72,8 @@ def codeword_prompt(
     return Prompt(2 * np.pi * np.arange(whole_number("vocab", vocab)) / vocab, probabilities, jumps)
 
 
-@dataclass(frozen=True)
-class LayeredFlow:
+@dataclass(frozen=True, eq=False, repr=False)
+class LayeredFlow(Result):
     """Layers at time t: their positions, masses and nodes, and the displacements by a source, if one was given.
 
     `displacements[i]` belongs to phi = cos(n theta) for the i-th wave, those after the waves to phi = sin(n theta).
@@ -103,7 +104,29 @@ class LayeredFlow:
             rows.append(np.sum(self.masses * slope, axis=1))
         return np.array(rows)
 
+    def variables(self) -> Variables:
+        grid = ("sigma", "node")
+        found: Variables = {
+            "sigma": ("sigma", self.sigma),
+            "mean_cosine": ("sigma", self.wave(1)),
+            "angle": (grid, self.angles),
+            "mass": (grid, self.masses),
+            "start": ("node", self.start),
+        }
+        if self.waves:
+            found["covariance"] = (("sigma", "wave"), self.two_time_covariance().T)
+            found["wave"] = ("wave", np.array(self.waves))
+        return found
 
+    def facts(self) -> list[str]:
+        first, last = self.wave(1)[[0, -1]]
+        return [
+            f"{len(self.sigma)} layers of {len(self.start)} nodes at t = {self.t:g}",
+            f"mean cosine {first:.6g} at the first position, {last:.6g} at the last",
+        ]
+
+
+@recorded_call
 def layered_flow(
     prompt: Prompt,
     t: float,

@@ -23,22 +23,29 @@ def plot_profile(profile: Profile, measured: MeasuredProfile | None = None) -> F
         axes = figure.add_subplot()
         draw_profile(axes, profile, color=PALETTE[0], label="closed form")
         if measured is not None:
-            value, error = measured.excess(profile.readout)
-            axes.errorbar(
-                measured.sigma0,
-                value,
-                3 * error,
-                fmt="o",
-                ms=3.5,
-                color=PALETTE[1],
-                capsize=2,
-                lw=1,
-                label=rf"particles, $N={measured.n}$, $3\sigma$",
-            )
+            _bars(axes, measured, profile.readout, PALETTE[1], rf"particles, $N={measured.n}$, $3\sigma$")
         axes.set_title(_title(profile))
         axes.set_ylabel("N (accuracy − baseline)")
         axes.legend(loc="best")
     return figure
+
+
+def plot_measured(measured: MeasuredProfile) -> Figure:
+    """N (accuracy - baseline) of both readouts against the position of the source, with three standard errors."""
+    with look():
+        figure = blank(6.4, 3.8)
+        axes = figure.add_subplot()
+        for readout, colour in (("soft", PALETTE[0]), ("hard", PALETTE[1])):
+            _bars(axes, measured, readout, colour, rf"{readout} readout, $3\sigma$")
+        axes.set(xlim=(0, 1), xlabel=r"position of the source $\sigma_0$", ylabel="N (accuracy − baseline)")
+        axes.set_title(f"$N={measured.n}$, $M={measured.vocab}$")
+        axes.legend(loc="best")
+    return figure
+
+
+def _bars(axes: Axes, measured: MeasuredProfile, readout: str, colour: str, label: str) -> None:
+    value, error = measured.excess(readout)
+    axes.errorbar(measured.sigma0, value, 3 * error, fmt="o", ms=3.5, color=colour, capsize=2, lw=1, label=label)
 
 
 def draw_profile(axes: Axes, profile: Profile, *, first: float = 0.005, color: object = None, label: str = "") -> None:

@@ -8,6 +8,7 @@ $$\vartheta_m=\frac{2\pi m}M,\qquad
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -15,6 +16,7 @@ from jaxtyping import Float
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.estimates import Estimate
 from sphereflow.reading import real_array
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.retrieval.circle import CausalCircle
 from sphereflow.retrieval.influence import (
     Draw,
@@ -26,7 +28,10 @@ from sphereflow.retrieval.influence import (
     uniform_angles,
 )
 from sphereflow.retrieval.positions import CausalWeights
-from sphereflow.seeds import Record, Seed, number_from, recorded
+from sphereflow.seeds import Seed, number_from
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PROMPTS = ("uniform", "codewords")
 
@@ -62,32 +67,53 @@ def soft_hit(difference: Float[np.ndarray, "..."], vocab: int) -> Float[np.ndarr
     return np.sum([np.exp(-((vocab * (wrapped - 2 * np.pi * j) / np.pi) ** 2) / 2) for j in range(-5, 6)], axis=0)
 
 
-@dataclass(frozen=True)
-class MeasuredProfile:
-    """Accuracies by source position, with standard errors; position k of N (from one) is sigma0 = (k - 1/2)/N."""
+@dataclass(frozen=True, eq=False, repr=False)
+class MeasuredProfile(Result):
+    """Accuracies by source position; position k of N (from one) is sigma0 = (k - 1/2)/N."""
 
     n: int
     vocab: int
     sources: tuple[int, ...]
-    hard: Float[np.ndarray, " s"]
-    hard_error: Float[np.ndarray, " s"]
-    soft: Float[np.ndarray, " s"]
-    soft_error: Float[np.ndarray, " s"]
+    hard: Estimate
+    soft: Estimate
     repeats: int
-    seed: Record
 
     @property
     def sigma0(self) -> Float[np.ndarray, " s"]:
         return (np.asarray(self.sources) - 0.5) / self.n
 
-    def excess(self, readout: str = "soft") -> tuple[np.ndarray, np.ndarray]:
-        """N (accuracy - baseline) and its standard error."""
+    def excess(self, readout: str = "soft") -> Estimate:
+        """N (accuracy - baseline)."""
         one_of("readout", readout, ("soft", "hard"))
         if readout == "soft":
-            return self.n * (self.soft - np.sqrt(np.pi / 2) / self.vocab), self.n * self.soft_error
-        return self.n * (self.hard - 1 / self.vocab), self.n * self.hard_error
+            return Estimate(self.soft.value - np.sqrt(np.pi / 2) / self.vocab, self.soft.error).scaled(self.n)
+        return Estimate(self.hard.value - 1 / self.vocab, self.hard.error).scaled(self.n)
+
+    def variables(self) -> Variables:
+        columns = {"source": np.asarray(self.sources)}
+        for name in ("hard", "soft"):
+            measured, above = getattr(self, name), self.excess(name)
+            columns |= {name: measured.value, f"{name}_error": measured.error}
+            columns |= {f"{name}_excess": above.value, f"{name}_excess_error": above.error}
+        return {"sigma0": ("sigma0", self.sigma0)} | {name: ("sigma0", column) for name, column in columns.items()}
+
+    def facts(self) -> list[str]:
+        value, error = self.soft
+        extremes = np.argsort(value)[[0, -1]]
+        ends = [f"{value[k]:.4g} +- {error[k]:.1g} at sigma0 = {self.sigma0[k]:.3g}" for k in extremes]
+        return [
+            f"soft accuracy from {ends[0]} to {ends[1]}",
+            f"{self.n} tokens, {self.vocab} codewords, {len(self.sources)} sources, {self.repeats} repeats",
+        ]
+
+    def plot(self) -> Figure:
+        """N (accuracy - baseline) of both readouts against the position of the source."""
+        from sphereflow.retrieval.plots import plot_measured
+
+        return plot_measured(self)
 
 
+@recorded_call
 def measure_profile(
     n: int,
     t: float,
@@ -143,7 +169,8 @@ def measure_profile(
             )
         )
     means, errors = np.array([e.value for e in found]).T, np.array([e.error for e in found]).T
-    return MeasuredProfile(n, vocab, tuple(sources), means[0], errors[0], means[1], errors[1], repeats, recorded(seed))
+    hard, soft = (Estimate(*pair) for pair in zip(means, errors, strict=True))
+    return MeasuredProfile(n, vocab, tuple(sources), hard, soft, repeats)
 
 
 def _codeword_prompt(n: int, vocab: int) -> tuple[Draw, Points]:

@@ -13,14 +13,16 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, real_number
+from sphereflow.estimates import Estimate
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.sweeps.result import Sweep, fixed_at, values_of
 
 _RESAMPLES = 200
 
 
-@dataclass(frozen=True, eq=False)
-class Boundary:
+@dataclass(frozen=True, eq=False, repr=False)
+class Boundary(Result):
     """Positions of the crossing along one axis for each value of another; missing where there is none."""
 
     axis: str
@@ -30,11 +32,20 @@ class Boundary:
     error: Float[np.ndarray, " m"]
     level: float
 
-    def __repr__(self) -> str:
+    def variables(self) -> Variables:
+        axis = "place" if self.axis == "-" else self.axis
+        return {axis: (axis, self.values), "position": (axis, self.position), "error": (axis, self.error)}
+
+    def facts(self) -> list[str]:
         found = int(np.isfinite(self.position).sum())
-        return f"Boundary in {self.along} at level {self.level:g}, found for {found} of {len(self.values)} {self.axis}"
+        if self.axis == "-":
+            return [f"the level {self.level:g} is crossed at {self.along} = {Estimate(self.position, self.error)}"]
+        return [
+            f"{self.along} crosses the level {self.level:g} for {found} of {len(self.values)} values of {self.axis}"
+        ]
 
 
+@recorded_call
 def boundary(
     sweep: Sweep,
     level: float,

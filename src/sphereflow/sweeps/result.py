@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from sphereflow.errors import SphereflowError, one_of, real_number
 from sphereflow.reading import distrusted, plain_data
+from sphereflow.results import Result, Variables, plain
 from sphereflow.sweeps.store import FAILED, STATE, check_coordinates, damaged, header, verified
 
 if TYPE_CHECKING:
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
-class Sweep:
+@dataclass(frozen=True, eq=False, repr=False)
+class Sweep(Result):
     """A dataset over the axes of the sweep; cells that were not computed are missing values."""
 
     dataset: xr.Dataset
     specification: dict[str, Any]
     complete: bool
-    path: Path | None
+    path: Path | None = field(default=None, compare=False)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -45,7 +46,7 @@ class Sweep:
         """The same with all values read."""
         with distrusted(self.path or "the dataset", "sweep"):
             self.dataset.load()
-        return Sweep(self.dataset, self.specification, self.complete, None)
+        return replace(self, path=None)
 
     def plot(self, variable: str | None = None, **options: Any) -> Figure:
         """Heat map of two axes, or a curve with its confidence band of one; see `sphereflow.sweeps.plots.plot`."""
@@ -53,11 +54,29 @@ class Sweep:
 
         return plot(self, variable, **options)
 
-    def __repr__(self) -> str:
+    def variables(self) -> Variables:
+        return {str(name): (tuple(map(str, v.dims)), v) for name, v in self.dataset.variables.items()}
+
+    def to_xarray(self) -> xr.Dataset:
+        """The dataset itself."""
+        return self.dataset
+
+    def record(self) -> dict[str, Any]:
+        """What was asked and how much of it is there; the values are in the dataset."""
+        told = {"specification": self.specification, "complete": self.complete, "path": self.path and str(self.path)}
+        told |= {"cells_done": self.cells_done, "cells_failed": self.cells_failed, "seed": self.seed}
+        told |= {"variables": [str(name) for name in self.dataset], "parameters": self.parameters}
+        return plain({"result": "Sweep"} | told | {"versions": self.versions})
+
+    def facts(self) -> list[str]:
         sizes = ", ".join(f"{name}: {len(values)}" for name, values in self.specification["axes"].items())
-        state = "complete" if self.complete else f"{self.cells_done} cells so far"
-        state += f"; {self.cells_failed} cells failed and have no values" if self.cells_failed else ""
-        return f"Sweep of {self.specification['quantity']} over ({sizes}); {', '.join(map(str, self.dataset))}; {state}"
+        failed = [f"{self.cells_failed} cells failed and have no values"] if self.cells_failed else []
+        return [
+            f"{self.specification['quantity']} over ({sizes})",
+            ", ".join(map(str, self.dataset)) or "no values yet",
+            "complete" if self.complete else f"{self.cells_done} cells so far",
+            *failed,
+        ]
 
 
 def open_sweep(path: str | Path) -> Sweep:
@@ -94,7 +113,8 @@ def opened(path: str | Path, *, trusted: bool) -> Sweep:
             known = verified(folder, group, names, tuple(map(len, axes.values())))
             dataset = dataset.assign({name: (dataset[name].dims, known[name]) for name in names})
             dataset = dataset.assign_coords({STATE: (tuple(axes), known[STATE])})
-        return Sweep(dataset, specification, complete, folder)
+        made = dict(told.get("versions", {}))
+        return Sweep(dataset, specification, complete, folder, parameters=specification, versions=made)
 
 
 def _checked(specification: Any) -> dict[str, Any]:

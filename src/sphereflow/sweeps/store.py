@@ -72,13 +72,13 @@ class Store:
         """
         folder = Path(os.path.realpath(path))
         with _spoken(folder):
-            if folder.exists() and not _is_sweep(folder) and (not folder.is_dir() or any(folder.iterdir())):
+            if folder.exists() and not is_sweep(folder) and (not folder.is_dir() or any(folder.iterdir())):
                 raise SphereflowError(f"{path} exists and is not a sweep of this version: choose another name.")
             folder.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             with _spoken(folder):
                 stack.enter_context(journal.locked(folder))
-            fresh = not _is_sweep(folder)
+            fresh = not is_sweep(folder)
             try:
                 with _spoken(folder):
                     if fresh:
@@ -187,7 +187,7 @@ def header(path: str | Path) -> dict[str, Any]:
     folder = Path(path)
     if not folder.exists():
         raise SphereflowError(f"there is no sweep at {path}.")
-    if not _is_sweep(folder):
+    if not is_sweep(folder):
         raise SphereflowError(f"{path} is not a sweep of this version.")
     with distrusted(folder, "sweep"):
         return dict(_group(folder, mode="r").attrs)
@@ -308,7 +308,7 @@ def _whole_digest(array: Any) -> str:
     return journal.digest({}, " ".join([str(array.shape), *(journal.digest({"": slab}) for slab in slabs)]))
 
 
-def _is_sweep(folder: Path) -> bool:
+def is_sweep(folder: Path) -> bool:
     try:
         return plain_data(file_bytes(folder / "zarr.json"))["attributes"]["format"] == FORMAT
     except (ValueError, KeyError, TypeError):

@@ -12,8 +12,8 @@ from sphereflow.transport.conditional.sampler import ConditionalFit as Condition
 from sphereflow.transport.conditional.sampler import ConditionalSampler as ConditionalSampler
 from sphereflow.transport.conditional.sampler import fit_conditional as fit_conditional
 from sphereflow.transport.euclidean.affine import affine_schedule as affine_schedule
+from sphereflow.transport.euclidean.comparison import ScheduleTable as ScheduleTable
 from sphereflow.transport.euclidean.comparison import compare as compare
-from sphereflow.transport.euclidean.divergences import Divergence as Divergence
 from sphereflow.transport.euclidean.divergences import Divergences as Divergences
 from sphereflow.transport.euclidean.divergences import divergences as divergences
 from sphereflow.transport.euclidean.divergences import obstructions as obstructions
@@ -31,7 +31,6 @@ from sphereflow.transport.euclidean.laws import gaussian as gaussian
 from sphereflow.transport.euclidean.monotone import Rearrangement as Rearrangement
 from sphereflow.transport.euclidean.monotone import piecewise_linear as piecewise_linear
 from sphereflow.transport.euclidean.schedule import Schedule as Schedule
-from sphereflow.transport.files import load as load
 from sphereflow.transport.learned.maps import train_map as train_map
 from sphereflow.transport.learned.schedules import train_schedule as train_schedule
 from sphereflow.transport.learned.transformers import TrainedTransformer as TrainedTransformer

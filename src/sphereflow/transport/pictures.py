@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,6 +17,9 @@ from sphereflow.saving import whole_file
 from sphereflow.transport.abstract import AbstractSchedule
 from sphereflow.transport.euclidean.laws import Law
 from sphereflow.transport.euclidean.schedule import Schedule
+
+if TYPE_CHECKING:
+    from sphereflow.transport.conditional.sampler import ConditionalFit
 
 _LINES = 25  # of the grid, each way
 _ALONG = 400  # points on each line
@@ -38,6 +41,38 @@ def carried_grid(axes: Axes, schedule: Schedule, reach: float, until: float = 1.
         points[..., axis], points[..., 1 - axis] = at[:, None], along[None]
         moved = np.asarray(part.apply(points))[..., :2]
         axes.add_collection(LineCollection(list(moved), colors=colour, linewidths=0.5, alpha=0.6))
+
+
+def draw_conditional(fit: ConditionalFit) -> Figure:
+    """The first coordinates of x and of y: pairs that were kept aside, and y sampled at the same x."""
+    x = fit.held_out[:, : fit.dx]
+    made = fit.push(x, np.random.default_rng(fit.number).standard_normal((len(x), fit.dy)))
+    with look():
+        figure = blank(7.2, 3.4)
+        panels = figure.subplots(1, 2, sharex=True, sharey=True)
+        for axes, y, title in zip(panels, (fit.held_out[:, fit.dx :], made), ("held out", "sampled"), strict=True):
+            axes.plot(x[:_MOST_DRAWN, 0], y[:_MOST_DRAWN, 0], ".", ms=2, color=PALETTE[0], rasterized=True)
+            axes.set(xlabel="$x_1$", title=title)
+        panels[0].set_ylabel("$y_1$")
+    return figure
+
+
+def draw_map(schedule: Schedule, box: tuple[tuple[float, float], tuple[float, float]]) -> Figure:
+    """A grid of the box, and where the schedule carries it."""
+    low, high = np.array(box, dtype=float).T
+    at = np.linspace(0, 1, _ALONG)
+    with look():
+        figure = blank(7.2, 3.6)
+        for axes, moved in zip(figure.subplots(1, 2), (False, True), strict=True):
+            for axis, colour in ((0, PALETTE[0]), (1, PALETTE[1])):
+                for level in np.linspace(0, 1, 11):
+                    line = np.empty((_ALONG, 2))
+                    line[:, axis], line[:, 1 - axis] = level, at
+                    points = low + line * (high - low)
+                    points = np.asarray(schedule.apply(points)) if moved else points
+                    axes.plot(*points.T, color=colour, lw=0.7)
+            axes.set(aspect="equal", title="image" if moved else "box")
+    return figure
 
 
 def _draw_plane(schedule: Schedule, source: Any, target: Any) -> Figure:

@@ -93,7 +93,6 @@ def example() -> HeadMap:
 def tiny(architecture: str, seed: int) -> HeadMap:
     """A model of this architecture with random weights, measured on random tokens."""
     from sphereflow.llm import measure_heads
-    from sphereflow.llm.measurement.record import head_regimes
     from sphereflow.llm.model.loading import require_torch
 
     require_torch("measuring a tiny model")
@@ -105,7 +104,7 @@ def tiny(architecture: str, seed: int) -> HeadMap:
     values: dict[str, Any] = {name: heads.mean_feature(name) for name in _FEATURES}
     values["f4"] = heads.curve("f").mean(axis=0)[..., four]
     values["f4_random"] = heads.curve("f", "random").mean(axis=0)[..., four]
-    values["regime"] = head_regimes(heads)
+    values["regime"] = heads.regimes
     return _model(f"{architecture}, random weights", values)
 
 

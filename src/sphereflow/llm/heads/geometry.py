@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError, one_of
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 
 RANKINGS = ("attention", "contribution")
@@ -39,8 +40,8 @@ _PORTION_BYTES = 2**21
 _TINY = 1e-300
 
 
-@dataclass(frozen=True)
-class Separation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Separation(Result):
     """Metrics of heads for each number N of selected tokens; every array ends in the axis of `sizes`."""
 
     sizes: tuple[int, ...]
@@ -55,7 +56,21 @@ class Separation:
         k = self.sizes.index(size)
         return self.precision[..., k], self.recall[..., k], self.f[..., k]
 
+    def variables(self) -> Variables:
+        axes = tuple(f"axis_{i}" for i in range(self.f.ndim - 1))
+        names = ("precision", "recall", "f", "inversions", "margin")
+        table: Variables = {name: (("N", *axes), np.moveaxis(getattr(self, name), -1, 0)) for name in names}
+        return {"N": ("N", np.array(self.sizes))} | table
 
+    def facts(self) -> list[str]:
+        shown = [self.sizes[k] for k in sorted({0, len(self.sizes) // 2, len(self.sizes) - 1})]
+        means = [[f"{name} {value.mean():.3f}" for name, value in zip("PRF", self.at(n), strict=True)] for n in shown]
+        heads = self.f[..., 0].size
+        rows = [f"N = {n}: {', '.join(mean)}" for n, mean in zip(shown, means, strict=True)]
+        return [*rows, f"means of {heads} head{'s' * (heads != 1)}"]
+
+
+@recorded_call
 def separation(
     weights: Float[np.ndarray, "*heads L"],
     values: Float[np.ndarray, "*heads L d"],
@@ -127,6 +142,7 @@ def random_controls(
     return _gathered(found, heads, sizes, distances)
 
 
+@recorded_call
 def random_control(
     weights: Float[np.ndarray, "*heads L"],
     values: Float[np.ndarray, "*heads L d"],

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,10 +20,14 @@ from sphereflow.errors import SphereflowError
 from sphereflow.llm.heads.assumptions import fit_norms, fit_similarity
 from sphereflow.llm.heads.envelopes import effective_dimension
 from sphereflow.llm.heads.geometry import DISTANCES, SIZES, Separation, random_controls, separations, without_sink
-from sphereflow.llm.heads.regimes import FEATURES, head_features
-from sphereflow.llm.measurement.theory import LayerTheory, layer_theory, theory_queries
+from sphereflow.llm.heads.regimes import FEATURES, REGIMES, head_features, regimes
+from sphereflow.llm.measurement.theory import BINS, LayerTheory, layer_theory, theory_queries
 from sphereflow.llm.model.capture import LayerCapture, capture
+from sphereflow.results import Result, Variables, plain, recorded_call
 from sphereflow.seeds import Seed, number_from, recorded, rng_from
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SELECTIONS = ("attention", "random")
 SINKS = ("with sink", "without sink")
@@ -30,10 +35,11 @@ METRICS = ("precision", "recall", "f", "inversions", "margin")
 VALUE_FEATURES = ("effective_dimension", "norm_variation", "similarity_scale", "similarity_decay", "similarity_error")
 HEAD_FEATURES = (*FEATURES, *VALUE_FEATURES, "identity_error")
 REPEATS = 16
+_LAYER_NUMBERS = ("mean_cosine", "sink_cosine", "participation", "spread", "clusters")
 
 
-@dataclass(frozen=True)
-class Heads:
+@dataclass(frozen=True, eq=False, repr=False)
+class Heads(Result):
     """Metrics and features of all heads, document by document.
 
     `metrics[name]` has axes (document, layer, head, selection, sink, distance, N); `features[name]` has (document,
@@ -98,7 +104,60 @@ class Heads:
     def mean_feature(self, name: str) -> Float[np.ndarray, "layer head"]:
         return self.features[name].mean(axis=0)
 
+    def variables(self) -> Variables:
+        """All numbers, document by document."""
+        axes = ("document", "layer", "head", "selection", "sink", "distance", "N")
+        data: Variables = {name: (axes, self.metrics[name].astype(np.float32)) for name in METRICS}
+        data |= {name: (axes[:3], self.features[name].astype(np.float32)) for name in HEAD_FEATURES}
+        data["regime"] = (("layer", "head"), self.regimes)
+        if self.has_theory:
+            for name in _LAYER_NUMBERS:
+                data[f"state_{name}"] = (("document", "depth"), self.by_depth(name))
+            data["cosine_histogram"] = (("document", "depth", "cosine"), self.by_depth("histogram").astype(np.float32))
+            data["step"] = (("document", "layer"), self.by_depth("step")[:, :-1])
+            for name in ("beta", "alignment", "entropy"):
+                data[f"head_{name}"] = (axes[:3], self.by_head(name).astype(np.float32))
+            edges = np.linspace(-1, 1, BINS + 1)
+            data["cosine"] = ("cosine", (edges[1:] + edges[:-1]) / 2)
+        words = {"selection": SELECTIONS, "sink": SINKS, "distance": DISTANCES, "N": self.sizes}
+        return data | {name: (name, np.array(values)) for name, values in words.items()}
 
+    @cached_property
+    def regimes(self) -> np.ndarray:
+        """The regime of each head by the rule, from features averaged over documents: (layer, head)."""
+        return regimes({name: self.mean_feature(name) for name in HEAD_FEATURES}).astype(np.int32)
+
+    @property
+    def regime_shares(self) -> dict[str, float]:
+        """The share of heads in each regime."""
+        share = np.bincount(self.regimes.ravel(), minlength=len(REGIMES)) / self.regimes.size
+        return dict(zip(REGIMES, share.tolist(), strict=True))
+
+    def record(self) -> dict[str, Any]:
+        """The protocol, and metrics averaged over documents and heads, for each N; all numbers are in `to_xarray`."""
+        kept = {name: self.by_document("f", name).mean(axis=0) for name in SELECTIONS}
+        told = {"result": "Heads", "sizes": self.sizes, "f": kept, "regimes": self.regime_shares} | self.settings
+        return plain(told | {"parameters": self.parameters, "seed": self.seed, "versions": self.versions})
+
+    def facts(self) -> list[str]:
+        k = min(range(len(self.sizes)), key=lambda i: abs(self.sizes[i] - 4))
+        own, control = (self.by_document("f", name).mean(axis=0)[k] for name in SELECTIONS)
+        shares = ", ".join(f"{100 * share:.0f} % {name}" for name, share in self.regime_shares.items())
+        return [
+            f"{self.layers} layers of {self.heads} heads over {self.documents} documents of "
+            f"{self.settings.get('window', '?')} tokens",
+            f"F of the {self.sizes[k]} largest weights {own:.3f}, of as many random tokens {control:.3f}",
+            shares,
+        ]
+
+    def plot(self) -> Figure:
+        """Precision, recall and F against N."""
+        from sphereflow.llm.measurement.pictures import draw_curves
+
+        return draw_curves(self)
+
+
+@recorded_call
 def measure_heads(
     model: Any,
     documents: Int[np.ndarray, "documents window"],

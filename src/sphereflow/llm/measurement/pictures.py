@@ -17,7 +17,7 @@ from sphereflow.llm.heads.bootstrap import document_mean
 from sphereflow.llm.heads.regimes import REGIMES
 from sphereflow.llm.measurement.heads import SINKS, Heads
 from sphereflow.llm.measurement.keyvalue import FittedCurve, KeyValueProfile
-from sphereflow.llm.measurement.record import equiangular, head_regimes
+from sphereflow.llm.measurement.record import equiangular
 from sphereflow.pictures import PALETTE, blank, look
 
 _REGIME_COLOURS = (PALETTE[0], PALETTE[4], PALETTE[1])
@@ -68,7 +68,7 @@ def draw_maps(heads: Heads) -> Figure:
 
 def draw_sink(heads: Heads) -> Figure:
     """Sink cosine against recall over heads, and the regimes by depth."""
-    kinds = head_regimes(heads)
+    kinds = heads.regimes
     with look():
         figure = blank(9.6, 3.6)
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
@@ -94,7 +94,7 @@ def draw_regimes(heads: Heads) -> Figure:
     with look():
         figure = blank(4.4, 4.4)
         ax = figure.subplots()
-        image = _map(ax, head_regimes(heads), "regime", vmin=-0.5, vmax=2.5, cmap=ListedColormap(_REGIME_COLOURS))
+        image = _map(ax, heads.regimes, "regime", vmin=-0.5, vmax=2.5, cmap=ListedColormap(_REGIME_COLOURS))
         bar = figure.colorbar(image, ax=ax, ticks=(0, 1, 2))
         bar.ax.set_yticklabels(REGIMES)
     return figure

@@ -1,63 +1,29 @@
-"""What a measurement leaves behind: a labelled dataset, tables per head, and a summary with error bars."""
+"""What a measurement leaves behind beside its numbers: tables per head, and a summary with error bars."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from sphereflow.llm.heads.bootstrap import Interval, document_mean, rank_correlation
 from sphereflow.llm.heads.geometry import DISTANCES
-from sphereflow.llm.heads.regimes import REGIMES, mixture, regimes
+from sphereflow.llm.heads.regimes import REGIMES, mixture
 from sphereflow.llm.measurement.heads import HEAD_FEATURES, METRICS, SELECTIONS, SINKS, Heads
-from sphereflow.llm.measurement.theory import BINS, equiangular_path
+from sphereflow.llm.measurement.theory import equiangular_path
 from sphereflow.provenance import version, versions
 from sphereflow.saving import csv_bytes
 from sphereflow.seeds import LARGEST, Seed, checked
 
 _FEWEST_HEADS = 3  # for a rank correlation, or three kinds of heads
-_LAYER_NUMBERS = ("mean_cosine", "sink_cosine", "participation", "spread", "clusters")
-
-
-def to_xarray(heads: Heads, about: dict[str, Any]) -> xr.Dataset:
-    """All numbers, document by document, with named axes; what was measured on is in the attributes."""
-    axes = ("document", "layer", "head", "selection", "sink", "distance", "N")
-    data: dict[str, Any] = {name: (axes, heads.metrics[name].astype(np.float32)) for name in METRICS}
-    data |= {name: (axes[:3], heads.features[name].astype(np.float32)) for name in HEAD_FEATURES}
-    data["regime"] = (("layer", "head"), head_regimes(heads))
-    if heads.has_theory:
-        for name in _LAYER_NUMBERS:
-            data[f"state_{name}"] = (("document", "depth"), heads.by_depth(name))
-        data["cosine_histogram"] = (("document", "depth", "cosine"), heads.by_depth("histogram").astype(np.float32))
-        data["step"] = (("document", "layer"), heads.by_depth("step")[:, :-1])
-        for name in ("beta", "alignment", "entropy"):
-            data[f"head_{name}"] = (axes[:3], heads.by_head(name).astype(np.float32))
-    edges = np.linspace(-1, 1, BINS + 1)
-    coordinates = {
-        "selection": list(SELECTIONS),
-        "sink": list(SINKS),
-        "distance": list(DISTANCES),
-        "N": list(heads.sizes),
-        "cosine": (edges[1:] + edges[:-1]) / 2,
-    }
-    kept = {name: values for name, values in coordinates.items() if name != "cosine" or heads.has_theory}
-    told = about | heads.settings | {"regimes": ", ".join(REGIMES), "versions": json.dumps(all_versions())}
-    return xr.Dataset(data, coords=kept, attrs={key: str(value) for key, value in told.items()})
-
-
-def head_regimes(heads: Heads) -> np.ndarray:
-    """The regime of each head by the rule, from features averaged over documents: (layer, head)."""
-    return regimes({name: heads.mean_feature(name) for name in HEAD_FEATURES}).astype(np.int32)
 
 
 def head_table(heads: Heads) -> dict[str, list[Any]]:
     """One row per layer and head: features, regime, and P, R, F (Euclidean, with the sink) beside the control."""
     layers, count = np.meshgrid(np.arange(heads.layers), np.arange(heads.heads), indexing="ij")
     table: dict[str, list[Any]] = {"layer": layers.ravel().tolist(), "head": count.ravel().tolist()}
-    table["regime"] = [REGIMES[k] for k in head_regimes(heads).ravel()]
+    table["regime"] = [REGIMES[k] for k in heads.regimes.ravel()]
     for name in HEAD_FEATURES:
         table[name] = heads.mean_feature(name).ravel().tolist()
     if heads.has_theory:
@@ -115,8 +81,7 @@ def summary(heads: Heads, about: dict[str, Any], *, repeats: int = 2000, seed: S
     above = heads.curve("f").mean(axis=0) > heads.curve("f", "random").mean(axis=0)
     told["heads_above_control"] = np.mean(above, axis=(0, 1)).tolist()
     told |= _about_the_sink(heads, repeats, seed)
-    share = np.bincount(head_regimes(heads).ravel(), minlength=3) / heads.layers / heads.heads
-    told["regimes"] = dict(zip(REGIMES, share.tolist(), strict=True))
+    told["regimes"] = heads.regime_shares
     told["identity_error"] = float(np.nanmax(heads.features["identity_error"]))
     if heads.has_theory:
         told["mean_cosine"] = heads.by_depth("mean_cosine").mean(axis=0).tolist()

@@ -162,8 +162,8 @@ def rotation_trap(run: Run) -> Measurement:
     return agreement(
         [0, 0, math.sqrt(5), 0, 0, 1],
         [
-            honest.push_forward.tv.value,
-            caught.push_forward.tv.value,
+            float(honest.push_forward.tv.value),
+            float(caught.push_forward.tv.value),
             caught.map_error,
             honest.map_error,
             float(honest.trapped),

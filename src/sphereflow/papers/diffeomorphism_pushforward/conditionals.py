@@ -147,8 +147,8 @@ def conditional_from_samples(run: Run) -> Measurement:
     other = float(np.mean([w1(joint, x0) for x0 in PLACES]))
     made = [w1(found.schedule, x0) for x0 in PLACES]
     return at_most(
-        [spread, spread, spread, 0, best + 4 * loss.error + 0.05, found.rank_gap_by_chance, -spread],
-        [*made, found.drift(1.5), loss.value, found.rank_gap, -other],
+        [spread, spread, spread, 0, best + 4 * float(loss.error) + 0.05, found.rank_gap_by_chance, -spread],
+        [*made, found.drift(1.5), float(loss.value), found.rank_gap, -other],
         because="three standard errors of the mean of the neighbours, for the joint fit the other way round; the "
         "entropy of N(0, 1), four standard errors and 0.05; Kolmogorov's bound at 99 %",
         labels=(

@@ -47,7 +47,7 @@ def toy(name: str, steps: int, batch: int, seed: int) -> Toy:
     def measure(generator: Generator) -> dict[str, float]:
         return {"energy": energy_distance(samples(generator, FRESH, seed), fresh)}
 
-    state, history = train(
+    found = train(
         beginning(model, recipe),
         recipe,
         TwoSidedField(WIDTH),
@@ -57,8 +57,8 @@ def toy(name: str, steps: int, batch: int, seed: int) -> Toy:
         progress=False,
         measure=measure,
     )
-    told = {0: measure(model)["energy"], **{int(m["step"]): m["energy"] for m in history.measured}}
-    return Toy(model, state.average, told, fresh, again)
+    told = {0: measure(model)["energy"], **{int(m["step"]): m["energy"] for m in found.measured}}
+    return Toy(model, found.generator, told, fresh, again)
 
 
 def samples(generator: Generator, n: int, seed: int) -> Float[np.ndarray, "n D"]:

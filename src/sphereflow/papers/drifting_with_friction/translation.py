@@ -40,7 +40,7 @@ def points(quick: bool, seed: int) -> list[Point]:
     if quick:
         return quality_against_compute(
             source, target, budgets=(50, 100), seeds=(0, 1, 2), batch=64, hidden=64, epsilon=0.5, progress=False
-        )
+        ).points
     return quality_against_compute(
         source,
         target,
@@ -50,7 +50,7 @@ def points(quick: bool, seed: int) -> list[Point]:
         hidden=512,
         epsilon=1.0,
         progress=False,
-    )
+    ).points
 
 
 def common_level(found: list[Point], methods: tuple[str, str]) -> float:

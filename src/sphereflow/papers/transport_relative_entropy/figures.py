@@ -6,10 +6,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sphereflow.claims import Run
+from sphereflow.estimates import Estimate
 from sphereflow.papers.transport_relative_entropy import PAPER, gaussianisation, learning, line, plane, tails
 from sphereflow.pictures import PALETTE, blank, look
 from sphereflow.transport.euclidean.comparison import Row, draw_frontier
-from sphereflow.transport.euclidean.divergences import Divergence, Divergences
+from sphereflow.transport.euclidean.divergences import Divergences
 from sphereflow.transport.euclidean.laws import gaussian
 from sphereflow.transport.euclidean.line import LineDivergences
 from sphereflow.transport.euclidean.named_laws import three_modes, two_modes
@@ -100,7 +101,9 @@ def carried(run: Run) -> Figure:
 
 def _row(name: str, schedule: Schedule, errors: Divergences | LineDivergences) -> Row:
     if isinstance(errors, LineDivergences):
-        errors = Divergences(Divergence(errors.forward), Divergence(errors.reverse), Divergence(errors.tv), 1.0)
+        exact = errors.forward, errors.reverse, errors.tv
+        forward, reverse, tv = (Estimate(np.asarray(x), np.zeros(())) for x in exact)
+        errors = Divergences(forward, reverse, tv, 1.0)
     return Row(name, schedule.n_switches, schedule.sup_norm(), errors)
 
 

@@ -108,10 +108,10 @@ def volume(run: Run) -> Measurement:
     x = base.sample(samples, 2 * run.seed)
     y, log_det = schedule.carry(x)
     by_hand = float(np.mean((y**2).sum(axis=1) - (x**2).sum(axis=1)) / 2)
-    found = divergences(schedule, base, base, samples=samples, seed=run.seed).reverse.value
+    found = divergences(schedule, base, base, samples=samples, seed=run.seed).reverse
     return agreement(
         [0.0, by_hand],
-        [float(np.abs(log_det).max()), found],
+        [float(np.abs(log_det).max()), float(found.value)],
         absolute=[0.0, 1e-12 * (1 + by_hand)],
         because="a.w is exactly zero; the two means are taken over the same points",
         labels=("largest log-determinant", "KL to the base"),

@@ -123,7 +123,7 @@ def training_frontier(run: Run) -> Measurement:
     grid = plane.row(2, plane.samples(run, 2), run.seed).forward
     return at_most(
         [on_line, grid.value / 2],
-        [line.row(8)[1].forward, in_plane.value],
+        [line.row(8)[1].forward, float(in_plane.value)],
         slack=[max(0.0, line.row(8)[1].forward - line.C_KL / 9**2), 4 * np.hypot(grid.error / 2, in_plane.error)],
         because="C/S^2 is the least any schedule of S switches leaves, to leading order, and the construction is that "
         "much above it; four standard errors in the plane",

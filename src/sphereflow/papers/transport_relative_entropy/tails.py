@@ -78,7 +78,7 @@ def tail_flag(run: Run) -> Measurement:
     heavy, light = StudentT(2.0), gaussian(1)
     there = [divergences(Rearrangement(light, heavy).schedule(k), light, heavy) for k in (8, 32)]
     back = divergences(Rearrangement(heavy, light).schedule(8), heavy, light)
-    told = ("second moment" in there[0].forward.reason) + ("second moment" in back.reverse.reason)
+    told = ("second moment" in there[0].forward_reason) + ("second moment" in back.reverse_reason)
     fine = divergences(Rearrangement(light, StudentT(3.0)).schedule(32), light, StudentT(3.0)).forward
     infinite = [math.isinf(e.value) for e in (there[0].forward, there[1].forward, back.reverse)]
     fourfold = there[0].reverse.value / there[1].reverse.value

@@ -18,6 +18,7 @@ from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.numerics.unit_vectors import unit
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.euclidean.clouds import checked_cloud
@@ -129,8 +130,8 @@ def _draw(p: np.ndarray, count: int, sampling: str, rng: np.random.Generator) ->
     return np.concatenate([rng.permutation(len(p)) for _ in range(rounds)])[:count]
 
 
-@dataclasses.dataclass(frozen=True)
-class VelocityFit:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class VelocityFit(Result):
     """Fields of neurons that carry `start` to `end`; `residual` is the root mean square of what they miss of it.
 
     `mass` is the largest Barron mass, and `spread` the mean variance of one draw: n draws leave an error of about
@@ -142,7 +143,17 @@ class VelocityFit:
     mass: float
     spread: float
 
+    def variables(self) -> Variables:
+        return {"barron_mass": ("moment", np.array([field.mass for field in self.fields]))}
 
+    def facts(self) -> list[str]:
+        return [
+            f"{len(self.fields)} fields of {len(self.fields[0].b)} neurons miss {self.residual:.4g}",
+            f"Barron mass {self.mass:.4g}, variance of one draw {self.spread:.4g}",
+        ]
+
+
+@recorded_call
 def fit_velocities(
     start: ArrayLike,
     end: ArrayLike,

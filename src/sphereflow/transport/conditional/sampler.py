@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -24,15 +23,19 @@ from scipy.spatial import cKDTree
 from scipy.special import ndtr, ndtri
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
+from sphereflow.estimates import Estimate, mean
 from sphereflow.observables import energy_distance
-from sphereflow.seeds import LARGEST, Record, Seed, number_from, recorded, rng_from
+from sphereflow.results import Result, Variables, recorded_call
+from sphereflow.seeds import LARGEST, Seed, number_from, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.abstract import MOST_PIECES
 from sphereflow.transport.conditional.maurey import SAMPLINGS, VelocityFit, fit_velocities, playback
 from sphereflow.transport.euclidean.affine import affine_schedule, shear, translation
 from sphereflow.transport.euclidean.clouds import checked_cloud
-from sphereflow.transport.euclidean.divergences import Divergence
 from sphereflow.transport.euclidean.schedule import Schedule
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _FEWEST = 200
 _HELD_OUT = 5  # one pair in five is kept for judging
@@ -40,8 +43,8 @@ _MOST_FITTED = 20_000
 _FEWEST_NEURONS, _MOST_NEURONS = 8, 200
 
 
-@dataclasses.dataclass(frozen=True)
-class ConditionalSampler:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class ConditionalSampler(Result):
     """A schedule on (x, z) whose first `dx` coordinates condition the rest."""
 
     schedule: Schedule
@@ -84,9 +87,14 @@ class ConditionalSampler:
         z = np.asarray(back)[:, self.dx :]
         return -0.5 * (z**2).sum(axis=1) - 0.5 * self.dy * np.log(2 * np.pi) - np.asarray(log_det)
 
-    def save(self, path: str | Path) -> None:
-        """Write the schedule; `ConditionalSampler(load(path), dx)` gives the sampler back."""
-        self.schedule.save(path)
+    def variables(self) -> Variables:
+        rows = self.schedule.arrays()
+        return {name: (("piece", *(("component",) * (values.ndim - 1))), values) for name, values in rows.items()}
+
+    def facts(self) -> list[str]:
+        frozen = "x frozen exactly" if self.frozen else "x NOT FROZEN"
+        pieces = f"{self.schedule.n_pieces} pieces, {self.schedule.n_switches} switches"
+        return [f"y of dimension {self.dy} given x of dimension {self.dx}: {pieces}, {frozen}"]
 
     def _beside(self, x0: Any, m: int) -> np.ndarray:
         point = np.asarray(x0, dtype=float)
@@ -98,7 +106,7 @@ class ConditionalSampler:
         return np.broadcast_to(point, (m, self.dx))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class ConditionalFit(ConditionalSampler):
     """The sampler that was fitted, and how well it does on pairs that it has not seen.
 
@@ -111,13 +119,11 @@ class ConditionalFit(ConditionalSampler):
     velocity: VelocityFit
     held_out: Float[np.ndarray, "n d"]
     gaussian_loss: float
-    seed: Record
     number: int
 
     @cached_property
-    def log_loss(self) -> Divergence:
-        values = -self.log_density(self.held_out[:, self.dx :], self.held_out[:, : self.dx])
-        return Divergence(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))))
+    def log_loss(self) -> Estimate:
+        return mean(-self.log_density(self.held_out[:, self.dx :], self.held_out[:, : self.dx]))
 
     @cached_property
     def energy(self) -> float:
@@ -141,32 +147,35 @@ class ConditionalFit(ConditionalSampler):
         """What the gap stays below with 99 % if every rank is uniform: Kolmogorov's bound, for all tests together."""
         return float(np.sqrt(np.log(2 * 3 * self.dy / 0.01) / (2 * (len(self.held_out) // 3))))
 
-    def record(self) -> dict[str, Any]:
-        """The figures of merit on held-out pairs, as plain data."""
-        return {
-            "pieces": self.schedule.n_pieces,
-            "log_loss": dataclasses.asdict(self.log_loss),
-            "gaussian_loss": self.gaussian_loss,
-            "energy_distance": self.energy,
-            "rank_gap": self.rank_gap,
-            "rank_gap_by_chance": self.rank_gap_by_chance,
-        }
+    derived = ("pieces", "log_loss", "energy", "rank_gap", "rank_gap_by_chance")
 
-    def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"y given x: {self.schedule.n_pieces} pieces, {self.schedule.n_switches} switches, x frozen exactly",
-                f"mean of -log density of held-out y given x: {self.log_loss} (Gaussian with linear mean: "
-                f"{self.gaussian_loss:.4g})",
-                f"energy distance between sampled and held-out pairs: {self.energy:.3g}",
-                f"ranks of held-out y given x are uniform up to {self.rank_gap:.2g} (by chance up to "
-                f"{self.rank_gap_by_chance:.2g})",
-                f"Barron mass {self.velocity.mass:.3g}, error of playing n neurons about "
-                f"{np.sqrt(self.velocity.spread / max(self.schedule.n_pieces, 1)):.2g} if drawn independently",
-            ]
-        )
+    @property
+    def pieces(self) -> int:
+        return self.schedule.n_pieces
+
+    def variables(self) -> Variables:
+        return super().variables() | {"held_out": (("pair", "component"), self.held_out)}
+
+    def facts(self) -> list[str]:
+        drawn = np.sqrt(self.velocity.spread / max(self.schedule.n_pieces, 1))
+        return [
+            *super().facts(),
+            f"mean of -log density of held-out y given x: {self.log_loss} (Gaussian with linear mean: "
+            f"{self.gaussian_loss:.4g})",
+            f"energy distance between sampled and held-out pairs: {self.energy:.3g}",
+            f"ranks of held-out y given x are uniform up to {self.rank_gap:.2g} (by chance up to "
+            f"{self.rank_gap_by_chance:.2g})",
+            f"Barron mass {self.velocity.mass:.3g}, error of playing n neurons about {drawn:.2g} if drawn one by one",
+        ]
+
+    def plot(self) -> Figure:
+        """The first coordinates of held-out and of sampled pairs."""
+        from sphereflow.transport.pictures import draw_conditional
+
+        return draw_conditional(self)
 
 
+@recorded_call
 def fit_conditional(
     samples_x: ArrayLike,
     samples_y: ArrayLike,
@@ -223,7 +232,6 @@ def fit_conditional(
         velocity=velocity,
         held_out=np.column_stack([x, y])[judged],
         gaussian_loss=float(-log_gauss.mean()),
-        seed=recorded(seed),
         number=number,
     )
 

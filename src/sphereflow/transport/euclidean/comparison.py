@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from sphereflow.pictures import PALETTE
+from sphereflow.pictures import PALETTE, blank, look
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed
 from sphereflow.transport.euclidean.divergences import Divergences, divergences
 from sphereflow.transport.euclidean.laws import Law
@@ -28,9 +31,36 @@ class Row:
         return f"{told} KL(target||image) {self.errors.forward}, TV {self.errors.tv}"
 
 
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class ScheduleTable(Result):
+    """Schedules side by side, fewest switches first."""
+
+    rows: list[Row]
+
+    def variables(self) -> Variables:
+        columns = {"switches": [row.switches for row in self.rows], "sup_norm": [row.sup_norm for row in self.rows]}
+        for name in ("forward", "reverse", "tv"):
+            value, error = np.array([getattr(row.errors, name) for row in self.rows], dtype=float).T
+            columns |= {name: value, f"{name}_error": error}
+        found: Variables = {name: ("schedule", np.array(column)) for name, column in columns.items()}
+        return {"schedule": ("schedule", np.array([row.name for row in self.rows]))} | found
+
+    def facts(self) -> list[str]:
+        few = [f"{row.name}: {row.switches} switches, KL(target||image) {row.errors.forward}" for row in self.rows[:4]]
+        return [f"{len(self.rows)} schedules", *few, *(["..."] if len(self.rows) > 4 else [])]
+
+    def plot(self) -> Figure:
+        """Error against switches."""
+        with look():
+            figure = blank(5.4, 3.6)
+            draw_frontier(figure.add_subplot(), {"schedules": self.rows})
+        return figure
+
+
+@recorded_call
 def compare(
     schedules: Mapping[str, Schedule], base: Law, target: Law, *, samples: int = 40_000, seed: Seed = 0
-) -> list[Row]:
+) -> ScheduleTable:
     """The rows of a table, fewest switches first; all are judged on the same samples."""
     rows = [
         Row(
@@ -41,7 +71,7 @@ def compare(
         )
         for name, schedule in schedules.items()
     ]
-    return sorted(rows, key=lambda row: row.switches)
+    return ScheduleTable(sorted(rows, key=lambda row: row.switches))
 
 
 def draw_frontier(axes: Axes, families: Mapping[str, list[Row]]) -> None:
@@ -50,8 +80,8 @@ def draw_frontier(axes: Axes, families: Mapping[str, list[Row]]) -> None:
         errors = [row.errors.forward for row in rows]
         axes.errorbar(
             [row.switches for row in rows],
-            [e.value for e in errors],
-            [e.error for e in errors],
+            [float(e.value) for e in errors],
+            [float(e.error) for e in errors],
             fmt=f"-{marker}",
             color=colour,
             ms=4,

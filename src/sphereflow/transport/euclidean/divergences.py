@@ -16,44 +16,48 @@ import math
 import numpy as np
 
 from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.estimates import Estimate, mean
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, number_from
 from sphereflow.transport.euclidean.laws import Law
 from sphereflow.transport.euclidean.line import line_divergences
 from sphereflow.transport.euclidean.schedule import Schedule
 
-
-@dataclasses.dataclass(frozen=True)
-class Divergence:
-    """A number with its standard error (0: quadrature); `reason` says why an infinite one is infinite."""
-
-    value: float
-    error: float = 0.0
-    reason: str = ""
-
-    def __str__(self) -> str:
-        return self.reason or f"{self.value:.4g}" + (f" +- {self.error:.1g}" if self.error else "")
+_INFINITE = Estimate(np.asarray(np.inf), np.zeros(()))
 
 
-@dataclasses.dataclass(frozen=True)
-class Divergences:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Divergences(Result):
     """KL(target||image) `forward`, KL(image||target) `reverse`, total variation `tv`, all in nats.
 
-    `ratio` is the largest density ratio target/image that was met.
+    `ratio` is the largest density ratio target/image that was met; the reasons say why an infinite one is infinite.
     """
 
-    forward: Divergence
-    reverse: Divergence
-    tv: Divergence
+    forward: Estimate
+    reverse: Estimate
+    tv: Estimate
     ratio: float
+    forward_reason: str = ""
+    reverse_reason: str = ""
 
     @property
     def reverse_pinsker(self) -> float:
         """The bound M log M / (M - 1) TV on KL(target||image), M the largest density ratio."""
-        return reverse_pinsker(self.ratio) * self.tv.value
+        return reverse_pinsker(self.ratio) * float(self.tv.value)
 
-    def __str__(self) -> str:
-        named = {"KL(target||image)": self.forward, "KL(image||target)": self.reverse, "total variation": self.tv}
-        return "\n".join(e.reason or f"{name:<17} {e}" for name, e in named.items())
+    derived = ("reverse_pinsker",)
+
+    def variables(self) -> Variables:
+        values, errors = np.array([self.forward, self.reverse, self.tv], dtype=float).T
+        names = np.array(["KL(target||image)", "KL(image||target)", "total variation"])
+        return {"kind": ("kind", names), "divergence": ("kind", values), "error": ("kind", errors)}
+
+    def facts(self) -> list[str]:
+        return [
+            self.forward_reason or f"KL(target||image) {self.forward}",
+            self.reverse_reason or f"KL(image||target) {self.reverse}",
+            f"total variation {self.tv}",
+        ]
 
 
 def reverse_pinsker(ratio: float) -> float:
@@ -92,6 +96,7 @@ def _escapes(first: Law, second: Law) -> bool:
     return any(math.isinf(f) and not math.isinf(s) for f, s in zip(first.support, second.support, strict=True))
 
 
+@recorded_call
 def divergences(schedule: Schedule, base: Law, target: Law, *, samples: int = 40_000, seed: Seed = 0) -> Divergences:
     """How far the image of `base` under the schedule is from `target`.
 
@@ -105,16 +110,14 @@ def divergences(schedule: Schedule, base: Law, target: Law, *, samples: int = 40
     forward_reason, reverse_reason = obstructions(base, target)
     if schedule.d == 1:
         exact = line_divergences(schedule, base, target)
-        found = Divergences(
-            Divergence(exact.forward), Divergence(exact.reverse), Divergence(exact.tv), exact.ratio_forward
-        )
+        values = exact.forward, exact.reverse, exact.tv
+        forward, reverse, tv = (Estimate(np.asarray(x), np.zeros(())) for x in values)
+        found = Divergences(forward, reverse, tv, exact.ratio_forward)
     else:
         found = _sampled(schedule, base, target, whole_number("samples", samples, least=2), number)
-    return dataclasses.replace(
-        found,
-        forward=_final(found.forward, forward_reason, "target||image"),
-        reverse=_final(found.reverse, reverse_reason, "image||target"),
-    )
+    forward, forward_reason = _final(found.forward, forward_reason, "target||image")
+    reverse, reverse_reason = _final(found.reverse, reverse_reason, "image||target")
+    return Divergences(forward, reverse, found.tv, found.ratio, forward_reason, reverse_reason)
 
 
 def _sampled(schedule: Schedule, base: Law, target: Law, samples: int, seed: int) -> Divergences:
@@ -125,21 +128,17 @@ def _sampled(schedule: Schedule, base: Law, target: Law, samples: int, seed: int
     forward = target.log_density(wanted) - schedule.density(base).log_density(wanted)
     # Both sides estimate the same total variation, (1 - 1/ratio)_+ under the law in the numerator; they are averaged.
     halves = [_mean(-np.expm1(-np.maximum(part, 0.0))) for part in (reverse, forward)]
-    tv = Divergence((halves[0].value + halves[1].value) / 2, math.hypot(halves[0].error, halves[1].error) / 2)
+    tv = Estimate((halves[0].value + halves[1].value) / 2, np.hypot(halves[0].error, halves[1].error) / 2)
     ratio = float(np.exp(min(max(forward.max(), (-reverse).max()), 700.0)))
     return Divergences(_mean(forward), _mean(reverse), tv, ratio)
 
 
-def _mean(values: np.ndarray) -> Divergence:
-    if not np.isfinite(values).all():
-        return Divergence(math.inf)
-    return Divergence(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))))
+def _mean(values: np.ndarray) -> Estimate:
+    return mean(values) if np.isfinite(values).all() else _INFINITE
 
 
-def _final(estimate: Divergence, reason: str, name: str) -> Divergence:
-    if reason:
-        return Divergence(math.inf, 0.0, reason)
-    if not math.isfinite(estimate.value):
+def _final(estimate: Estimate, reason: str, name: str) -> tuple[Estimate, str]:
+    """What is known of a divergence, and why it is infinite if it is."""
+    if not reason and not math.isfinite(estimate.value):
         reason = f"KL({name}) is infinite because some mass of the first law lies where the second one has none"
-        return Divergence(math.inf, 0.0, reason)
-    return estimate
+    return (_INFINITE, reason) if reason else (estimate, "")

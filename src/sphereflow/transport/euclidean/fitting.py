@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
+from sphereflow.estimates import Estimate, mean
 from sphereflow.observables import energy_distance
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, number_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.abstract import MOST_PIECES
 from sphereflow.transport.euclidean.clouds import checked_cloud
-from sphereflow.transport.euclidean.divergences import Divergence, Divergences, divergences
+from sphereflow.transport.euclidean.divergences import Divergences, divergences
 from sphereflow.transport.euclidean.gaussianisation import gaussianise
 from sphereflow.transport.euclidean.grid import CellGrid, grid_schedule
 from sphereflow.transport.euclidean.laws import Law, Mixture
@@ -22,18 +25,22 @@ from sphereflow.transport.euclidean.monotone import Rearrangement, piecewise_lin
 from sphereflow.transport.euclidean.schedule import Schedule
 from sphereflow.transport.learned.schedules import train_schedule
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 METHODS = ("construct", "train")
 _SAMPLES = 40_000
 _HELD_OUT = 5  # one point of a cloud in five is kept for judging
 
 
-@dataclasses.dataclass(frozen=True)
-class Fit:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Fit(Result):
     """A schedule from source to target and what is known about its error.
 
     `divergences` where both sides have densities; `cross_entropy`, the mean of -log rho_theta over target points not
     used for the fit, where the source has one; `energy` the energy distance between image and target points.
     `route` says how the schedule was found, and `bound` what the number of switches allows at best or needs at most.
+    `source` and `target` are points of both that were used for judging only.
     """
 
     schedule: Schedule
@@ -41,32 +48,48 @@ class Fit:
     route: str
     bound: str
     divergences: Divergences | None
-    cross_entropy: Divergence | None
+    cross_entropy: Estimate | None
     energy: float
+    source: Float[np.ndarray, "n d"]
+    target: Float[np.ndarray, "m d"]
 
-    def record(self) -> dict[str, Any]:
-        """The figures of merit, as plain data; an error of 0 means quadrature."""
-        known = dataclasses.asdict(self.divergences) if self.divergences else {}
-        return known | {
-            "method": self.method,
-            "route": self.route,
-            "bound": self.bound,
-            "pieces": self.schedule.n_pieces,
-            "switches": self.schedule.n_switches,
-            "energy_distance": self.energy,
-            "cross_entropy": dataclasses.asdict(self.cross_entropy) if self.cross_entropy else None,
+    @property
+    def pieces(self) -> int:
+        return self.schedule.n_pieces
+
+    @property
+    def switches(self) -> int:
+        return self.schedule.n_switches
+
+    derived = ("pieces", "switches")
+
+    def variables(self) -> Variables:
+        rows: Variables = {
+            name: (("piece", *(("component",) * (values.ndim - 1))), values)
+            for name, values in self.schedule.arrays().items()
+        }
+        return rows | {
+            "source": (("source_point", "component"), self.source),
+            "image": (("source_point", "component"), self.schedule.apply(self.source)),
+            "target": (("target_point", "component"), self.target),
         }
 
-    def __str__(self) -> str:
-        lines = [f"{self.route}: {self.schedule.n_pieces} pieces, {self.schedule.n_switches} switches"]
-        lines += [self.bound] if self.bound else []
-        lines += [str(self.divergences)] if self.divergences else []
+    def facts(self) -> list[str]:
+        told = [f"{self.route}: {self.pieces} pieces, {self.switches} switches"]
+        told += [self.bound] if self.bound else []
+        told += self.divergences.facts() if self.divergences else []
         if self.cross_entropy:
-            lines.append(f"mean of -log density at held-out target points: {self.cross_entropy}")
-        lines.append(f"energy distance between image and target points: {self.energy:.3g}")
-        return "\n".join(lines)
+            told.append(f"mean of -log density at held-out target points: {self.cross_entropy}")
+        return [*told, f"energy distance between image and target points: {self.energy:.3g}"]
+
+    def plot(self, source: Law | None = None, target: Law | None = None) -> Figure:
+        """The schedule at work on points kept for judging, or on laws, if they are given."""
+        from sphereflow.transport.pictures import draw
+
+        return draw(self.schedule, self.source if source is None else source, self.target if target is None else target)
 
 
+@recorded_call
 def fit(
     source: Law | ArrayLike,
     target: Law | ArrayLike,
@@ -104,6 +127,8 @@ def fit(
         divergences(schedule, start, goal, seed=number + 1) if both else None,
         _cross_entropy(schedule, start, goal_held) if isinstance(start, Law) and not both else None,
         energy_distance(np.asarray(schedule.apply(start_held)), goal_held, unbiased=False, most=3000),
+        start_held,
+        goal_held,
     )
 
 
@@ -203,6 +228,5 @@ def _better(
     return second if costs[1] < costs[0] else first
 
 
-def _cross_entropy(schedule: Schedule, start: Law, held: np.ndarray) -> Divergence:
-    cost = -np.asarray(schedule.density(start).log_density(held))
-    return Divergence(float(cost.mean()), float(cost.std(ddof=1) / math.sqrt(len(cost))))
+def _cross_entropy(schedule: Schedule, start: Law, held: np.ndarray) -> Estimate:
+    return mean(-np.asarray(schedule.density(start).log_density(held)))

@@ -18,6 +18,7 @@ from scipy.special import log_ndtr, ndtri
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.progress import progress_bar
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.euclidean.clouds import checked_cloud
@@ -27,14 +28,22 @@ from sphereflow.transport.euclidean.schedule import Schedule
 _CANDIDATES = 12  # frames compared before each step
 
 
-@dataclasses.dataclass(frozen=True)
-class Gaussianisation:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Gaussianisation(Result):
     """`schedule` carries N(0, I) to the law of the points; `gains` are the nats each frame won on held-out points."""
 
     schedule: Schedule
     gains: tuple[float, ...]
 
+    def variables(self) -> Variables:
+        return {"gain": ("frame", np.array(self.gains, dtype=float))}
 
+    def facts(self) -> list[str]:
+        last = f", the last of them {self.gains[-1]:.3g}" if self.gains else ""
+        return [repr(self.schedule), f"{len(self.gains)} frames won {sum(self.gains):.4g} nats{last}"]
+
+
+@recorded_call
 def gaussianise(
     points: ArrayLike,
     *,

@@ -3,7 +3,7 @@ r"""`Schedule`, the kind of schedule in R^d: ReLU perceptrons of width one,
 
 ```python
 import numpy as np
-from sphereflow.transport import Schedule, load
+from sphereflow.transport import Schedule
 half = Schedule(w=[[1.0, 0.0]], a=[[0.0, 1.0]], b=[0.0])   # shears the upper half plane
 there_and_back = half + half.inverse()
 there_and_back.apply(np.eye(2))

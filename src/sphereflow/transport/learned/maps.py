@@ -19,7 +19,8 @@ from jaxtyping import Array, Float
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.fitting import Descent, adam, descend, own, rate_or
-from sphereflow.seeds import Seed, recorded, rng_from
+from sphereflow.results import recorded_call
+from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.euclidean.schedule import Schedule
 from sphereflow.transport.learned.schedules import Trained, Weights, carried, small_weights
@@ -27,6 +28,7 @@ from sphereflow.transport.learned.schedules import Trained, Weights, carried, sm
 _GRADIENT = "surrogate"
 
 
+@recorded_call
 def train_map(
     phi: Callable[[Any], Any],
     points: ArrayLike,
@@ -69,7 +71,7 @@ def train_map(
     weights, losses = _descend(
         at, jnp.asarray(x), jnp.asarray(y), jnp.asarray(chosen), rule, alpha, log_density, log_image
     )
-    return Trained(Schedule(*(np.asarray(part) for part in weights)), np.asarray(losses), _GRADIENT, recorded(seed))
+    return Trained(Schedule(*(np.asarray(part) for part in weights)), np.asarray(losses), _GRADIENT)
 
 
 def map_loss(weights: Weights, x: Float[Array, "n d"], y: Float[Array, "n d"]) -> Float[Array, ""]:

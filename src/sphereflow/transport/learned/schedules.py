@@ -25,7 +25,8 @@ from jaxtyping import Array, Float
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.fitting import Descent, adam, descend, own, rate_or
 from sphereflow.numerics.unit_vectors import unit
-from sphereflow.seeds import Record, Seed, number_from, recorded, rng_from
+from sphereflow.results import Result, Variables, recorded_call
+from sphereflow.seeds import Seed, number_from, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.euclidean.clouds import checked_cloud
 from sphereflow.transport.euclidean.flow import gain
@@ -40,16 +41,23 @@ _STEPS_AT_ONCE = 100
 Weights = tuple[Array, Array, Array]  # w, a, b of every piece, each run for a unit of time
 
 
-@dataclasses.dataclass(frozen=True)
-class Trained:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Trained(Result):
     """`schedule` carries N(0, I) to the target; `losses` are those of the steps, in nats."""
 
     schedule: Schedule
     losses: Float[np.ndarray, " steps"]
     gradient: str
-    seed: Record
+
+    def variables(self) -> Variables:
+        return {"loss": ("step", self.losses)}
+
+    def facts(self) -> list[str]:
+        change = f"loss {self.losses[0]:.4g} -> {self.losses[-1]:.4g}"
+        return [repr(self.schedule), f"{change} in {len(self.losses)} steps, {self.gradient} gradient"]
 
 
+@recorded_call
 def train_schedule(
     target: Law | ArrayLike,
     pieces: int,
@@ -90,7 +98,7 @@ def train_schedule(
         losses.append(np.asarray(seen))
     w, a, b = (np.asarray(part) for part in at.weights)
     found = Schedule(w, a, b)
-    return Trained(found.inverse() if loss == "nll" else found, np.concatenate(losses), gradient, recorded(seed))
+    return Trained(found.inverse() if loss == "nll" else found, np.concatenate(losses), gradient)
 
 
 def objective(weights: Weights, x: Float[Array, "n d"], gradient: str, log_target: Any = None) -> Float[Array, ""]:

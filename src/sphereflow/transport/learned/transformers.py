@@ -22,7 +22,8 @@ from scipy.optimize import linear_sum_assignment
 from sphereflow.errors import MissingExtra, SphereflowError, one_of, whole_number
 from sphereflow.fitting import Descent, adam, descend, own, rate_or
 from sphereflow.numerics.unit_vectors import angles
-from sphereflow.seeds import Record, Seed, recorded, rng_from
+from sphereflow.results import Result, Variables, recorded_call
+from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import AnyArray, ArrayLike
 from sphereflow.transport.sphere.inputs import Measure, pairs
 from sphereflow.transport.sphere.pieces import TransformerBlock
@@ -37,18 +38,25 @@ Weights = Float[AnyArray, "pieces entries"]  # V, B, W, U, b of each piece in on
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class TrainedTransformer:
+class TrainedTransformer(Result):
     """`schedule` as any other; `w2` is exact, by an adaptive solve of the trained weights; `losses` per step."""
 
     schedule: SphereSchedule
     w2: Float[np.ndarray, " N"]
     losses: Float[np.ndarray, " steps"]
-    seed: Record
 
-    def __repr__(self) -> str:
-        return f"TrainedTransformer({len(self.schedule)} pieces, max W2 {self.w2.max():.3g}, seed {self.seed})"
+    def variables(self) -> Variables:
+        return {"loss": ("step", self.losses), "w2": ("measure", self.w2)}
+
+    def facts(self) -> list[str]:
+        steps = len(self.losses)
+        return [
+            f"{len(self.schedule)} pieces, max W2 {self.w2.max():.3g}",
+            f"loss {self.losses[0]:.4g} -> {self.losses[-1]:.4g} in {steps} steps",
+        ]
 
 
+@recorded_call
 def train_transformer(
     sources: ArrayLike,
     targets: ArrayLike,
@@ -79,7 +87,7 @@ def train_transformer(
     whole_number("steps", steps)
     whole_number("substeps", substeps)
     rule = own(optimiser, rate=rate) or adam(rate_or(2e-2, rate))
-    d, record = starts[0].d, recorded(seed)
+    d = starts[0].d
     weights: Any = _small(whole_number("pieces", pieces), d, seed) if start is None else _given(start, d)
     allowed = {"V": jnp.asarray(float(attention)), "B": jnp.asarray(float(attention and softmax))}
     x, m = _padded(starts)
@@ -97,7 +105,7 @@ def train_transformer(
     schedule = _as_schedule(at.weights, allowed, d)
     moved = schedule.apply([s.points for s in starts], [s.masses for s in starts])
     w2 = [Measure(p, s.masses).distance(e) for p, s, e in zip(moved, starts, ends, strict=True)]
-    return TrainedTransformer(schedule, np.array(w2), np.concatenate(losses), record)
+    return TrainedTransformer(schedule, np.array(w2), np.concatenate(losses))
 
 
 def _small(pieces: int, d: int, seed: Seed) -> Weights:

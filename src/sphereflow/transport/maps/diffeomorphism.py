@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -20,6 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial import cKDTree
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.euclidean.affine import affine_schedule
@@ -28,13 +29,16 @@ from sphereflow.transport.euclidean.schedule import Schedule
 from sphereflow.transport.maps.cell_permutations import route, route_schedule
 from sphereflow.transport.maps.smooth_map import SmoothMap
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _RESOLUTION = 8  # points per side of a cell in averages over it
 _LARGEST_ASSIGNMENT = 2500  # beyond this the exact assignment takes minutes, and sorting by rows takes over
 _UNIT = ((0.0, 1.0), (0.0, 1.0))
 
 
-@dataclasses.dataclass(frozen=True)
-class MapFit:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class MapFit(Result):
     """A schedule whose map is close to phi on the box and whose push-forward is close to that of phi.
 
     `parts` are s_1, T and s_2; `slopes` the q_k / kappa of the columns; `assigned` the root mean square distance from
@@ -57,13 +61,30 @@ class MapFit:
         x = np.array([low_1, low_2]) + unit * np.array([high_1 - low_1, high_2 - low_2])
         return map_errors(self.schedule, self.phi, x, self.box, density)
 
-    def __str__(self) -> str:
+    @property
+    def pieces(self) -> int:
+        return self.schedule.n_pieces
+
+    derived = ("pieces",)
+
+    def variables(self) -> Variables:
+        rows = self.schedule.arrays()
+        found: Variables = {n: (("piece", *(("component",) * (v.ndim - 1))), v) for n, v in rows.items()}
+        return found | {"slope": ("column", self.slopes)}
+
+    def facts(self) -> list[str]:
         sizes = " + ".join(str(part.n_pieces) for part in self.parts)
-        return (
+        return [
             f"{self.schedule.n_pieces} pieces ({sizes}), {self.schedule.n_switches} switches, weights up to "
-            f"{self.schedule.sup_norm():.3g}\nassignment distance {self.assigned:.3g}, "
-            f"rounding of the Jacobian {self.rounding:.3g}"
-        )
+            f"{self.schedule.sup_norm():.3g}",
+            f"assignment distance {self.assigned:.3g}, rounding of the Jacobian {self.rounding:.3g}",
+        ]
+
+    def plot(self) -> Figure:
+        """A grid of the box, and where the schedule carries it."""
+        from sphereflow.transport.pictures import draw_map
+
+        return draw_map(self.schedule, self.box)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +99,7 @@ class MapErrors:
         return f"map error {self.l2:.4g} (median {self.median:.4g}), total variation {self.tv:.4g}"
 
 
+@recorded_call
 def fit_map(
     phi: SmoothMap | Callable[[Any], Any],
     *,

@@ -19,6 +19,7 @@ import numpy as np
 
 from sphereflow.errors import whole_number
 from sphereflow.observables import wasserstein
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, number_from
 from sphereflow.transport.euclidean.divergences import Divergences, divergences
 from sphereflow.transport.euclidean.laws import Law
@@ -26,8 +27,8 @@ from sphereflow.transport.euclidean.schedule import Schedule
 from sphereflow.transport.maps.smooth_map import ImageLaw, SmoothMap
 
 
-@dataclasses.dataclass(frozen=True)
-class ScoreCard:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class ScoreCard(Result):
     """`conditional` is the root of the mean over x of W2^2, nothing if no block was named."""
 
     map_error: float
@@ -40,17 +41,23 @@ class ScoreCard:
     def trapped(self) -> bool:
         """Right push-forward, wrong map: total variation within four errors of zero, map error far above it."""
         tv = self.push_forward.tv
-        return tv.value <= 4 * tv.error + 0.01 and self.map_error > 0.1
+        return bool(tv.value <= 4 * tv.error + 0.01) and self.map_error > 0.1
 
-    def __str__(self) -> str:
-        lines = [f"{self.switches} switches, weights up to {self.sup_norm:.3g}", f"map error {self.map_error:.4g}"]
-        lines += [str(self.push_forward)]
-        lines += [] if self.conditional is None else [f"conditional W2, root mean square: {self.conditional:.4g}"]
+    derived = ("trapped",)
+
+    def variables(self) -> Variables:
+        return self.push_forward.variables()
+
+    def facts(self) -> list[str]:
+        told = [f"{self.switches} switches, weights up to {self.sup_norm:.3g}", f"map error {self.map_error:.4g}"]
+        told += self.push_forward.facts()
+        told += [] if self.conditional is None else [f"conditional W2, root mean square: {self.conditional:.4g}"]
         if self.trapped:
-            lines.append("the push-forward is right and the map is not: conditional samples will be wrong")
-        return "\n".join(lines)
+            told.append("the push-forward is right and the map is not: conditional samples will be wrong")
+        return told
 
 
+@recorded_call
 def score_card(
     schedule: Schedule,
     phi: SmoothMap | Callable[[Any], Any],

@@ -16,7 +16,8 @@ from scipy.optimize import linear_sum_assignment
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.numerics.unit_vectors import angles
 from sphereflow.observables import in_open_hemisphere
-from sphereflow.seeds import Seed, recorded, rng_from
+from sphereflow.results import recorded_call
+from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.sphere.cap import into_cap
 from sphereflow.transport.sphere.certificates import separated_pairs
@@ -33,6 +34,7 @@ _TOO_CLOSE = 1e-3
 _ATTEMPTS = 4
 
 
+@recorded_call
 def interpolate(
     sources: ArrayLike, targets: ArrayLike, *, tolerance: float = 1e-5, atoms: int = 12, seed: Seed = 0
 ) -> Interpolation:
@@ -66,7 +68,6 @@ def interpolate(
         atoms=tuple(goals),
         arrived=_arrived(plan, starts, kept),
         tolerance=tolerance,
-        seed=recorded(seed),
     )
 
 

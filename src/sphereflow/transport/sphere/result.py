@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.numerics.unit_vectors import angles, unit
-from sphereflow.seeds import Record
+from sphereflow.results import Result, Variables
 from sphereflow.transport.sphere.certificates import separated_pairs
 from sphereflow.transport.sphere.inputs import Measure, distinct
 from sphereflow.transport.sphere.schedule import SphereSchedule
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Interpolation:
+class Interpolation(Result):
     """One schedule for all measures.
 
     `atoms` stand for the targets, `arrived` is where the construction saw the particles end. All below comes from
@@ -34,7 +34,6 @@ class Interpolation:
     atoms: tuple[Measure, ...]
     arrived: tuple[Float[np.ndarray, "_ d"], ...]
     tolerance: float
-    seed: Record
 
     @cached_property
     def stages(self) -> list[list[Float[np.ndarray, "_ d"]]]:
@@ -134,14 +133,22 @@ class Interpolation:
 
         return draw_interpolation(self)
 
-    def __repr__(self) -> str:
+    derived = ("n_pieces", "pieces_of", "bound", "limited_by")
+
+    def variables(self) -> Variables:
+        """Errors of every measure, and its radius and distance to the others after every piece."""
+        errors = {"w2": self.w2, "w2_atoms": self.w2_atoms, "quantisation": self.quantisation}
+        found: Variables = {name: ("measure", values) for name, values in errors.items()}
+        return found | {name: (("piece", "measure"), values.T) for name, values in self.history.items()}
+
+    def facts(self) -> list[str]:
         parted, pairs = self.hulls["disentangled"]
-        return (
-            f"Interpolation({len(self.sources)} measures, d={self.schedule.d}, {self.n_pieces} pieces, "
-            f"{self.schedule.n_switches} switches, max W2 {self.w2.max():.1e}, "
-            f"{parted} of {pairs} pairs of hulls disjoint once disentangled"
-            + (f"; W2 limited by {self.limited_by})" if self.limited_by else ")")
-        )
+        return [
+            f"{len(self.sources)} measures, d = {self.schedule.d}, {self.n_pieces} pieces, "
+            f"{self.schedule.n_switches} switches",
+            f"max W2 {self.w2.max():.1e}, {parted} of {pairs} pairs of hulls disjoint once disentangled",
+            *([f"W2 limited by {self.limited_by}"] if self.limited_by else []),
+        ]
 
 
 def _nearest(x: np.ndarray, y: np.ndarray) -> float:

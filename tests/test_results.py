@@ -1,0 +1,390 @@
+"""Every verb of every area returns a result with one habit; each is looked at on a small example of its own."""
+
+import dataclasses
+import html
+import importlib
+import inspect
+import io
+import json
+import types
+import typing
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import sphereflow as sf
+from sphereflow.errors import SphereflowError
+from sphereflow.estimates import Estimate
+from sphereflow.results import FORMAT, Result, recorded_call, same
+
+AREAS = (
+    "evolution", "meanfield", "landscape", "modes", "metastability", "retrieval", "random_transformers",
+    "synchronisation", "transport", "memory", "drifting", "normalisation", "llm", "sweeps", "laboratory",
+)  # fmt: skip
+# What a verb may return besides: numbers, arrays, files, and what is given on as an argument to other verbs.
+PLAIN = (int, float, str, bool, tuple, list, dict, np.ndarray, jax.Array, Estimate, type(None))
+# By name, with the reason.
+EXCEPTIONS = {
+    "random_transformers.clock": "five numbers and a word by one formula, used as a value",
+    "synchronisation.run_network": "what the caller's `observe` returned, traced: it composes with jit and vmap",
+    "memory.langevin": "chains inside jit: arrays in, arrays out",
+    "memory.metropolis": "chains inside jit: arrays in, arrays out",
+    "sweeps.read_specification": "a request, not a result",
+    "llm.load_model": "a model, not a result",
+    "meanfield.von_mises": "a density, given on to other verbs",
+    "synchronisation.resolve": "an activation, given on to other verbs",
+    "llm.document_mean": "a number with the ends of its bootstrap interval, which has no single error",
+    "llm.rank_correlation": "a number with the ends of its bootstrap interval, which has no single error",
+    "meanfield.starting_law": "a law, given on to other verbs",
+    "laboratory.simulate": "a Trajectory or a MergeHistory, by t1",
+}
+# Families of objects that are inputs of other verbs: fields, models, laws, schedules, weights, prompts.
+INPUTS = ("Dynamics", "Module", "Law", "AbstractSchedule", "CausalWeights", "Prompt", "Landscape", "Covariance")
+
+
+def verbs():
+    """The public functions of the areas, and the methods of public classes that compute a result."""
+    for area in AREAS:
+        module = importlib.import_module(f"sphereflow.{area}")
+        for name, thing in vars(module).items():
+            if name.startswith("_") or not getattr(thing, "__module__", "").startswith(f"sphereflow.{area}"):
+                continue
+            if callable(thing) and not inspect.isclass(thing):
+                yield f"{area}.{name}", thing
+    yield "memory.DenseMemory.recall", sf.memory.DenseMemory.recall
+
+
+def returned(verb):
+    """The classes that a verb may return, from its annotation."""
+    original = inspect.unwrap(verb)
+    told = original.__annotations__.get("return")
+    try:
+        told = eval(told, vars(importlib.import_module(original.__module__))) if isinstance(told, str) else told
+    except NameError:  # imported for type checking only
+        return []
+    parts = typing.get_args(told) if isinstance(told, types.UnionType) else [told]
+    return [kind for part in parts if inspect.isclass(kind := typing.get_origin(part) or part)]
+
+
+def is_plain(kind):
+    array = "jaxtyping" in str(getattr(kind, "__module__", ""))
+    return array or (issubclass(kind, PLAIN) and not hasattr(kind, "_fields")) or kind is Estimate
+
+
+def is_input(kind):
+    return any(parent.__name__ in INPUTS for parent in kind.__mro__)
+
+
+VERBS = dict(verbs())
+RESULTS = {kind for verb in VERBS.values() for kind in returned(verb) if issubclass(kind, Result)}
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_returns_a_result_or_is_an_exception_with_a_reason(name):
+    kinds = returned(VERBS[name])
+    free = [k for k in kinds if not (issubclass(k, Result) or is_plain(k) or is_input(k) or k.__name__ == "Path")]
+    assert bool(free) == (name in EXCEPTIONS) or (name in EXCEPTIONS and not kinds), (name, free)
+    for kind in kinds:
+        if issubclass(kind, Result) and kind is not sf.Trajectory and name != "sweeps.open_sweep":
+            assert hasattr(VERBS[name], "__wrapped__") or kind is sf.sweeps.Sweep, f"{name} does not record its call"
+
+
+# --- one small real example of each -----------------------------------------------------------------------------
+
+RNG = np.random.default_rng(0)
+CIRCLE = np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]])
+NORMAL, NARROW = sf.transport.gaussian(1), sf.transport.gaussian(1, 1.0, 0.5)
+ROWS = RNG.normal(size=(60, 2))
+PAIRS = RNG.normal(size=(240, 2))
+ATOMS = [np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])]
+SHIFT = sf.transport.affine_schedule(np.array([[0.6]]), np.array([1.0]))
+STILL = sf.transport.Schedule([[0.5, 0.0]], [[0.0, 1.0]], [0.0])
+
+
+def doubled(x):
+    return x * np.array([2.0, 1.0])
+
+
+def density_of_prompt(sigma, theta):
+    return 1 + 0.3 * np.cos(theta) + 0 * sigma
+
+
+def value(beta, seed):
+    return 1.0 * beta + seed
+
+
+def problem():
+    return sf.landscape.Problem(beta=5.0, outer=[1.0], inner=[[1.0, 0.0]])
+
+
+def architecture():
+    return sf.random_transformers.Architecture(d=8, n=4, layers=10, heads=1, step=0.3, beta=1.0)
+
+
+def swept():
+    return sf.sweep(value, {"beta": [1.0, 2.0, 3.0], "seed": [0, 1]}, progress=False)
+
+
+def trained():
+    from sphereflow.drifting.samplers import from_rows
+
+    recipe = sf.drifting.Recipe(steps=2, batch=4, seed=3)
+    model = sf.drifting.Generator(2, 2, width=4, depth=1, key=jax.random.key(1))
+    field, rows = sf.drifting.TwoSidedField(0.3), from_rows(ROWS)
+    return sf.drifting.train(sf.drifting.beginning(model, recipe), recipe, field, rows, rows, progress=False)
+
+
+def heads():
+    pytest.importorskip("transformers")
+    from sphereflow.llm.model.tiny import tiny_model
+
+    return sf.llm.measure_heads(tiny_model("llama, grouped"), RNG.integers(1, 90, (2, 24)), sizes=(1, 2, 4), repeats=2)
+
+
+def compared():
+    flow = sf.meanfield.evolve_density(4.0, t1=0.1, saveat=2, nodes=32)
+    return sf.meanfield.compare(4.0, t1=0.1, saveat=2, n=8, flow=flow, progress=False, seed=5)
+
+
+EXAMPLES = {
+    "Trajectory": lambda: sf.simulate(n=8, d=3, beta=2.0, t1=1.0, saves=3, seed=4, progress=False),
+    "HardmaxFlow": lambda: sf.evolution.hardmax_flow(PAIRS[:5], 0.0),
+    "DensityFlow": lambda: sf.meanfield.evolve_density(4.0, t1=0.1, saveat=2, nodes=32),
+    "Comparison": compared,
+    "EulerianFlow": lambda: sf.meanfield.evolve_eulerian(4.0, t1=0.1, saveat=2),
+    "ZonalFlow": lambda: sf.meanfield.evolve_zonal(3, 2.0, density=lambda t: 1 + 0.3 * t, t1=0.1, saveat=2, nodes=8),
+    "Spectrum": lambda: sf.meanfield.stability(sf.USA(4.0), [[1.0, 0.0], [-1.0, 0.0]]),
+    "Concentration": lambda: sf.meanfield.concentration(np.diag([2.0, 1.0, 0.0])),
+    "CriticalPoint": lambda: sf.landscape.minimise(problem(), 200),
+    "Basins": lambda: sf.landscape.basins(problem(), starts=8, t1=1.0),
+    "WeightedFlow": lambda: sf.landscape.weighted_flow(problem(), [0.1, 1.0], 0.2, saveat=2),
+    "Modes": lambda: sf.modes.find_modes(PAIRS[:20].T, 20.0),
+    "ModeSample": lambda: sf.modes.sample_modes(50, 20.0, 4, seed=1),
+    "SideBySide": lambda: sf.modes.modes_and_clusters(8, 5.0, 2, np.array([0.0, 0.5]), seed=2),
+    "MergeHistory": lambda: sf.metastability.coarsen_to_one("sa", CIRCLE, 10.0, seed=3),
+    "Staircase": lambda: sf.metastability.staircase(3, 20.0, seed=1),
+    "Certificate": lambda: sf.metastability.certify(CIRCLE, 400.0),
+    "PairMerger": lambda: sf.metastability.merge_pair(1.0, 10.0),
+    "UnstableModes": lambda: sf.metastability.slow_modes(CIRCLE, np.ones(3) / 3, 20.0),
+    "Profile": lambda: sf.retrieval.profile(1.0, 1.0, 2.0),
+    "MeasuredProfile": lambda: sf.retrieval.measure_profile(
+        8, 0.5, beta=1.0, weights=1.0, vocab=4, sources=(1, 4), repeats=4, seed=1
+    ),
+    "LayeredFlow": lambda: sf.retrieval.layered_flow(
+        sf.retrieval.density_prompt(density_of_prompt, 8), 0.2, beta=1.0, slope=1.0, source=0.5, tol=1e-4
+    ),
+    "Prediction": lambda: sf.random_transformers.predict(architecture()),
+    "Measured": lambda: sf.random_transformers.measure(architecture(), 2, seed=2),
+    "Depths": lambda: sf.random_transformers.run(
+        architecture().network(), np.stack([np.eye(4, 8)] * 2), [0, 2], observe=lambda x: {"tokens": x}, seed=4
+    ),
+    "Fit": lambda: sf.transport.fit(PAIRS[:, :1], 3 + PAIRS[:, 1:] ** 2, 8),
+    "Divergences": lambda: sf.transport.divergences(SHIFT, NORMAL, NARROW),
+    "ScheduleTable": lambda: sf.transport.compare({"shifted": SHIFT}, NORMAL, NARROW),
+    "Gaussianisation": lambda: sf.transport.gaussianise(PAIRS[:100], frames=1, knots=4),
+    "Trained": lambda: sf.transport.train_schedule(NARROW, 2, steps=2, batch=8),
+    "MapFit": lambda: sf.transport.fit_map(doubled, cells=2, refine=2),
+    "ScoreCard": lambda: sf.transport.score_card(STILL, doubled, sf.transport.gaussian(2), dx=1, samples=100),
+    "ConditionalFit": lambda: sf.transport.fit_conditional(PAIRS[:, :1], PAIRS[:, 1:], 60, times=2),
+    "VelocityFit": lambda: sf.transport.fit_velocities(PAIRS[:, :1], PAIRS[:, 1:], neurons=4, times=2),
+    "Interpolation": lambda: sf.transport.interpolate([np.asarray(sf.draw("uniform", 4, 3, k)) for k in (0, 1)], ATOMS),
+    "TrainedTransformer": lambda: sf.transport.train_transformer([a[None] for a in ATOMS[::-1]], ATOMS, 1, steps=2),
+    "Recall": lambda: sf.memory.DenseMemory(PAIRS[:5], beta=4.0).recall(PAIRS[:2] + 0.1),
+    "PhaseDiagram": lambda: sf.memory.phase_diagram(
+        loads=np.linspace(0.05, 0.6, 4), temperatures=np.linspace(0.1, 1, 3), sizes=(50,)
+    ),
+    "MonteCarloSweep": lambda: sf.memory.sweep(
+        loads=(0.2, 0.3), temperatures=(0.5,), patterns=8, repeats=2, steps=10, seed=3, progress=False
+    ),
+    "Training": trained,
+    "Quality": lambda: sf.drifting.quality_against_compute(
+        ROWS, ROWS + 1, methods=("affine",), budgets=(2,), seeds=(0,), batch=4, progress=False
+    ),
+    "CriticalCounts": lambda: sf.normalisation.critical_counts(np.array([[0.5, 0.3, 0.2]]), np.eye(3)[None]),
+    "Heads": heads,
+    "Separation": lambda: sf.llm.separation(np.full((2, 6), 1 / 6), PAIRS[:12].reshape(2, 6, 2), (1, 2)),
+    "Sweep": swept,
+    "Boundary": lambda: sf.sweeps.boundary(swept(), 2.2, "beta"),
+}  # fmt: skip
+
+
+def test_every_class_of_results_has_an_example():
+    assert {kind.__name__ for kind in RESULTS} == set(EXAMPLES)
+
+
+def changed(result):
+    """The same with one number changed."""
+    for each in dataclasses.fields(result):
+        held = getattr(result, each.name)
+        if each.compare and isinstance(held, (jax.Array, np.ndarray)) and held.size and held.dtype.kind in "fc":
+            other = np.array(held)
+            other.flat[0] += 1e-3
+            return dataclasses.replace(
+                result, **{each.name: jnp.asarray(other) if isinstance(held, jax.Array) else other}
+            )
+        if each.compare and isinstance(held, float) and np.isfinite(held):
+            return dataclasses.replace(result, **{each.name: held + 1.0})
+    return dataclasses.replace(result, parameters={"other": 1})
+
+
+# Each of these compiles programs for three processor seconds or more.
+DEAR = (
+    "Heads", "Measured", "MonteCarloSweep", "Basins", "LayeredFlow", "TrainedTransformer", "Interpolation",
+    "WeightedFlow", "DensityFlow", "Comparison", "ZonalFlow", "EulerianFlow", "MeasuredProfile", "SideBySide",
+)  # fmt: skip
+
+
+@pytest.mark.fast_cases(*(name for name in EXAMPLES if name not in DEAR))
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_habit_of_a_result(name, tmp_path):
+    result = EXAMPLES[name]()
+    assert type(result).__name__ == name
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.seed = 3
+    # What a person reads.
+    told = repr(result)
+    assert told.startswith(f"<{name}: ")
+    assert len(told) <= 600
+    assert not any(word in told for word in ("array(", "[[", "\n"))
+    assert all(len(line) <= 110 for line in result.summary().splitlines())
+    # What a script reads.
+    record = json.loads(json.dumps(result.record(), allow_nan=False))
+    assert record["result"] == name
+    assert record["versions"]["sphereflow"] == sf.__version__
+    assert record["parameters"]
+    if "seed=" in inspect.getsource(EXAMPLES[name]) and name != "Sweep":
+        assert isinstance(record["seed"], int), "the seed is not kept"
+    # Arrays with names.
+    data = result.to_xarray()
+    for each, (dims, values) in result.variables().items():
+        assert data[each].dims == ((dims,) if isinstance(dims, str) else tuple(dims))
+        np.testing.assert_array_equal(data[each].values, np.asarray(values))
+    # Files.
+    path = result.save(tmp_path / ("run.zarr" if name == "Trajectory" else "result.npz"))
+    again = sf.load(path)
+    assert type(again) is type(result)
+    assert again == result
+    assert repr(again) == told
+    assert again.versions == result.versions
+    assert result != changed(result)
+    assert result != 3
+    assert hash(again) == hash(result)
+    with pytest.raises(SphereflowError, match="exists already"):
+        result.save(path)
+    # Pictures and notebooks.
+    assert isinstance(again.plot(), Figure)
+    page = result._repr_html_()
+    assert name in page
+    assert all(html.escape(fact) in page for fact in result.facts())
+
+
+# --- files that are not ours, or not of this release ---------------------------------------------------------------
+
+
+def stored(**changes):
+    """A file of a result with some of what it says about itself changed."""
+    content = io.BytesIO()
+    about = {"format": FORMAT, "content": {"plain": 3}} | changes
+    np.savez(content, about=np.array(json.dumps(about)))
+    return content.getvalue()
+
+
+REFERENCE = {"module": "os", "name": "system", "digest": ""}
+FOREIGN = {
+    "another npz": (lambda: (b := io.BytesIO(), np.savez(b, x=np.ones(3)))[0].getvalue(), "no result"),
+    "text": (lambda: b"hello", "no result"),
+    "json": (lambda: b'{"format": "a format of somebody"}', "format of somebody"),
+    "newer": (lambda: stored(format="sphereflow result, version 7"), "written by a newer sphereflow"),
+    "a number": (lambda: stored(), "damaged, or no result"),
+    "cut": (lambda: stored()[:-30], "no result"),
+    "a class of the system": (lambda: stored(content={"kind": REFERENCE, "fields": {}}), "cannot read"),
+    "a class that is none": (
+        lambda: stored(content={"kind": REFERENCE | {"module": "sphereflow.results", "name": "same"}, "fields": {}}),
+        "no part of one",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_foreign_and_newer_files_are_refused_in_one_sentence(name, tmp_path):
+    content, words = FOREIGN[name]
+    (tmp_path / "file.npz").write_bytes(content())
+    with pytest.raises(SphereflowError, match=words) as refused:
+        sf.load(tmp_path / "file.npz")
+    assert str(refused.value).count(". ") == 0
+    assert "file.npz" in str(refused.value)
+
+
+def test_a_result_has_one_suffix_and_a_folder_that_is_none_is_refused(tmp_path):
+    result = EXAMPLES["Concentration"]()
+    with pytest.raises(SphereflowError, match=r"must end in \.npz"):
+        result.save(tmp_path / "result.json")
+    with pytest.raises(SphereflowError):
+        sf.load(tmp_path)
+    with pytest.raises(SphereflowError, match="there is no file"):
+        sf.load(tmp_path / "nothing.npz")
+
+
+def test_sweeps_and_schedules_are_read_by_the_same_verb(tmp_path):
+    sf.sweep(value, {"beta": [1.0, 2.0], "seed": [0]}, out=tmp_path / "sweep.zarr", progress=False)
+    assert sf.load(tmp_path / "sweep.zarr").axes == ("beta", "seed")
+    STILL.save(tmp_path / "schedule.json")
+    np.testing.assert_array_equal(sf.load(tmp_path / "schedule.json").w, STILL.w)
+
+
+def test_functions_that_are_gone_do_not_keep_numbers_from_being_read(tmp_path):
+    fit = sf.transport.fit_map(lambda x: doubled(x), cells=2, refine=2)
+    again = sf.load(fit.save(tmp_path / "fit.npz"))
+    assert again == fit
+    np.testing.assert_array_equal(again.schedule.apply(ROWS), fit.schedule.apply(ROWS))
+    with pytest.raises(SphereflowError, match="<lambda>"):
+        again.errors()
+    assert sf.load(again.save(tmp_path / "again.npz")) == again
+
+
+def test_equality_never_raises_and_sees_every_number():
+    assert same(np.array([1.0, np.nan]), np.array([1.0, np.nan]))
+    assert not same(np.array([1.0]), np.array([1.0], dtype=np.float32))
+    assert not same(np.array([1.0]), np.array([1.0, 2.0]))
+    assert same({"a": (1, float("nan"))}, {"a": (1, float("nan"))})
+    assert not same({"a": 1}, {"b": 1})
+
+    class Stubborn:
+        def __eq__(self, other):
+            raise RuntimeError
+
+    assert not same(Stubborn(), 3)
+    first, second = EXAMPLES["Spectrum"](), EXAMPLES["Spectrum"]()
+    assert first == second
+    assert first in {second}
+
+
+def test_the_call_is_recorded_with_its_defaults_and_its_seed():
+    @dataclasses.dataclass(frozen=True, eq=False, repr=False)
+    class Small(Result):
+        number: float
+
+        def facts(self):
+            return [f"{self.number:g}"]
+
+        def variables(self):
+            return {"number": ((), np.asarray(self.number))}
+
+    @recorded_call
+    def verb(n, *, seed=0, progress=None, table=None, **options):
+        return Small(float(n))
+
+    table = np.arange(300.0).reshape(100, 3)
+    made = verb(2, seed=jax.random.key(7), table=table, tol=1e-3)
+    assert made.parameters["call"].endswith("verb")
+    assert made.parameters["n"] == 2
+    assert made.parameters["tol"] == 1e-3
+    assert made.parameters["table"]["shape"] == [100, 3]
+    assert "progress" not in made.parameters
+    assert made.seed == (0, 7)
+    assert verb(2).seed == 0
+    assert verb(2, table=table + 1) != verb(2, table=table)
+    assert verb(2, seed=1) != verb(2)
