@@ -19,6 +19,9 @@ import numpy as np
 
 from sphereflow.errors import SphereflowError
 
+# Where the library's source lies.
+HOME = Path(__file__).parent
+
 PACKAGES = (
     "sphereflow",
     "jax",

@@ -13,9 +13,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import sphereflow
 from sphereflow.claims import Claim, Figure, Paper, Run
-from sphereflow.provenance import circumstances
+from sphereflow.provenance import HOME, circumstances
 from sphereflow.report.record import read_result, result_record
 from sphereflow.report.results import ClaimResult, PictureResult
 from sphereflow.saving import write_into
@@ -53,12 +52,11 @@ class Finished:
     def _identity(self, entry: Claim | Figure) -> dict[str, Any]:
         function = entry.measure if isinstance(entry, Claim) else entry.draw
         file = inspect.getsourcefile(inspect.unwrap(function))
-        home = Path(sphereflow.__file__).parent
-        own = "" if file is None or home in Path(file).parents else _tree(Path(file).parent, Path(file).suffix)
+        own = "" if file is None or HOME in Path(file).parents else _tree(Path(file).parent, Path(file).suffix)
         return {
             "preset": self._run.preset,
             "seed": self._run.seed,
-            "library": _tree(home, ".py"),
+            "library": _tree(HOME, ".py"),
             "paper": own,
             **circumstances(),
         }

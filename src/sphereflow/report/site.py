@@ -11,9 +11,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-import sphereflow
 from sphereflow.claims import VERDICTS, Claim
 from sphereflow.claims.basis import KINDS
+from sphereflow.provenance import HOME
 from sphereflow.report.formula import formula, prose, typeset_number
 from sphereflow.report.results import PAGE, ClaimResult, PaperResult, PictureResult, Report, tally
 from sphereflow.report.rows import ShownRow, miss, number, rows_of, severity, worst
@@ -64,8 +64,8 @@ def source_line(claim: Claim) -> str:
     code = getattr(function, "__code__", None)
     if code is None:
         return ""
-    file, home = Path(code.co_filename), Path(sphereflow.__file__).parent
-    shown = file.relative_to(home).as_posix() if home in file.parents else file.name
+    file = Path(code.co_filename)
+    shown = file.relative_to(HOME).as_posix() if HOME in file.parents else file.name
     return f"{shown}, line {code.co_firstlineno}"
 
 
