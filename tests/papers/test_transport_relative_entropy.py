@@ -1,7 +1,5 @@
 """The paper's claims come out as expected, and the known mistakes are caught by them."""
 
-import math
-
 import numpy as np
 import pytest
 from verdicts import Verdicts
@@ -12,7 +10,6 @@ from sphereflow.papers.transport_relative_entropy import flow as flow_claims
 from sphereflow.papers.transport_relative_entropy import learning, line, tails
 from sphereflow.transport.euclidean import flow, monotone
 from sphereflow.transport.euclidean.laws import gaussian
-from sphereflow.transport.euclidean.named_laws import two_modes
 from sphereflow.transport.euclidean.schedule import Schedule
 from sphereflow.transport.learned import schedules as training
 
@@ -24,11 +21,14 @@ class TestVerdicts(Verdicts):
     slow_claims = (
         "gaussianisation",
         "gradient",
-        "plane-halving",
+        "layers",
+        "no-flow",
+        "plane-errors",
         "plane-rate",
-        "plane-reverse-pinsker",
         "plane-round-trip",
-        "plane-table",
+        "rate",
+        "reverse-pinsker",
+        "slice-identity",
         "slice-pieces",
         "switches",
         "training-frontier",
@@ -66,7 +66,6 @@ def test_missing_branch_at_rate_zero_is_caught(fresh, monkeypatch):
 
 def test_volume_of_the_inverse_is_caught(fresh, monkeypatch):
     monkeypatch.setattr(Schedule, "pullback", lambda self, y: self.inverse().carry(y))
-    assert line.two_sides(Run()).verdict == "fails"
     assert line.mass(Run()).verdict == "fails"
 
 
@@ -92,7 +91,7 @@ def test_an_unresolved_monitor_is_caught(fresh, monkeypatch):
 def test_a_wrong_monitor_exponent_is_caught(fresh, monkeypatch):
     right = monotone.Rearrangement.monitor.func
     monkeypatch.setattr(monotone.Rearrangement, "monitor", property(lambda self: np.sqrt(right(self))))
-    assert line.rate_table(Run()).verdict == "fails"
+    assert line.rate(Run()).verdict == "fails"
 
 
 def test_one_minus_the_distribution_function_is_caught(fresh, monkeypatch):
@@ -111,7 +110,7 @@ def test_end_slopes_of_one_are_caught(fresh, monkeypatch):
     monkeypatch.setattr(
         monotone.Rearrangement, "schedule", lambda self, knots, **rest: right(self, knots, end_slopes=(1.0, 1.0))
     )
-    assert line.rate_table(Run()).verdict == "fails"
+    assert line.rate(Run()).verdict == "fails"
 
 
 def test_a_finite_number_for_heavy_tails_is_caught(monkeypatch):
@@ -124,15 +123,3 @@ def test_a_finite_number_for_heavy_tails_is_caught(monkeypatch):
 def test_training_without_the_boundary_term_is_caught(fresh, monkeypatch):
     monkeypatch.setattr(training, "_active", lambda s, size, gradient: (s > 0).astype(s.dtype))
     assert learning.gradient(Run()).verdict == "fails"
-
-
-def test_the_stall_value_is_the_gaussian_of_the_same_moments():
-    from scipy.integrate import quad
-
-    law, bell = two_modes(), gaussian(1, 0.0, math.sqrt(4.25))
-
-    def integrand(y):
-        point = np.array([[y]])
-        return float((np.exp(law.log_density(point)) * (law.log_density(point) - bell.log_density(point)))[0])
-
-    assert quad(integrand, -10, 10, points=(-2, 0, 2), limit=200)[0] == pytest.approx(learning.STALL, abs=1e-6)

@@ -16,9 +16,11 @@ PAPER = Paper(
         "entropy, a given one, with a count of the switches. Every piece has a closed-form flow, so nothing here is "
         "stepped in time. On the line the error is C/K^2 with a constant that is known beforehand; in the plane cells "
         "are served one by one behind shears; and where tails differ too much relative entropy is infinite whatever "
-        "the weights. The exact constants and rates are derived here; the paper's own hypotheses on tails and its "
-        "bound on switches may differ in form."
+        "the weights."
     ),
+    texts="Read: the abstract, the opening of the introduction, an author's demonstration page, and remarks of a later "
+    "paper. The theorem's hypothesis on tails and its bound on switches were not available; constants and rates are "
+    "derived here.",
     bibtex="""@article{alvarezlopez2025constructive,
   title   = {Constructive approximate transport maps with normalizing flows},
   author  = {{\\'A}lvarez-L{\\'o}pez, Antonio and Geshkovski, Borjan and Ruiz-Balet, Dom{\\`e}nec},

@@ -24,7 +24,7 @@ from sphereflow.transport.pictures import carried_grid
     "C/K whose constants follow from the two densities alone. Right: the density that 8 and 32 knots make.",
 )
 def rate(run: Run) -> Figure:
-    knots = np.array(list(line.TABLE))
+    knots = np.array(line.KNOTS)
     errors = [line.row(int(k))[1] for k in knots]
     y = np.linspace(-4, 4, 2000)
     with look():
@@ -122,8 +122,8 @@ def frontier(run: Run) -> Figure:
         "trained, naive gradient": [_row("", *learning.trained(1, k, "naive", steps, run.seed)) for k in pieces],
     }
     wide = (8,) if run.quick else (8, 16, 24)
-    rows = [(plane.built(n), plane.row(n, plane.samples(run, n), run.seed)) for n in plane.TABLE]
-    frames = [key for key in gaussianisation.TABLE if not run.quick or key[1] == 8]
+    rows = [(plane.built(n), plane.row(n, plane.samples(run, n), run.seed)) for n in plane.SLABS]
+    frames = [key for key in gaussianisation.FRAMES if not run.quick or key[1] == 8]
     in_plane = {
         "grid behind shears": [_row("", *pair) for pair in rows],
         "trained": [_row("", *learning.trained(2, k, "surrogate", steps, run.seed)) for k in wide],
@@ -135,7 +135,7 @@ def frontier(run: Run) -> Figure:
         left, right = figure.subplots(1, 2)
         draw_frontier(left, on_line)
         left.plot(switches, line.problem().kl_constant / switches**2, color="0.6", lw=1, ls=":", label=r"$C_{KL}/S^2$")
-        left.axhline(learning.STALL, color="0.7", lw=0.8, ls="--")
+        left.axhline(learning.stall(), color="0.7", lw=0.8, ls="--")
         left.annotate("Gaussian with the same moments", (70, 0.76), ha="right", color="0.4", fontsize=8)
         left.set(title="two modes on the line", xticks=[5, 10, 20, 50], xticklabels=["5", "10", "20", "50"])
         left.minorticks_off()
