@@ -189,12 +189,12 @@ def reverse_pinsker_bound(run: Run) -> Check:
             bound = reverse_pinsker(ratio) * found.tv
             check.at_most(f"line, {side}, $K={k}$", bound=bound, measured=entropy, because="an inequality")
     for n in (2, 8):
-        found = row(n, samples(run, n), run.seed)
+        sampled = row(n, samples(run, n), run.seed)
         check.at_most(
             f"plane, {n} slabs",
-            bound=found.reverse_pinsker,
-            measured=found.forward.value,
-            error=found.forward.error,
+            bound=sampled.reverse_pinsker,
+            measured=sampled.forward.value,
+            error=sampled.forward.error,
             because="standard error; M is the largest ratio met on the samples, below its supremum",
         )
     check.rival("a tenth of the bound", check.times(0.1))

@@ -54,7 +54,7 @@ TAILS = basis.Abstract("an assumption on the relative decay of the tails of both
 def tail_growth(run: Run) -> Check:
     check = Check()
     reaches = 10.0 ** np.arange(3, 8)
-    linear = {}
+    linear: dict[str, float] = {}
     for m in SLOPES:
         because = "corrections of order (ln R)/R, and of the size of the end knots over R"
         scaled = np.diff(truncated(stretched(m, 1), reaches))
