@@ -31,7 +31,6 @@ class TestVerdicts(Verdicts):
     paper = PAPER
     slow_claims = (
         "banana-error",
-        "banana-half",
         "conditional-banana",
         "conditional-from-samples",
         "conditional-guarantee",
@@ -39,9 +38,9 @@ class TestVerdicts(Verdicts):
         "fitted-neurons",
         "learned-map",
         "map-rate",
-        "map-table",
-        "maurey-dimension",
         "maurey-slope",
+        "rotation-trap",
+        "trap-conditional",
         "without-replacement",
     )
     slow_figures = ("banana-conditional", "both-errors", "cells-being-carried", "map-frontier", "random-play-errors")

@@ -16,10 +16,10 @@ PAPER = Paper(
         "map has the same push-forward of a Gaussian and wrong conditionals. General maps are factored into a gradient "
         "of a convex function, which pieces make exactly, and rearrangements that keep volume, made of 3-cycles of "
         "cells out of shears. Regular maps, such as those of Knothe and Rosenblatt, are played at random, one neuron "
-        "after another, with an error of one over the root of the number of switches in any dimension. The "
-        "factorisation and the cycles are worked out here along the lines of the abstract; the paper's own may differ "
-        "in form."
+        "after another, with an error of one over the root of the number of switches in any dimension."
     ),
+    texts="Read: the abstract, the opening of the introduction, and texts about the paper. The factorisation and "
+    "the cycles are worked out here along the lines of the abstract; the paper's own may differ in form.",
     bibtex="""@article{geshkovski2026constructive,
   title   = {Constructive conditional normalizing flows},
   author  = {Geshkovski, Borjan and Ruiz-Balet, Dom{\\`e}nec},

@@ -14,8 +14,10 @@ from functools import cache
 
 import numpy as np
 
-from sphereflow.claims import Measurement, Run, agreement, at_most
+from sphereflow.claims import Check, Run, basis
+from sphereflow.estimates import mean
 from sphereflow.papers.diffeomorphism_pushforward import PAPER
+from sphereflow.papers.diffeomorphism_pushforward.sources import BOTH
 from sphereflow.transport.euclidean.affine import rotation
 from sphereflow.transport.euclidean.laws import gaussian
 from sphereflow.transport.euclidean.schedule import Schedule
@@ -99,42 +101,37 @@ def relative_entropies(seeds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 @PAPER.claim(
     "banana-error",
-    statement="The mean squared error of the randomly played banana has a closed form, (4R/3) sqrt(2/pi) - 3/4 over n, "
-    "and so has its relative entropy, half of that.",
-    source="Maurey's argument for a Knothe-Rosenblatt map",
+    says=r"The mean squared error of the randomly played banana has a closed form, $(4R/3)\sqrt{2/\pi}-3/4$ over "
+    "$n$, and the relative entropy of its push-forward is half of that.",
+    basis=basis.Derived("Maurey's argument for a Knothe-Rosenblatt map, with every integral done"),
     formula=r"n\,E\|\varphi^n-\varphi\|^2=\frac{4R}3\sqrt{\frac2\pi}-\frac34,\qquad "
     r"n\,E\,\mathrm{KL}=\frac{2R}3\sqrt{\frac2\pi}-\frac38",
-    falsifier="the importance weight 2R left out; a wrong constant piece",
 )
-def banana_error(run: Run) -> Measurement:
-    seeds, few = (6000, 150) if run.quick else (20_000, 4000)
+def banana_error(run: Run) -> Check:
+    seeds, few = (6000, 200) if run.quick else (20_000, 4000)
     squares, (entropies, gaps) = squared_errors(seeds, run.seed), relative_entropies(few, run.seed)
-    found = (squares, gaps, entropies)
-    return agreement(
-        [MAP_CONSTANT, MAP_CONSTANT, MAP_CONSTANT / 2],
-        [v.mean() for v in found],
-        absolute=[4 * v.std() / math.sqrt(len(v)) for v in found],
-        because="four standard errors of the draws, of the profile alone and of those pushed through schedules",
-        labels=(f"map, {seeds} draws", f"map through schedules, {few} draws", f"KL through schedules, {few} draws"),
-        parameters={"R": REACH, "n": PLAYS},
+    check = Check(parameters={"R": REACH, "n": PLAYS, "draws": [seeds, few]})
+    for name, predicted, values in (
+        ("map", MAP_CONSTANT, squares),
+        ("map through schedules", MAP_CONSTANT, gaps),
+        ("relative entropy through schedules", MAP_CONSTANT / 2, entropies),
+    ):
+        found = mean(values)
+        check.row(
+            name,
+            predicted=predicted,
+            measured=found.value,
+            error=found.error,
+            repeats=len(values),
+            because="standard error of the draws",
+        )
+    check.rival("without the square of the mean, 3/4", {"map": MAP_CONSTANT + 0.75})
+    check.rival(
+        "relative entropy equal to the squared error",
+        {"relative entropy through schedules": MAP_CONSTANT},
     )
-
-
-@PAPER.claim(
-    "banana-half",
-    statement="Draw by draw the relative entropy of the push-forward is half the squared error of the map.",
-    source="Maurey's argument for a Knothe-Rosenblatt map",
-    formula=r"\mathrm{KL}(\varphi^n_\#N\|\varphi_\#N)=\tfrac12\|\varphi^n-\varphi\|^2_{L^2(N)}",
-    falsifier="a log-determinant that is not zero",
-)
-def banana_half(run: Run) -> Measurement:
-    entropies, gaps = relative_entropies(150 if run.quick else 4000, run.seed)
-    return at_most(
-        [1e-9],
-        [np.abs(entropies - gaps / 2).max()],
-        because="the rule is exact for the quadratic in the second axis",
-        labels=("largest difference over draws",),
-    )
+    check.rival("the importance weight $2R$ left out of the variance", {"map": MAP_CONSTANT / (2 * REACH)})
+    return check
 
 
 @cache
@@ -148,37 +145,31 @@ def trap(seed: int, samples: int) -> tuple[ScoreCard, ScoreCard]:
 
 @PAPER.claim(
     "rotation-trap",
-    statement="After a quarter turn of the Gaussian the push-forward is the same and the map is not: total variation "
-    "is zero, the error of the map is the root of 5, and the score card says so.",
-    source="Why both at once",
+    says="After a quarter turn of the Gaussian the push-forward is the same and the map is not: total variation is "
+    "zero, the error of the map is the root of 5, and the score card says so.",
+    basis=BOTH,
     formula=r"(\varphi\circ Q)_\#N=\varphi_\#N,\qquad \|\varphi\circ Q-\varphi\|_{L^2(N)}=\sqrt5",
-    falsifier="a score of the push-forward alone, which passes it",
 )
-def rotation_trap(run: Run) -> Measurement:
+def rotation_trap(run: Run) -> Check:
     samples = 4000 if run.quick else 40_000
-    honest, caught = trap(run.seed, samples)
-    # |phi Q - phi|^2 has mean 5 and, by its moments, a standard deviation near 8.
-    noise = 4 * 8 / (2 * math.sqrt(5)) / math.sqrt(samples)
-    return agreement(
-        [0, 0, math.sqrt(5), 0, 0, 1],
-        [
-            float(honest.push_forward.tv.value),
-            float(caught.push_forward.tv.value),
-            caught.map_error,
-            honest.map_error,
-            float(honest.trapped),
-            float(caught.trapped),
-        ],
-        absolute=[0.01, 0.01, noise, 0.01, 0, 0],
-        because="800 neurons leave 1e-5 in the map, the rare samples beyond R = 4 about 1e-3; four standard errors of "
-        "a mean square; flags",
-        labels=(
-            "TV, banana",
-            "TV, turned banana",
-            "map error, turned banana",
-            "map error, banana",
-            "flag, banana",
-            "flag, turned banana",
-        ),
-        parameters={"samples": samples},
+    straight, turned = trap(run.seed, samples)
+    check = Check(parameters={"samples": samples})
+    because = "800 neurons leave 1e-5 in the map, the rare samples beyond R = 4 about 1e-3"
+    check.row("TV, banana", predicted=0.0, measured=straight.push_forward.tv.value, tolerance=0.01, because=because)
+    check.row(
+        "TV, turned banana", predicted=0.0, measured=turned.push_forward.tv.value, tolerance=0.01, because=because
     )
+    check.row("map error, banana", predicted=0.0, measured=straight.map_error, tolerance=0.01, because=because)
+    # |phi Q - phi|^2 has mean 5 and, by its moments, a standard deviation near 8.
+    check.row(
+        "map error, turned banana",
+        predicted=math.sqrt(5),
+        measured=turned.map_error,
+        error=8 / (2 * math.sqrt(5)) / math.sqrt(samples),
+        because="standard error of a root mean square",
+    )
+    check.same("flag, banana", predicted=0, measured=float(straight.trapped), because="a flag")
+    check.same("flag, turned banana", predicted=1, measured=float(turned.trapped), because="a flag")
+    check.rival("the rotation alone, $|Qx-x|$", {"map error, turned banana": 2.0})
+    check.rival("a score of the push-forward alone", {"flag, turned banana": 0})
+    return check

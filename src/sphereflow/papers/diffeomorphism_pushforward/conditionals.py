@@ -13,9 +13,11 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import chi2, norm
 
-from sphereflow.claims import Measurement, Run, agreement, at_most
+from sphereflow.claims import Check, Run, basis
+from sphereflow.estimates import mean
 from sphereflow.observables import wasserstein
 from sphereflow.papers.diffeomorphism_pushforward import PAPER, banana
+from sphereflow.papers.diffeomorphism_pushforward.sources import BOTH
 from sphereflow.transport.conditional.sampler import ConditionalFit, ConditionalSampler, fit_conditional
 from sphereflow.transport.euclidean.affine import rotation
 from sphereflow.transport.euclidean.gaussianisation import gaussianise
@@ -34,61 +36,68 @@ def w1(schedule: Schedule, x0: float) -> float:
 
 @PAPER.claim(
     "conditional-banana",
-    statement="The mean squared distance between sampled and true conditional laws of the banana has a closed form, "
-    "and vanishes at zero exactly; x is frozen exactly.",
-    source="Conditional sampling",
+    says="The mean squared distance between sampled and true conditional laws of the banana has a closed form, and "
+    "vanishes at zero; $x$ is frozen exactly.",
+    basis=basis.Derived("the variance of one neuron at a given place"),
     formula=r"n\,E\,W_1^2(x_0)=\frac{2R}3|x_0|^3-\frac14x_0^4",
-    falsifier="a flow that matches the joint law only; an error at zero",
 )
-def conditional_banana(run: Run) -> Measurement:
+def conditional_banana(run: Run) -> Check:
     seeds, n = (4000, banana.PLAYS) if run.quick else (20_000, 256)
-    few = 40
-    r = banana.REACH
+    few, r = 40, banana.REACH
     offsets = np.random.default_rng(run.seed + 7).uniform(-r, r, (seeds, n))
     places = np.array(PLACES)
     squares = (banana.profiles(offsets, places) - 0.5 * (places**2 - 1)) ** 2
-    known = 2 * r / 3 * np.abs(places) ** 3 - places**4 / 4
+    check = Check(parameters={"R": r, "n": n, "draws": seeds})
+    for k, x0 in enumerate(PLACES):
+        found = mean(n * squares[:, k])
+        check.row(
+            f"$nEW_1^2$ at $x_0={x0:g}$",
+            predicted=2 * r / 3 * abs(x0) ** 3 - x0**4 / 4,
+            measured=found.value,
+            error=found.error,
+            repeats=seeds,
+            tolerance=1e-12,
+            because="standard error of the draws; rounding",
+        )
+    names = [row.name for row in check.rows]
     # The closed form of the profile is what the schedule does: checked on some of the draws, through samples.
     made = np.array([[w1(banana.flow(row), x0) ** 2 for x0 in PLACES] for row in offsets[:few]])
+    gap = np.abs(made - squares[:few]).max()
+    check.at_most("samples against the profile", bound=0.0, measured=gap, tolerance=1e-12, because="rounding")
     drift = max(ConditionalSampler(banana.flow(row), 1).drift(x0) for row in offsets[:3] for x0 in PLACES)
-    return agreement(
-        [*known, 0, 0],
-        [*(n * squares.mean(axis=0)), np.abs(made - squares[:few]).max(), drift],
-        absolute=[*(4 * math.sqrt(2 / seeds) * known), 1e-12, 0],
-        because="four standard errors of a mean of squares of Gaussians; rounding; zero is exact",
-        labels=(*[f"n E W1^2 at x0={x0:g}" for x0 in PLACES], "samples against the profile", "drift of x"),
-        parameters={"R": r, "n": n, "draws": seeds},
-    )
+    check.same("drift of $x$", predicted=0.0, measured=drift, because="exact")
+    check.rival("the mean over $x$ of the map's error at every place", dict.fromkeys(names, banana.MAP_CONSTANT))
+    check.rival("without the square of the mean", {names[2]: 2 * r / 3 * 1.5**3})
+    return check
 
 
 @PAPER.claim(
     "conditional-guarantee",
-    statement="With x frozen, the mean square over x of W2 between conditional laws is at most the squared error of "
-    "the map.",
-    source="Conditional sampling",
+    says="With $x$ frozen, the mean square over $x$ of $W_2$ between conditional laws is at most the squared error "
+    "of the map; for shifted laws it is equal, and a map that moves $x$ breaks it.",
+    basis=BOTH,
     formula=r"E_x\,W_2^2(\text{conditional}_\theta(x),\text{conditional}(x))\le\|\varphi_\theta-S\|^2_{L^2}",
-    falsifier="a conditional error above the error of the map",
 )
-def conditional_guarantee(run: Run) -> Measurement:
-    plays = (16, 256) if run.quick else (16, 64, 256, 1024)
-    made = {f"n={n}": banana.drawn(n, run.seed) for n in plays}
+def conditional_guarantee(run: Run) -> Check:
+    made = {f"$n={n}$": banana.drawn(n, run.seed) for n in ((16, 256) if run.quick else (16, 64, 256, 1024))}
     made["fitted to samples"] = from_samples(pairs(run), run.seed)[0].schedule
     places, z = ndtri((np.arange(32) + 0.5) / 32), QUANTILES[::10]
     fed = np.stack(np.meshgrid(places, z, indexing="ij"), axis=-1)
     wanted = banana.forward(fed.reshape(-1, 2)).reshape(fed.shape)
-    distances, errors = [], []
-    for schedule in made.values():
+    check = Check()
+    for name, schedule in made.items():
         image = np.asarray(schedule.apply(fed))
         squares = [wasserstein(a[:, 1:], b[:, 1:], metric="euclidean") ** 2 for a, b in zip(image, wanted, strict=True)]
-        distances.append(math.sqrt(np.mean(squares)))
-        errors.append(math.sqrt(((image - wanted) ** 2).sum(axis=-1).mean()))
-    return at_most(
-        errors,
-        distances,
-        slack=1e-12,
-        labels=tuple(made),
-        because="both over the same pairs (x, z), where the inequality is exact; rounding",
-    )
+        error = math.sqrt(((image - wanted) ** 2).sum(axis=-1).mean())
+        check.at_most(
+            name,
+            bound=error,
+            measured=math.sqrt(np.mean(squares)),
+            tolerance=1e-12,
+            because="both over the same pairs (x, z), where the inequality is exact; rounding",
+        )
+    check.rival("nine tenths of the map's error", check.times(0.9))
+    return check
 
 
 def turned_w1(x0: float) -> float:
@@ -99,22 +108,26 @@ def turned_w1(x0: float) -> float:
 
 @PAPER.claim(
     "trap-conditional",
-    statement="The turned banana, right in its push-forward, samples wrong conditional laws: x drifts, and the "
+    says="The turned banana, right in its push-forward, samples wrong conditional laws: $x$ drifts, and the "
     "distance to the true conditional is that between a shifted chi-square and a Gaussian.",
-    source="Why both at once",
+    basis=BOTH,
     formula=r"W_1\big(x_0+\tfrac12(Z^2-1),\ N(\tfrac12(x_0^2-1),1)\big)>0",
-    falsifier="a sampler that is accepted because its joint law is right",
 )
-def trap_conditional(run: Run) -> Measurement:
+def trap_conditional(run: Run) -> Check:
     turned = rotation(0, 1, math.pi / 2, 2) + banana.dense()
     sampler = ConditionalSampler(turned, 1)
-    return agreement(
-        [*map(turned_w1, PLACES), 0, 1],
-        [*(w1(turned, x0) for x0 in PLACES), float(sampler.frozen), float(sampler.drift(0.0) > 1)],
-        absolute=[0.01, 0.01, 0.01, 0, 0],
-        because="2000 quantiles instead of all; flags",
-        labels=(*[f"W1 at x0={x0:g}" for x0 in PLACES], "x frozen", "drift is seen"),
-    )
+    check = Check()
+    for x0 in PLACES:
+        because = "2000 quantiles instead of all"
+        name = f"$W_1$ at $x_0={x0:g}$"
+        check.row(name, predicted=turned_w1(x0), measured=w1(turned, x0), tolerance=0.01, because=because)
+    names = [row.name for row in check.rows]
+    check.same("$x$ frozen", predicted=0, measured=float(sampler.frozen), because="a flag")
+    check.at_least("drift of $x$", bound=1.0, measured=sampler.drift(0.0), because="of the size of the Gaussian")
+    check.rival("right conditionals, since the joint law is right", dict.fromkeys(names, 0.0))
+    shift = {name: abs(x0 - 0.5 * (x0**2 - 1)) for name, x0 in zip(names, PLACES, strict=True)}
+    check.rival("the difference of the means alone", shift)
+    return check
 
 
 def pairs(run: Run) -> int:
@@ -131,33 +144,42 @@ def from_samples(count: int, seed: int) -> tuple[ConditionalFit, Schedule]:
 
 @PAPER.claim(
     "conditional-from-samples",
-    statement="From pairs alone a schedule is fitted that samples y given x; a schedule fitted to the joint law of the "
-    "same pairs does not.",
-    source="Conditional sampling",
+    says="From pairs alone a schedule is fitted that samples $y$ given $x$; a schedule fitted to the joint law of "
+    "the same pairs does not.",
+    basis=BOTH,
     formula=r"y=S_2(x_0,z),\ z\sim N(0,1)",
-    falsifier="x that moves; conditional errors beyond those of the samples",
 )
-def conditional_from_samples(run: Run) -> Measurement:
+def conditional_from_samples(run: Run) -> Check:
     count = pairs(run)
     found, joint = from_samples(count, run.seed)
     # As many samples as count for one place: their mean is uncertain by one over the root of it.
-    spread = 3 / math.sqrt(2 * (0.8 * count) ** 0.6)
+    spread = 1 / math.sqrt(2 * (0.8 * count) ** 0.6)
+    check = Check(parameters={"pairs": count, "switches": found.schedule.n_switches})
+    others = {}
+    for x0 in PLACES:
+        name = f"$W_1$ at $x_0={x0:g}$"
+        check.at_most(
+            name,
+            bound=0.0,
+            measured=w1(found.schedule, x0),
+            error=spread,
+            because="error of the mean of the neighbours",
+        )
+        others[name] = w1(joint, x0)
+    check.same("drift of $x$", predicted=0.0, measured=found.drift(1.5), because="exact")
     loss = found.log_loss
-    best = 0.5 * math.log(2 * math.pi * math.e)
-    other = float(np.mean([w1(joint, x0) for x0 in PLACES]))
-    made = [w1(found.schedule, x0) for x0 in PLACES]
-    return at_most(
-        [spread, spread, spread, 0, best + 4 * float(loss.error) + 0.05, found.rank_gap_by_chance, -spread],
-        [*made, found.drift(1.5), float(loss.value), found.rank_gap, -other],
-        because="three standard errors of the mean of the neighbours, for the joint fit the other way round; the "
-        "entropy of N(0, 1), four standard errors and 0.05; Kolmogorov's bound at 99 %",
-        labels=(
-            *[f"W1 at x0={x0:g}" for x0 in PLACES],
-            "drift of x",
-            "mean of -log density",
-            "gap of the ranks",
-            "minus W1 of the joint fit",
-        ),
-        note=f"Energy distance of sampled to held-out pairs {found.energy:.2g}; {found.schedule.n_switches} switches.",
-        parameters={"pairs": count},
+    check.at_most(
+        "mean of -log density",
+        bound=0.5 * math.log(2 * math.pi * math.e),
+        measured=loss.value,
+        error=loss.error,
+        tolerance=0.05,
+        because="the entropy of N(0, 1); standard error, and 0.05 nats for the fit",
     )
+    check.at_most(
+        "gap of the ranks", bound=found.rank_gap_by_chance, measured=found.rank_gap, because="Kolmogorov, 99 %"
+    )
+    marginal = 0.5 * math.log(2 * math.pi * math.e * 1.5)  # y alone has variance 1 + 1/2
+    check.null("the joint law of the pairs fitted instead", others)
+    check.null("$y$ sampled without looking at $x$", {"mean of -log density": marginal})
+    return check

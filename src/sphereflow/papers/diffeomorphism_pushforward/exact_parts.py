@@ -9,8 +9,9 @@ import math
 
 import numpy as np
 
-from sphereflow.claims import Measurement, Run, at_most
+from sphereflow.claims import Check, Run
 from sphereflow.papers.diffeomorphism_pushforward import PAPER
+from sphereflow.papers.diffeomorphism_pushforward.sources import GENERAL, OURS
 from sphereflow.transport.euclidean.affine import affine_schedule, rotation
 from sphereflow.transport.euclidean.monotone import piecewise_linear
 
@@ -37,38 +38,48 @@ def rotation_error(angle: float) -> float:
     return float(np.abs(rotation(0, 1, angle, 2).apply(x) - turned).max())
 
 
+def one_sided_error(angle: float) -> float:
+    """The same three shears, each on one side of its hyperplane only."""
+    x = np.random.default_rng(0).standard_normal((100, 2))
+    turned = x[:, :1] * [math.cos(angle), math.sin(angle)] + x[:, 1:] * [-math.sin(angle), math.cos(angle)]
+    y, half = x.copy(), -math.tan(angle / 2)
+    for axis, other, amount in ((0, 1, half), (1, 0, math.sin(angle)), (0, 1, half)):
+        y[:, axis] += amount * np.maximum(y[:, other], 0)
+    return float(np.abs(y - turned).max())
+
+
 @PAPER.claim(
     "affine-exact",
-    statement="Every affine map that keeps orientation is made exactly, from three shears per rotation, two pieces per "
+    says="Every affine map that keeps orientation is made exactly, from three shears per rotation, two pieces per "
     "scaling and one translation; its log-determinant is that of the matrix.",
-    source="Affine maps",
+    basis=OURS,
     formula=r"x_i\mathrel{+}=-\tan\tfrac\vartheta2\,x_j,\quad x_j\mathrel{+}=\sin\vartheta\,x_i,\quad "
     r"x_i\mathrel{+}=-\tan\tfrac\vartheta2\,x_j",
-    falsifier="a shear that acts on one side of its hyperplane only; a tangent that grows near half a turn",
 )
-def affine_exact(run: Run) -> Measurement:
-    found = np.array([affine_errors(d, run.seed, 5 if run.quick else 100) for d in DIMENSIONS]).T
-    turned = [rotation_error(angle) for angle in ANGLES]
-    return at_most(
-        1e-12,
-        np.concatenate([found.ravel(), turned]),
-        because="rounding over at most 161 pieces",
-        labels=(
-            *[f"{name}, d={d}" for name in ("map", "log-determinant") for d in DIMENSIONS],
-            *[f"rotation by {angle:.5g}" for angle in ANGLES],
-        ),
+def affine_exact(run: Run) -> Check:
+    check = Check()
+    because = "rounding over at most 161 pieces"
+    for d in DIMENSIONS:
+        moved, volume = affine_errors(d, run.seed, 5 if run.quick else 100)
+        check.at_most(f"map, $d={d}$", bound=0.0, measured=moved, tolerance=1e-12, because=because)
+        check.at_most(f"log-determinant, $d={d}$", bound=0.0, measured=volume, tolerance=1e-12, because=because)
+    for angle in ANGLES:
+        error = rotation_error(angle)
+        check.at_most(f"rotation by {angle:.5g}", bound=0.0, measured=error, tolerance=1e-12, because=because)
+    check.null(
+        "shears on one side of their hyperplane", {f"rotation by {a:.5g}": one_sided_error(a) for a in ANGLES[:3]}
     )
+    return check
 
 
 @PAPER.claim(
     "compressible-exact",
-    statement="An increasing piecewise-linear map of the first coordinate, a gradient of a convex function, takes at "
+    says="An increasing piecewise-linear map of the first coordinate, a gradient of a convex function, takes at "
     "most two pieces more than it has knots, and other coordinates are not touched.",
-    source="The compressible part",
+    basis=GENERAL,
     formula=r"\nabla\psi(x)=(T(x_1),x_2,\dots,x_d),\qquad\text{pieces}\le K+2",
-    falsifier="any motion of the other coordinates; more pieces",
 )
-def compressible_exact(run: Run) -> Measurement:
+def compressible_exact(run: Run) -> Check:
     rng = np.random.default_rng(run.seed)
     knots, slopes = np.sort(rng.uniform(-2, 2, 7)), np.exp(rng.uniform(-1, 1, 8))
     values = 0.3 + np.append(0.0, np.cumsum(slopes[1:-1] * np.diff(knots)))
@@ -78,14 +89,13 @@ def compressible_exact(run: Run) -> Measurement:
     beyond = values[0] + slopes[0] * np.minimum(x[:, 0] - knots[0], 0) + slopes[-1] * np.maximum(x[:, 0] - knots[-1], 0)
     wanted = np.interp(x[:, 0], knots, values) + beyond - values[0]
     cell = np.searchsorted(knots, x[:, 0])
-    return at_most(
-        [1e-12, 0.0, 1e-12, 9],
-        [
-            np.abs(y[:, 0] - wanted).max(),
-            np.abs(y[:, 1:] - x[:, 1:]).max(),
-            np.abs(log_det - np.log(slopes)[cell]).max(),
-            schedule.n_pieces,
-        ],
-        because="rounding; seven knots and two ends",
-        labels=("first coordinate", "other coordinates", "log-determinant", "pieces"),
-    )
+    check = Check(parameters={"knots": 7, "d": 3})
+    moved, volume = np.abs(y[:, 0] - wanted).max(), np.abs(log_det - np.log(slopes)[cell]).max()
+    check.at_most("first coordinate", bound=0.0, measured=moved, tolerance=1e-12, because="rounding")
+    check.same("other coordinates", predicted=0.0, measured=np.abs(y[:, 1:] - x[:, 1:]).max(), because="exact")
+    check.at_most("log-determinant", bound=0.0, measured=volume, tolerance=1e-12, because="rounding")
+    check.at_most("pieces", bound=9, measured=schedule.n_pieces, because="seven knots and two ends")
+    check.rival("one piece more than knots", {"pieces": 8})
+    image = np.abs(log_det - np.log(slopes)[np.searchsorted(values, x[:, 0])]).max()
+    check.null("the log-determinant looked up at the image's cell", {"log-determinant": float(image)})
+    return check

@@ -9,8 +9,9 @@ from functools import cache
 
 import numpy as np
 
-from sphereflow.claims import Measurement, Run, agreement, at_most
+from sphereflow.claims import Check, Run, basis
 from sphereflow.papers.diffeomorphism_pushforward import PAPER
+from sphereflow.papers.diffeomorphism_pushforward.sources import REGULAR
 from sphereflow.transport.conditional.maurey import Neurons, VelocityFit, ensemble, fit_velocities
 
 DIMENSIONS = (2, 8, 32)
@@ -65,65 +66,45 @@ def slopes(d: int, plays: tuple[int, ...], repetitions: int, sampling: str, seed
 
 @PAPER.claim(
     "maurey-slope",
-    statement="Neurons drawn independently and played one at a time leave an error of the map and of the "
-    "log-determinant that falls like one over the root of the number of pieces, in 2, 8 and 32 dimensions alike.",
-    source="Theorem for regular maps",
+    says="Neurons drawn independently and played one at a time leave an error of the map and of the log-determinant "
+    "that falls like one over the root of the number of pieces, in 2, 8 and 32 dimensions alike.",
+    basis=REGULAR,
     formula=r"E|X^n-X|^2\le\frac Cn,\qquad E|L^n-L|^2\le\frac Cn",
-    falsifier="a slope that depends on the dimension; a steeper one, as deterministic play has",
 )
-def maurey_slope(run: Run) -> Measurement:
+def maurey_slope(run: Run) -> Check:
     repetitions = REPETITIONS if run.quick else 4 * REPETITIONS
-    found = []
+    check = Check(parameters={"n": list(PLAYS), "repetitions": repetitions, "points": POINTS})
+    blown = {}
     for done, d in enumerate(DIMENSIONS):
         run.notify(done / len(DIMENSIONS), f"d = {d}")
-        found.append(slopes(d, PLAYS, repetitions, "iid", run.seed))
-    return agreement(
-        np.full(6, -0.5),
-        np.ravel(found),
-        absolute=np.tile([0.05, 0.08], 3),
-        because="spread of a slope fitted to four sizes with 64 repetitions, and the first correction to the root",
-        labels=tuple(f"{name}, d={d}" for d in DIMENSIONS for name in ("map", "log-determinant")),
-        parameters={"n": list(PLAYS), "repetitions": repetitions, "points": POINTS},
-    )
-
-
-@PAPER.claim(
-    "maurey-dimension",
-    statement="At every number of pieces the error in 32 dimensions is within a factor of two of that in 2 dimensions.",
-    source="Theorem for regular maps",
-    formula=r"\frac12\le\frac{e_{32}(n)}{e_2(n)}\le2",
-    falsifier="an error that grows with the dimension",
-)
-def maurey_dimension(run: Run) -> Measurement:
-    repetitions = REPETITIONS if run.quick else 4 * REPETITIONS
-    ratio = [
-        np.log2(played(32, n, repetitions, "iid", run.seed)[0] / played(2, n, repetitions, "iid", run.seed)[0])
-        for n in PLAYS
-    ]
-    return at_most(
-        1.0,
-        np.abs(ratio),
-        because="a factor of two for the draw of the two fields",
-        labels=tuple(f"|log2 of the ratio|, n={n}" for n in PLAYS),
-    )
+        found = slopes(d, PLAYS, repetitions, "iid", run.seed)
+        # A root mean square over R repetitions of a Gaussian error is uncertain by 1 / sqrt(2R), the slope over a factor
+        # of 64 in n by half of that, and the first correction is of order 1 / sqrt(n).
+        because = "four fitted sizes with this many repetitions, and the first correction to the root"
+        for name, slope, tolerance in (("map", found[0], 0.08), ("log-determinant", found[1], 0.12)):
+            check.row(f"{name}, $d={d}$", predicted=-0.5, measured=slope, tolerance=tolerance, because=because)
+            blown[f"{name}, $d={d}$"] = -1 / max(d, 3)
+    check.rival("a rate $n^{-1/d}$, as for general maps", blown)
+    check.rival("a rate $1/n$, as deterministic play has", -1.0)
+    return check
 
 
 @PAPER.claim(
     "without-replacement",
-    statement="Playing every neuron once per round in a new random order is better than the random draw: the error "
-    "of the map falls faster than 1/n, that of the log-determinant about like 1/n.",
-    source="Sampling without replacement (observed rate)",
+    says="Playing every neuron once per round in a new random order is better than the random draw: in the plane "
+    "the error of the map falls faster than $1/n$, that of the log-determinant about like $1/n$.",
+    basis=basis.Extension("sampling without replacement, an observed rate"),
     formula=r"e_n\approx n^{-3/2},\qquad |L^n-L|\approx n^{-1}",
-    falsifier="slopes of one half",
 )
-def without_replacement(run: Run) -> Measurement:
+def without_replacement(run: Run) -> Check:
     found = slopes(2, (64, 256, 1024), REPETITIONS, "shuffled", run.seed)
-    return at_most(
-        [-1.2, -0.8],
-        found,
-        because="observed slopes are -1.4 to -1.5 and -1; between them and the next half",
-        labels=("map", "log-determinant"),
-    )
+    check = Check()
+    because = "three fitted sizes over a factor of 16; corrections of relative order n^(-1/2)"
+    check.row("map", predicted=-1.5, measured=found[0], tolerance=0.25, because=because)
+    check.row("log-determinant", predicted=-1.0, measured=found[1], tolerance=0.25, because=because)
+    check.rival("as for independent draws", -0.5)
+    check.rival("the map like $1/n$", {"map": -1.0})
+    return check
 
 
 def regular(x: np.ndarray) -> np.ndarray:
@@ -149,28 +130,29 @@ def map_error(n: int, sampling: str, repetitions: int, seed: int) -> float:
 
 @PAPER.claim(
     "fitted-neurons",
-    statement="A triangular map known by its values only: its velocity is fitted by 150 neurons at ten moments and "
-    "played; drawing each neuron its share instead of independently reduces the error of the map.",
-    source="Knothe-Rosenblatt maps",
+    says="A triangular map known by its values only: its velocity is fitted by 150 neurons at ten moments and played; "
+    "drawing each neuron its share instead of independently reduces the error of the map.",
+    basis=REGULAR,
     formula=r"v_t((1-t)x+t\varphi(x))=\varphi(x)-x\approx\sum_jc_j(a_j\cdot x+b_j)_+",
-    falsifier="an error that does not fall with the number of pieces",
 )
-def fitted_neurons(run: Run) -> Measurement:
+def fitted_neurons(run: Run) -> Check:
     plays = (640, 2560) if run.quick else (640, 2560, 10240)
     repetitions = 4 if run.quick else 32
     even = [map_error(n, "systematic", repetitions, run.seed) for n in plays]
     free = [map_error(n, "iid", repetitions, run.seed) for n in plays]
-    predicted = np.sqrt(fitted(run.seed).spread / np.array(plays))
-    return at_most(
-        [0.03, *(0.8 * np.array(free)), *(0.6 * np.array(even[:-1])), *(3 * predicted)],
-        [fitted(run.seed).residual, *even, *even[1:], *free],
-        because="what 150 neurons can miss; shares must beat the draw; four times the pieces at most 0.6 of the "
-        "error; three predicted errors of the draw, the growth of the flow included",
-        labels=(
-            "residual of the fit",
-            *[f"shares against draw, n={n}" for n in plays],
-            *[f"shares, n={n} against a quarter of it" for n in plays[1:]],
-            *[f"draw, n={n}" for n in plays],
-        ),
-        note=f"Barron mass {fitted(run.seed).mass:.3g}; residual of the fit {fitted(run.seed).residual:.2g}.",
+    check = Check(note=f"Barron mass {fitted(run.seed).mass:.3g}; residual of the fit {fitted(run.seed).residual:.2g}.")
+    check.at_most(
+        "residual of the fit", bound=0.03, measured=fitted(run.seed).residual, because="what 150 neurons can miss"
     )
+    for n, share, draw in zip(plays, even, free, strict=True):
+        check.at_most(
+            f"shares over draw, $n={n}$", bound=0.8, measured=share / draw, because="shares must beat the draw"
+        )
+    for k in range(1, len(plays)):
+        name = f"shares, $n={plays[k]}$ over a quarter of it"
+        check.at_most(
+            name, bound=0.6, measured=even[k] / even[k - 1], because="faster than one over the root, 1/2, or near it"
+        )
+    same = {row.name: 1.0 for row in check.rows if row.name.startswith("shares")}
+    check.null("independent draws in the place of shares", same)
+    return check
