@@ -126,7 +126,6 @@ BY_NUMPY = {
 REFUSED_FIRST = {
     "llm.model.tiny.tiny_model": lambda f, s: f("gpt-2", s),
     "modes.attention.modes_and_clusters": lambda f, s: f(3, 1.0, 2, np.array([0.1]), seed=s, dt=0.1).angles,
-    "random_transformers.overlap_equation.shared_means": lambda f, s: f(WIDER, np.eye(2), 4, 2, s),
     "drifting.training.Recipe": lambda f, s: f(seed=s),
     "drifting.flow_matching.train_flow_matching": lambda f, s: f(from_rows(ROWS), from_rows(ROWS), 2, seed=s),
     "drifting.lightsb.train_light_bridge": lambda f, s: f(from_rows(ROWS), from_rows(ROWS), seed=s),

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+from sphereflow import meanfield, retrieval
 from sphereflow.numerics import bessel
 
 
@@ -34,3 +35,11 @@ def test_funk_hecke_is_the_mean_of_the_kernel_against_a_harmonic(d):
     for degree, harmonic in ((0, 1.0), (1, t), (2, (d * t**2 - 1) / (d - 1))):
         mean = np.sum(weight * np.exp(3.0 * (t - 1)) * harmonic) / np.sum(weight)
         assert bessel.funk_hecke(d, 3.0, degree) == pytest.approx(mean, rel=1e-12)
+
+
+def test_growth_rates_of_two_areas_are_one():
+    """retrieval counts time with the raw kernel and without the factor 1/beta of the mean-field flow."""
+    for d in (2, 5):
+        rates = meanfield.growth_rates(3.0, "usa", d=d, count=6, kernel_scale="raw")
+        np.testing.assert_allclose(retrieval.sphere_growth_rates(3.0, d, 6), 3.0 * rates, rtol=1e-13)
+    np.testing.assert_array_equal(retrieval.growth_rates(3.0, 6), retrieval.sphere_growth_rates(3.0, 2, 6))

@@ -109,8 +109,7 @@ class Problem:
         real_number("scale", scale, least=0)
         enough_memory(2 * 8 * count * d, f"{count} neurons in dimension {d}")
         rng = rng_from(seed)
-        inner = rng.standard_normal((count, d))
-        inner = unit(inner)
+        inner = unit(rng.standard_normal((count, d)))
         outer = scale * (rng.standard_normal(count) if law == "normal" else rng.choice([-1.0, 1.0], count))
         return cls(beta, outer, inner, None, activation, kernel_scale)
 

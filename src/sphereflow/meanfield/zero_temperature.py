@@ -67,8 +67,7 @@ class Concentration(Result):
 
     def limit(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         r"""$\Pi(x)=P_Ex/|P_Ex|$."""
-        reached = x @ self.projector.T
-        return unit(reached)
+        return unit(x @ self.projector.T)
 
     def rate(self, e: Float[np.ndarray, " d"]) -> float:
         r"""$(\lambda_1-\lambda_2)/|B^\top e|$: contraction towards e in E; escape from e in the next eigenspace."""

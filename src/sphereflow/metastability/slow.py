@@ -148,8 +148,7 @@ class _Path:
         self.begin = np.concatenate([atoms.positions.ravel(), [0.0, 0.0]])
 
     def positions(self, y: np.ndarray) -> np.ndarray:
-        x = y[:-2].reshape(self.atoms.positions.shape)
-        return unit(x)
+        return unit(y[:-2].reshape(self.atoms.positions.shape))
 
     def slope(self, s: float, y: np.ndarray) -> np.ndarray:
         x = self.positions(y)

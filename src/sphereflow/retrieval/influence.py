@@ -145,8 +145,7 @@ def sphere_influence(
         return np.asarray(solve(model, tokens, times, tol=tol, solver=method, adjoint=FORWARD).final)
 
     def draw(rng: np.random.Generator, count: int) -> np.ndarray:
-        x = rng.normal(size=(count, n, d))
-        return unit(x)
+        return unit(rng.normal(size=(count, n, d)))
 
     def frame(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
         axes = np.linalg.qr(rng.normal(size=(count, d, d)))[0].swapaxes(1, 2)

@@ -32,8 +32,7 @@ def geometric(length: int, ratio: float = 0.9) -> Float[np.ndarray, " L"]:
 
 def random_directions(rng: np.random.Generator, *shape: int) -> Float[np.ndarray, "*shape"]:
     """Independent uniform unit vectors; the last axis holds the coordinates."""
-    v = rng.standard_normal(shape)
-    return unit(v)
+    return unit(rng.standard_normal(shape))
 
 
 def sink_heads(
@@ -56,8 +55,7 @@ def sink_heads(
     background = np.exp(_BACKGROUND_ROUGHNESS * rng.standard_normal((heads, length - 1)))
     rest = RECENT_MASS * recent / recent.sum(axis=1, keepdims=True)
     rest += BACKGROUND_MASS * background / background.sum(axis=1, keepdims=True)
-    e = np.einsum("hl,hld->hd", rest, v)
-    e = unit(e)
+    e = unit(np.einsum("hl,hld->hd", rest, v))
     w = rng.standard_normal((heads, d))
     w -= np.sum(w * e, axis=-1, keepdims=True) * e
     w = unit(w)

@@ -176,8 +176,7 @@ def fit_velocities(
     ridge, reach = real_number("ridge", ridge, above=0, most=1e100), real_number("reach", reach, above=0, most=1e6)
     rng = rng_from(seed)
     d = x.shape[1]
-    normals = rng.standard_normal((neurons, d))
-    normals = unit(normals)
+    normals = unit(rng.standard_normal((neurons, d)))
     offsets = rng.uniform(-reach, reach, neurons)
     still = (x == y).all(axis=0)
     fields, missed, spread = [], [], []

@@ -167,8 +167,7 @@ def _data(source: Any, count: int, seed: int) -> np.ndarray:
 def small_weights(pieces: int, d: int, seed: Seed) -> Weights:
     """Unit normals of random hyperplanes through the bulk, and small pushes."""
     rng = rng_from(seed)
-    a = rng.standard_normal((pieces, d))
-    a = unit(a)
+    a = unit(rng.standard_normal((pieces, d)))
     return jnp.asarray(0.1 * rng.standard_normal((pieces, d))), jnp.asarray(a), jnp.asarray(rng.standard_normal(pieces))
 
 
