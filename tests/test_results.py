@@ -351,6 +351,7 @@ def test_equality_never_raises_and_sees_every_number():
     assert not same(np.array([1.0]), np.array([1.0, 2.0]))
     assert same({"a": (1, float("nan"))}, {"a": (1, float("nan"))})
     assert not same({"a": 1}, {"b": 1})
+    assert same(typing.NamedTuple("Empty", [])(), 3) is False
 
     class Stubborn:
         def __eq__(self, other):

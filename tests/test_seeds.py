@@ -98,7 +98,7 @@ BY_NUMPY = {
     "observables.discrepancy.sliced_wasserstein": lambda f, s: f(ROWS, MOVED, 4, s),
     "random_transformers.low_temperature_pairs.cold_pairs": lambda f, s: f(4, 1, 0.5, 0.1, 2, 3, seed=s).cosine,
     "transport.euclidean.comparison.compare": lambda f, s: (
-        f({"": SCHEDULE}, NORMAL, NORMAL, samples=9, seed=s)[0].errors.tv.value
+        f({"": SCHEDULE}, NORMAL, NORMAL, samples=9, seed=s).rows[0].errors.tv.value
     ),
     "transport.conditional.sampler.ConditionalSampler.sample": lambda f, s: f(
         ConditionalSampler(SCHEDULE, 1), 0.5, 2, s

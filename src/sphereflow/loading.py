@@ -21,9 +21,15 @@ def load(path: str | Path) -> Any:
     if Path(path).is_dir():
         return _folder(path)
     content = file_bytes(path)
-    kind = _packed_kind(content) if content.startswith(b"PK") else _written_kind(content)
+    try:
+        arrays = packed_arrays(content) if content.startswith(b"PK") else {}
+        kind = _kind(arrays.get("about", arrays.get("head"))) if arrays else str(plain_data(content)["format"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, SphereflowError):  # it does not fit into memory
+            raise
+        kind = ""
     if kind.startswith("sphereflow result"):
-        return read_result(path, content)
+        return read_result(path, arrays)
     if kind.startswith("sphereflow merge history"):
         from sphereflow.metastability.history import read_history
 
@@ -44,18 +50,6 @@ def _folder(path: str | Path) -> Any:
     return open_sweep(path) if is_sweep(Path(path)) else load_trajectory(path)
 
 
-def _packed_kind(content: bytes) -> str:
-    try:
-        arrays = packed_arrays(content)
-        head = arrays.get("about", arrays.get("head"))
-        text = bytes(head) if head is not None and head.dtype.kind == "u" else str(head)  # type: ignore[arg-type]
-        return str(plain_data(text)["format"])
-    except (ValueError, KeyError, TypeError):
-        return ""
-
-
-def _written_kind(content: bytes) -> str:
-    try:
-        return str(plain_data(content)["format"])
-    except (ValueError, KeyError, TypeError):
-        return ""
+def _kind(head: Any) -> str:
+    """The format that a packed file names, in the words of results and schedules or in the bytes of checkpoints."""
+    return str(plain_data(bytes(head) if head.dtype.kind == "u" else str(head))["format"])

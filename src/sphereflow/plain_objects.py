@@ -192,7 +192,8 @@ def is_record(value: Any) -> bool:
 
 def fields_of(value: Any) -> dict[str, Any]:
     """The fields of a dataclass, a module of equinox or a named tuple, by name."""
-    names = getattr(value, "_fields", None) or [f.name for f in dataclasses.fields(value)]
+    fields = getattr(value, "_fields", None)
+    names = [f.name for f in dataclasses.fields(value)] if fields is None else fields
     return {name: getattr(value, name) for name in names}
 
 

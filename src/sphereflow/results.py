@@ -30,7 +30,7 @@ import numpy as np
 from sphereflow.errors import SphereflowError, ending_in, writable_target
 from sphereflow.plain_objects import Describer, LostFunction, MissingCode, fields_of, is_record
 from sphereflow.provenance import digest, versions
-from sphereflow.reading import packed_arrays, plain_data
+from sphereflow.reading import plain_data
 from sphereflow.saving import write_bytes
 from sphereflow.seeds import Record, recorded
 
@@ -192,11 +192,10 @@ def recorded_call(verb: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-def read_result(path: str | Path, content: bytes) -> Result:
-    """The result that the bytes of a file hold, or one sentence about why there is none."""
+def read_result(path: str | Path, arrays: dict[str, np.ndarray]) -> Result:
+    """The result that the arrays of a file hold, or one sentence about why there is none."""
     try:
-        arrays = packed_arrays(content)
-        about = plain_data(str(arrays.pop(_ABOUT)))
+        about = plain_data(str(arrays[_ABOUT]))
         known = re.fullmatch(r"sphereflow result, version (\d+)", about["format"])
         if known is None:
             raise ValueError(f"its format is {about['format']!r}")

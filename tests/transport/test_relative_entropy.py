@@ -318,7 +318,7 @@ def test_command_line_fits_and_applies(tmp_path):
         (["fit", "--source", "gaussian", "--target", "empty.npy"], "neither zero"),
         (["fit", "--source", "gaussian", "--target", "two-modes", "--out", "s.txt"], ".json or a .npz"),
         (["apply", "absent.json", "empty.npy"], "there is no file absent.json"),
-        (["apply", "empty.npy", "empty.npy"], ".json or a .npz"),
+        (["apply", "empty.npy", "empty.npy"], "no result saved by sphereflow"),
     ],
 )
 def test_command_line_speaks_in_one_sentence(arguments, sentence, tmp_path, monkeypatch, capsys):

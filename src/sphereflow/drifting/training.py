@@ -219,8 +219,8 @@ def train(
                         keep(state)
             bar.advance(chunk)
     took = time.perf_counter() - began
-    steps, losses, drifted = np.array(rows).reshape(-1, 3).T
-    return Training(state, steps, losses, drifted, measured, took, seed=recorded(recipe.seed))
+    steps, loss, drift = np.array(rows).reshape(-1, 3).T
+    return Training(state, steps, loss, drift, measured, took, seed=recorded(recipe.seed))
 
 
 class _Numbers(NamedTuple):

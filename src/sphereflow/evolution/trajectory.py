@@ -197,7 +197,9 @@ class Trajectory(Result):
         extra = [f"replica_{i}" for i in range(len(self.replicas))] if len(self.replicas) > 1 else ["replica"]
         dims = ("t", *extra[: len(self.replicas)], "token", "component")
         found: Variables = {"t": ("t", self.ts), "tokens": (dims, self.xs)}
-        known = {name: self.__dict__[name] for name in ("energy", "energy_rate") if name in self.__dict__}
+        known: dict[str, np.ndarray] = {
+            name: self.__dict__[name] for name in ("energy", "energy_rate") if name in self.__dict__
+        }
         if self.model.traits.space == "sphere":
             known["order_parameter"] = self.order_parameter
         return found | {name: (dims[:-2], values) for name, values in known.items()}

@@ -309,6 +309,7 @@ def _whole_digest(array: Any) -> str:
 
 
 def is_sweep(folder: Path) -> bool:
+    """Whether a folder says of itself that it is a sweep of this version."""
     try:
         return plain_data(file_bytes(folder / "zarr.json"))["attributes"]["format"] == FORMAT
     except (ValueError, KeyError, TypeError):
