@@ -101,7 +101,7 @@ def cube_cycle(run: Run) -> Check:
         start, middle, end = (i, j, k), (i, j1, k), (i, j2, k1)
         schedule = slide_schedule(cubes(start, middle, end), SIDE, RAMP, 3)
         cells, moved, left, _ = displaced(schedule, 8, 3, inside=2)
-        arrows = {start: middle, middle: end, end: start}
+        arrows: dict[tuple[int, ...], tuple[int, ...]] = {start: middle, middle: end, end: start}
         astray = f"cubes that go astray, case {case + 1}"
         check.same(astray, predicted=0, measured=wrong_cells(cells, moved, arrows))
         check.same(f"cubes that move, case {case + 1}", predicted=3, measured=int(moved.any(axis=(1, 2)).sum()))

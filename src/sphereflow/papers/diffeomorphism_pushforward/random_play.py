@@ -78,8 +78,8 @@ def maurey_slope(run: Run) -> Check:
     for done, d in enumerate(DIMENSIONS):
         run.notify(done / len(DIMENSIONS), f"d = {d}")
         found = slopes(d, PLAYS, repetitions, "iid", run.seed)
-        # A root mean square over R repetitions of a Gaussian error is uncertain by 1 / sqrt(2R), the slope over a factor
-        # of 64 in n by half of that, and the first correction is of order 1 / sqrt(n).
+        # A root mean square over R repetitions of a Gaussian error is uncertain by 1 / sqrt(2R), the slope over a
+        # factor of 64 in n by half of that, and the first correction is of order 1 / sqrt(n).
         because = "four fitted sizes with this many repetitions, and the first correction to the root"
         for name, slope, tolerance in (("map", found[0], 0.08), ("log-determinant", found[1], 0.12)):
             check.row(f"{name}, $d={d}$", predicted=-0.5, measured=slope, tolerance=tolerance, because=because)
