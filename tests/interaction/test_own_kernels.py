@@ -48,9 +48,7 @@ def exact(kernel, x, w, beta=BETA, p=1.0):
 @pytest.mark.parametrize(
     ("name", "d"),
     [
-        pytest.param(
-            name, d, marks=[] if (name, d) in {("gaussian", 3), ("signs", 2)} else pytest.mark.slow
-        )
+        pytest.param(name, d, marks=[] if (name, d) in {("gaussian", 3), ("signs", 2)} else pytest.mark.slow)
         for name in KERNELS
         for d in (2, 3, 4)
     ],
