@@ -20,8 +20,8 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)  # small o
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=15)
 settings.load_profile("repeatable")
 
-# Fast tests are mostly compiling, and what is compiled runs for milliseconds: this halves what a program costs, and
-# changes none of its operations. Slow tests, and commands, have the compiler as it is.
+# Fast tests are mostly compiling, and what is compiled runs for milliseconds: these flags, which processes started by
+# tests inherit, spare much of it. Machine code and its rounding are then not those of a user; in slow tests they are.
 QUICK = (
     "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=0"
 )
