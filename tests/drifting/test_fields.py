@@ -19,6 +19,7 @@ FIELDS = [
 ]
 
 
+@pytest.mark.fast_cases("PopulationFieldmask", "TwoSidedField")
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: type(field).__name__ + getattr(field, "itself", ""))
 def test_blocks_change_nothing(field, monkeypatch):
     whole = field(DATA, SAMPLES)

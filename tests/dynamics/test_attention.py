@@ -144,6 +144,7 @@ def test_energy_and_dissipation_at_the_reference_state(beta):
     assert float(energy_rate_of(usa, x)) == pytest.approx(usa_rate, rel=1e-8)
 
 
+@pytest.mark.fast_cases("False-1-mean", "True--1-softmax")
 @pytest.mark.parametrize("normalise", ["softmax", "mean"])
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("weighted", [False, True])

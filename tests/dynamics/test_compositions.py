@@ -52,7 +52,7 @@ def flow_is_right(seed):
     np.testing.assert_allclose(ours.final, theirs, rtol=0, atol=1e-7 * scale)
 
 
-@pytest.mark.fast_cases("3")
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_flows_of_compositions(seed):
     flow_is_right(seed)

@@ -51,6 +51,7 @@ def test_huge_logits_give_hardmax_not_nan():
         assert np.isnan(naive / naive.sum(axis=1, keepdims=True)).any()
 
 
+@pytest.mark.fast_cases("all-value2", "growing-value0")
 @pytest.mark.parametrize("value", [V, V + V.T, DEFECTIVE, np.array([[0, 1.0, 0], [-1, 0, 0], [0, 0, 0.3]])])
 @pytest.mark.parametrize("directions", ["all", "growing"])
 def test_rescaled_variables_are_the_original_ones_rescaled(value, directions):

@@ -36,7 +36,7 @@ def reduced(scheme, n, beta, t1, tau=1.0, alpha=1.0):
     return state
 
 
-@pytest.mark.fast_cases("mix", "peri")
+@pytest.mark.fast_cases("mix")
 @pytest.mark.parametrize("scheme", ["post", "pre", "mix", "peri", "ngpt", "sqrt", "ln-scaling"])
 def test_particles_follow_the_reduction(scheme):
     model = LayerNormAttention(2.0, scheme, tau=1.5, alpha=0.7)

@@ -149,6 +149,7 @@ def in_float64(model):
     return model
 
 
+@pytest.mark.fast_cases("True")
 @pytest.mark.parametrize("biased", [False, True])
 def test_llama_with_grouped_heads(biased):
     model = llama(attention_bias=biased, mlp_bias=biased)

@@ -40,7 +40,7 @@ def test_softplus_primitive_is_the_dilogarithm_and_differentiates():
     np.testing.assert_allclose(slope, 2 * np.logaddexp(0, s), rtol=1e-12)
 
 
-@pytest.mark.fast_cases("relu-3", "gelu-8")
+@pytest.mark.fast_cases("relu-3")
 @pytest.mark.parametrize(("name", "d"), [*((name, 3) for name in ACTIVATIONS), ("relu", 2), ("gelu", 8)])
 def test_perceptron_and_attention_together_are_a_gradient_flow(name, d):
     model = USA(1.3, kernel_scale="raw") + neurons(d, name=name)
@@ -83,6 +83,7 @@ def test_weighted_sum_uses_the_same_masses_in_both_terms():
     assert float(energy_rate(weighted, x)) == pytest.approx(float(energy_rate(plain, doubled)), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_piecewise_weights_equal_running_the_pieces_one_after_the_other():
     rng = np.random.default_rng(0)
     pieces = [SA(2.0, value=rng.normal(size=(3, 3))) for _ in range(3)]

@@ -11,7 +11,7 @@ import pytest
 import sphereflow as sf
 from sphereflow.evolution import Status, storage
 
-X0 = np.asarray(sf.draw("uniform", 4, 3, 3))
+X0 = np.asarray(sf.draw("uniform", 8, 3, 3))
 EVOLVE = {
     "model": sf.SA(2.0),
     "x0": X0,
@@ -19,7 +19,7 @@ EVOLVE = {
     "t0": 0.0,
     "saveat": 5,
     "tol": 1e-6,
-    "solver": "tsit5",
+    "solver": "dopri8",
     "max_steps": 1000,
     "method": "direct",
     "seed": 1,
@@ -27,13 +27,13 @@ EVOLVE = {
 }
 # What each argument is changed to. Where nothing may differ, the fresh result must come out.
 OTHERS = {
-    "model": [sf.SA(2.5), sf.USA(2.0), sf.SA(2.0, causal=True), -sf.SA(2.0), sf.SA(2.0, weights=[0.1, 0.2, 0.3, 0.4])],
+    "model": [sf.SA(2.5), sf.USA(2.0), sf.SA(2.0, causal=True), -sf.SA(2.0), sf.SA(2.0, weights=np.arange(1, 9) / 36)],
     "x0": [X0[::-1].copy(), X0.astype(np.float32), X0[None]],
     "t1": [2.0],
     "t0": [0.5],
     "saveat": [6, [0.1, 0.2, 0.5, 0.9, 1.0]],
     "tol": [1e-7],
-    "solver": ["dopri8"],
+    "solver": ["tsit5"],
     "dt": [0.25],
     "event": [sf.Aligned(0.5)],
     "max_steps": [999],

@@ -54,6 +54,7 @@ MODELS = {
 }
 
 
+@pytest.mark.fast_cases("dynamics", "kernel", "function of time")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_of_ones_own_is_kept_and_known_again(name):
     model = MODELS[name]()

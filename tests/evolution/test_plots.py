@@ -9,7 +9,7 @@ import sphereflow as sf
 @pytest.mark.fast_cases("3")
 @pytest.mark.parametrize("d", [1, 2, 3, 7])
 def test_plot_is_drawn_in_every_dimension(d, tmp_path):
-    figure = sf.simulate(n=12, d=d, beta=2.0, t1=2.0, saves=5).plot()
+    figure = sf.simulate(n=8, d=d, beta=2.0, t1=2.0, saves=4).plot()
     figure.savefig(tmp_path / "run.png")
     assert (tmp_path / "run.png").stat().st_size > 5_000
 
@@ -23,7 +23,7 @@ def test_plot_of_tokens_that_are_not_on_a_sphere_and_of_causal_ones(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".mp4", ".gif"])
 def test_movie_is_a_real_film(suffix, tmp_path):
-    path = sf.simulate(n=12, d=3, beta=2.0, t1=2.0, saves=4).movie(tmp_path / f"film{suffix}")
+    path = sf.simulate(n=8, d=3, beta=2.0, t1=2.0, saves=4).movie(tmp_path / f"film{suffix}")
     head = path.read_bytes()[:12]
     assert head[4:8] == b"ftyp" if suffix == ".mp4" else head[:3] == b"GIF"
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
@@ -31,4 +31,4 @@ def test_movie_is_a_real_film(suffix, tmp_path):
 
 def test_movie_of_unknown_kind():
     with pytest.raises(sf.SphereflowError, match=r"an \.mp4 or a \.gif"):
-        sf.simulate(n=12, d=3, beta=2.0, t1=2.0, saves=4).movie("film.avi")
+        sf.simulate(n=8, d=3, beta=2.0, t1=2.0, saves=4).movie("film.avi")

@@ -35,7 +35,7 @@ N, D = 8, 3
 STEPS = {"euler": 128, "heun": 64, "bosh3": 32, "tsit5": 32, "dopri8": 6}
 
 
-@pytest.mark.fast_cases("heun", "tsit5")
+@pytest.mark.fast_cases("heun")
 @pytest.mark.parametrize("name", STEPS)
 def test_measured_order_on_the_sphere_is_the_theoretical_one(name):
     x0, t1 = draw("uniform", N, D, 1), 3.0

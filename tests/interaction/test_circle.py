@@ -85,6 +85,7 @@ def test_tolerance_is_a_promise(nufft, seed, beta, spread, tol, antipodal, cross
     keeps_its_tolerance(nufft, seed, beta, spread, tol, antipodal, cross)
 
 
+@pytest.mark.fast_cases("True")
 @pytest.mark.parametrize("nufft", [False, True])
 def test_tolerance_is_kept_at_a_few_points(nufft):
     """Of the grid above; one compiled program serves them all."""

@@ -85,6 +85,7 @@ def test_circle_tail_is_a_bound(beta):
         assert exact <= float(circle_tail(modes, jnp.asarray(beta))) * (1 + 1e-12)
 
 
+@pytest.mark.fast_cases("25.0-33", "4.0-10")
 @pytest.mark.parametrize(("beta", "degree"), [(25.0, 23), (25.0, 33), (25.0, 41), (4.0, 10), (4.0, 18)])
 def test_sphere_tail_in_closed_form(beta, degree):
     orders = np.arange(degree + 1, degree + 400)

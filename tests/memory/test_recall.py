@@ -20,6 +20,7 @@ def corrupted(kind, rng):
     return np.where(np.arange(64) < 40, CENTRED, 0)  # the lower part is missing
 
 
+@pytest.mark.fast_cases("lse-2.0-noise", "polynomial-40-cut")
 @pytest.mark.parametrize("kind", ["noise", "erased", "cut"])
 @pytest.mark.parametrize(("kernel", "beta"), [("lse", 2.0), ("polynomial", 40)])
 def test_corrupted_digits_are_restored(kind, kernel, beta):
@@ -48,6 +49,7 @@ def test_compact_kernel_recalls_exactly_inside_its_support():
     assert memory.recall(np.random.default_rng(2).standard_normal(64)).confidence == 0
 
 
+@pytest.mark.fast_cases("False-sphere", "True-euclidean")
 @pytest.mark.parametrize("space", ["sphere", "euclidean"])
 @pytest.mark.parametrize("few", [False, True])
 def test_one_step_is_softmax_attention(space, few, monkeypatch):

@@ -91,6 +91,7 @@ def test_narrow_kernels_leave_every_sample_alone(n):
     assert expected_modes(n, 1e12) == pytest.approx(n, rel=1e-3)
 
 
+@pytest.mark.fast_cases("50-1000.0", "300-40.0")
 @pytest.mark.parametrize(("n", "beta"), [(50, 10.0), (50, 1000.0), (5000, 3e6), (300, 40.0)])
 def test_prediction_off_the_beaten_track(n, beta):
     found = sample_modes(n, beta, 40 if n > 1000 else 1500, seed=3).everywhere

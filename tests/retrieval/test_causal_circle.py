@@ -44,7 +44,7 @@ WEIGHTS = {
 }
 
 
-@pytest.mark.fast_cases("alibi-mean", "two exponentials-softmax", "power-softmax")
+@pytest.mark.fast_cases("two exponentials-softmax", "alibi-mean")
 @pytest.mark.parametrize("normalise", ["mean", "softmax"])
 @pytest.mark.parametrize("name", list(WEIGHTS))
 def test_force_is_the_plain_sum(name, normalise):
@@ -77,6 +77,7 @@ def test_softmax_without_temperature_is_the_mean_of_sines():
     np.testing.assert_allclose(found, plain(theta, 0.0, np.ones_like, "softmax"), atol=1e-14)
 
 
+@pytest.mark.fast_cases("softmax")
 @pytest.mark.parametrize("normalise", ["mean", "softmax"])
 def test_the_direct_engine_on_the_circle_agrees(normalise):
     n, theta = 24, angles(24, 1)

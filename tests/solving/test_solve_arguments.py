@@ -41,6 +41,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence():
     subprocess.run([sys.executable, "-c", WRONG], check=True)
 
 
+@pytest.mark.slow
 def test_times_in_a_list_may_be_traced():
     x0 = sf.draw("uniform", 4, 3, 0)
     traced = jax.jit(lambda t1: sf.solve(sf.SA(2.0), x0, [0.0, t1]).final)(1.0)

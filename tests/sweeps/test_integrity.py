@@ -67,6 +67,17 @@ REPAIRED = [change_value, delete_chunk, exchange_chunks, cut_chunk, change_state
 REMOVED = [change_axis, change_coordinate, change_specification]
 
 
+@pytest.mark.fast_cases(
+    "True-True-change_value",
+    "False-False-delete_chunk",
+    "True-False-exchange_chunks",
+    "False-True-cut_chunk",
+    "True-True-change_state",
+    "False-False-change_axis",
+    "True-False-change_coordinate",
+    "False-True-change_specification",
+    "False-False-change_value",
+)
 @pytest.mark.parametrize("harm", REPAIRED + REMOVED)
 @pytest.mark.parametrize("complete", [True, False])
 @pytest.mark.parametrize("journal", [True, False])

@@ -51,7 +51,7 @@ def test_every_option_has_a_case():
     assert set(inspect.signature(inspect.unwrap(transport.fit)).parameters) == set(CHANGES)
 
 
-@pytest.mark.fast_cases("source", "seed", "out")
+@pytest.mark.fast_cases("seed")
 @pytest.mark.parametrize("name", CHANGES)
 def test_after_another_run_it_gives_the_fresh_result(folder, name):
     changed = {name: CHANGES[name]}

@@ -67,6 +67,7 @@ def test_movie(three, tmp_path):
     assert path.stat().st_size > 1000
 
 
+@pytest.mark.fast_cases("3")
 @pytest.mark.parametrize("d", [3, 5])
 def test_atoms_of_unequal_mass(d):
     sources = caps(d, 2, 40, d)
