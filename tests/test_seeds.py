@@ -157,7 +157,7 @@ REFUSED_FIRST = {
 }
 # Whole numbers alone: papers count on from theirs, and of a trajectory the seed is a label.
 NUMBERS_ONLY = {
-    "claims.Run",
+    "claims.paper.Run",
     "report.reproduction.reproduce",
     "evolution.shell.evolve",
     "transport.euclidean.laws.Law.sample",

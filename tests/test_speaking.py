@@ -46,7 +46,7 @@ def test_every_command_has_the_same_manners_and_an_example_that_parses(name, com
         ("simulate --n 8 --t1 1 --saves 3 --tol 1e-4", "status", "The final time was reached."),
         ("staircase --n 3", "complete", True),
         ("retrieval", "shape", "U-shaped"),
-        ("landscape --beta 2 --neurons 1", "beta", 2.0),
+        ("landscape --beta 2 --neurons 1", "place", "circle"),
         ("sweep --list", "sweeps", None),
         ("info", "precision", "float64"),
     ],

@@ -22,6 +22,7 @@ ROOMS: dict[str, str] = {
     "observables": "Observables",
     "sphere": "Sphere",
     "kernels": "Kernels",
+    "numerics": "Numerics",
     "meanfield": "Mean field",
     "metastability": "Metastability",
     "landscape": "Landscape",

@@ -15,7 +15,7 @@ found = sf.landscape.minimise(problem)
 
 theta = np.linspace(0, 2 * np.pi, 600)
 circle = np.stack([np.cos(theta), np.sin(theta)], axis=1)
-atoms = found.columns()["angle"]
+atoms = found.angles
 potential = sf.landscape.first_variation(
     problem, np.stack([np.cos(atoms), np.sin(atoms)], axis=1), found.masses, circle
 )

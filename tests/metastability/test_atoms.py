@@ -57,9 +57,9 @@ def test_the_linearisation_is_the_derivative_of_the_field(seed, k, d, kind):
     masses = np.random.default_rng(seed).dirichlet(np.ones(k))
     beta, step = 3.0, 1e-6
     scale, matrix = linearisation(x, masses, beta, kind)
-    from sphereflow.metastability.modes import _frames
+    from sphereflow.numerics.unit_vectors import tangent_frames
 
-    frames = _frames(x)
+    frames = tangent_frames(x)
     numeric = np.empty((k * (d - 1), k * (d - 1)))
     for j in range(k):
         for b in range(d - 1):

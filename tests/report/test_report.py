@@ -306,8 +306,8 @@ def test_mutants_of_a_sound_claim_are_noticed_and_of_a_vacuous_one_are_not():
 
 @pytest.fixture
 def own_paper(tmp_path):
-    """The template of a paper of one's own, as `sphereflow papers new` writes it."""
-    command = [sys.executable, "-m", "sphereflow", "papers", "new", "my-paper"]
+    """The template of a paper of one's own, as `sphereflow papers --new` writes it."""
+    command = [sys.executable, "-m", "sphereflow", "papers", "--new", "my-paper"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     return tmp_path / "my_paper.py"
 

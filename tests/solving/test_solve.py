@@ -33,7 +33,7 @@ def mean_overlap(request):
     d, engine = ENGINES[request.param]
 
     def final(beta, value, x0):
-        x = sf.solve(sf.SA(beta, value=value, engine=engine), x0, TIMES, tol=1e-12, solver=SOLVERS["tsit5"][0]).final
+        x = sf.solve(sf.SA(beta, value=value, engine=engine), x0, TIMES, tol=1e-12).final
         return jnp.mean(x @ x.T)
 
     return jax.jit(final), (jnp.asarray(3.0), jnp.asarray(matrix(d)), jnp.asarray(tokens(d)))

@@ -37,7 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("reproduce")(spoken(reproduce.command))
-app.add_typer(papers.app, name="papers")
+app.command("papers")(spoken(papers.command))
 app.command("simulate")(spoken(simulate.command))
 app.command("staircase")(spoken(staircase.command))
 app.add_typer(memory.app, name="memory")

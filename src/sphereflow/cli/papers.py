@@ -1,4 +1,4 @@
-"""`sphereflow papers`: which papers there are; `sphereflow papers new`: the beginning of one of your own."""
+"""`sphereflow papers`: which papers there are, and the beginning of one of your own."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import typer
 from rich import box
 from rich.table import Table
 
-from sphereflow.cli.speaking import answer, say, show, spoken
-
-app = typer.Typer(help="The papers, and a template for one of your own.", invoke_without_command=True)
+from sphereflow.cli.speaking import answer, say, show
 
 
-@app.callback()
-@spoken
-def command(context: typer.Context) -> None:
-    """List the papers, with the number of claims that are checked for each; `new` begins one of your own.
+def command(
+    new: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Begin a paper of your own: my-paper gives my_paper.py.")
+    ] = None,
+) -> None:
+    """List the papers, with the number of claims that are checked for each; or begin one of your own.
 
-    Example: sphereflow papers --json
+    Example: sphereflow papers --new my-paper
     """
-    if context.invoked_subcommand is not None:
+    if new is not None:
+        _begin(new)
         return
     from sphereflow.papers import load_all
 
@@ -49,15 +50,8 @@ def command(context: typer.Context) -> None:
     show(table)
 
 
-@app.command("new")
-@spoken
-def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name like my-paper; the file is my_paper.py.")],
-) -> None:
-    """Write a small paper of your own to start from, with one claim that holds and one figure.
-
-    Example: sphereflow papers new my-paper
-    """
+def _begin(name: str) -> None:
+    """Write a small paper to start from, with one claim that holds and one figure."""
     import re
 
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -67,7 +61,7 @@ def new(
 
     slug = name.lower().replace("_", "-")
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", slug):
-        raise SphereflowError(f"NAME must be letters and digits joined by dashes, like my-paper; got '{name}'.")
+        raise SphereflowError(f"--new must be letters and digits joined by dashes, like my-paper; got '{name}'.")
     module = slug.replace("-", "_")
     path = Path(f"{module}.py")
     if path.exists():
@@ -81,3 +75,4 @@ def new(
     write_bytes(path, text.encode())
     say(f"written: {path}")
     say(f"run it: sphereflow reproduce ./{path}")
+    answer({"written": path, "paper": slug})
