@@ -69,7 +69,7 @@ def cloud_energies(
 
 def affine(r: np.ndarray) -> np.ndarray:
     """The covariance of the coercive noise."""
-    return 2.25 + 0.25 * r
+    return np.asarray(2.25 + 0.25 * r)
 
 
 @PAPER.claim(

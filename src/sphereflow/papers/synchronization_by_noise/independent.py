@@ -69,7 +69,7 @@ def exponent(d: int, one: float, slope: float) -> float:
 
 def relu_kappa(r: Array) -> Array:
     r"""$(\sqrt{1-r^2}+r(\pi-\arccos r))/2\pi$."""
-    return (np.sqrt(np.maximum(1 - r**2, 0)) + r * (np.pi - np.arccos(r))) / (2 * np.pi)
+    return np.asarray((np.sqrt(np.maximum(1 - r**2, 0)) + r * (np.pi - np.arccos(r))) / (2 * np.pi))
 
 
 def pair_averages(
