@@ -43,7 +43,7 @@ def boolean_attention(run: Run) -> Check:
     check.same("rank", predicted=2, measured=numerical_rank(matrix))
     exact = np.argmax(reference_solver.attention(np.exp(6) * reference_solver.solve(LINE, [6.0])[-1]), axis=1)
     for i, (leader, found) in enumerate(zip(exact, followed(matrix), strict=True), start=1):
-        check.same(f"leader of token {i}", predicted=leader + 1, measured=found + 1, because="an index")
+        check.same(f"leader of token {i}", predicted=float(leader + 1), measured=float(found + 1), because="an index")
     rng = np.random.default_rng(run.seed)
     for k in range(4 if run.quick else 40):
         tokens = np.sort(rng.uniform(-1, 1, (8, 1)), axis=0)
@@ -76,7 +76,7 @@ def context_decides(run: Run) -> Check:
     own = {}
     for i in range(8):
         row = f"leader of token {i + 1}"
-        check.same(row, predicted=exact[i] + 1, measured=final[i] + 1, because="an index")
+        check.same(row, predicted=float(exact[i] + 1), measured=float(final[i] + 1), because="an index")
         own[row] = float(before[i] + 1)
     check.rival("the leaders of the other start", own)
     signs = {f"leader of token {i}": 1.0 if x < 0 else 8.0 for i, x in enumerate(tokens[:, 0], start=1)}
