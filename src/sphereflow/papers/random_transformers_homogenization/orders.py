@@ -312,7 +312,7 @@ def reference_paths(normals: np.ndarray, h: float, strength: float, pull: float 
     r"\left(E|X^h(t)-X(t)|^2\right)^{1/2}\sim h^{1/2}",
 )
 def strong_order(run: Run) -> Check:
-    steps, paths, strength = (0.1, 0.05, 0.025), 300 if run.quick else 5000, 0.5
+    steps, paths, strength = (0.1, 0.05, 0.025), 500 if run.quick else 5000, 0.5
     base = field()
     keys = jax.random.split(jax.random.key(run.seed + 1), paths)
     model = CommonNoise(base, Modified(base, 0.0), strength=strength)

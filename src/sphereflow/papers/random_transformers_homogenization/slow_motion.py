@@ -172,7 +172,7 @@ def slow_motion_limits(run: Run) -> Check:
     formula=r"P(r\to+1)=\tfrac12+\tfrac1\pi\arcsin r_0",
 )
 def aligned(run: Run) -> Check:
-    d, pairs, eta = 6, 2000 if run.quick else 20_000, 0.2
+    d, pairs, eta = 6, 3000 if run.quick else 20_000, 0.2
     every = round(10 / layer_time(d, eta))
     paths = cold_pairs(d, 0, 0.5, eta, 3 * every, pairs, every=every, seed=run.seed)
     check = Check(parameters={"d": d, "r0": 0.5, "eta": eta, "pairs": pairs})

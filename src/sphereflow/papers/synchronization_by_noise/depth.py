@@ -178,7 +178,7 @@ def weak_order(run: Run) -> Check:
     formula=r"E|x^{(m)}-x|^2\approx\frac{(d-1)\mathrm{Var}\,\sigma^2}{4\kappa(1)\,m}\,\frac{e^{gT}-1}g",
 )
 def width_order(run: Run) -> Check:
-    paths = 6000 if run.quick else 20_000
+    paths = 8000 if run.quick else 20_000
     check = Check(parameters={"d": 2, "t": 1, "paths": paths})
     first_order, averaged = {}, {}
     for k, (layers, width) in enumerate(((32, 64), (32, 256), (32, 1024), (64, 256))):

@@ -54,7 +54,7 @@ def pair_drift_and_diffusion(run: Run) -> Check:
         here = float(relu_kappa(np.array(r)))
         drift, square = pair_drift(field, d, r, layers, run.seed + k)
         row, other = f"drift, r={r:g}", f"mean square, r={r:g}"
-        because = "the error bar; the next order of the layer, relatively (d-1) h"
+        because = "the error bar; the next order of a layer of width one, relatively about 3 (d+2) h"
         exact = (d - 2 + r**2) * here - (d - 1) * r / 2
         check.row(
             row,
@@ -62,7 +62,7 @@ def pair_drift_and_diffusion(run: Run) -> Check:
             measured=drift.value,
             error=drift.error,
             repeats=layers,
-            tolerance=0.007,
+            tolerance=0.03,
             because=because,
         )
         lost[row], flat[row] = (d - 2) * here - (d - 1) * r / 2, (d - 2 + r**2) * here
@@ -73,7 +73,7 @@ def pair_drift_and_diffusion(run: Run) -> Check:
             measured=square.value,
             error=square.error,
             repeats=layers,
-            relative=0.007,
+            relative=0.03,
             because=because,
         )
         alone[other] = 2 * (1 - r**2) * 0.5
