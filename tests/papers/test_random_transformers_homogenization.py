@@ -9,6 +9,7 @@ from sphereflow.claims import Run
 from sphereflow.papers import load
 from sphereflow.papers.random_transformers_homogenization import collapse, one_layer, orders, slow_motion
 from sphereflow.random_transformers.network import RandomNetwork
+from sphereflow.random_transformers.pair_equation import pair_bracket, pair_drift
 
 PAPER = load("random-transformers-homogenization")
 
@@ -22,17 +23,24 @@ class TestVerdicts(Verdicts):
     )
     slow_claims = (
         "ballistic-limit",
+        "cold-attention-delays-collapse",
         "cold-lyapunov",
         "colder-is-slower",
+        "collapse-time-and-context",
         "final-collapse-rate",
-        "finite-dimension-drift",
+        "fokker-planck-at-infinite-temperature",
+        "fokker-planck-slopes",
         "largest-noise",
         "modified-equation",
-        "network-follows-the-simplex",
+        "networks-follow-the-simplex",
         "no-mean-motion",
-        "one-clock",
         "overlap-drift-and-variance",
+        "overlap-of-images",
         "propagation-of-chaos",
+        "same-argmax",
+        "slow-motion-limits",
+        "soft-moments",
+        "two-token-weak-error",
         "slow-motion",
         "strong-order",
         "two-prompts",
@@ -71,10 +79,30 @@ def test_head_averaging_by_the_square_root_is_caught(monkeypatch):
     right = collapse.RandomNetwork
     monkeypatch.setattr(collapse, "RandomNetwork", lambda law, s, step, heads: right(law, s, step * heads**0.5, heads))
     monkeypatch.setattr(collapse, "network_path", collapse.network_path.__wrapped__)
-    assert collapse.one_clock(Run()).verdict == "fails"
+    assert collapse.follow_the_simplex(Run()).verdict == "fails"
 
 
 @pytest.mark.slow
 def test_product_weights_are_not_orthogonal_ones():
-    measurement = slow_motion.slow_motion(Run())
-    assert measurement.excess(measurement.printed) > 2
+    check = slow_motion.slow_motion(Run())
+    assert check.verdict == "refuted"
+    assert all(check.excess(rival) > 1.2 for rival in check.rivals)
+
+
+@pytest.mark.slow
+def test_the_drift_of_another_equation_is_caught(monkeypatch):
+    right = orders.reference_paths
+    monkeypatch.setattr(
+        orders, "reference_paths", lambda normals, h, noise, pull=1.0: right(normals, h, noise, 3 * pull)
+    )
+    assert orders.strong_order(Run()).verdict == "fails"
+
+
+@pytest.mark.parametrize("d", [2, 3, 5, 8])
+def test_opposite_tokens_repel_displaced_ones_above_three_dimensions_only(d):
+    """At s = 0 nothing moves at r = -1; beside it the logarithm of 1 + r has the drift (d - 3)/d."""
+    e = 1e-6
+    rate = float(pair_drift(-1 + e, d, 0.0) / e - pair_bracket(-1 + e, d, 0.0) / (2 * e * e))
+    assert rate == pytest.approx((d - 3) / d, abs=1e-5)
+    assert float(pair_drift(-1.0, d, 0.0)) == pytest.approx(0, abs=1e-15)
+    assert float(pair_bracket(-1.0, d, 0.0)) == pytest.approx(0, abs=1e-15)

@@ -34,6 +34,5 @@ from sphereflow.papers.emergence_of_clusters import polytope as polytope
 from sphereflow.papers.emergence_of_clusters import mixed as mixed
 from sphereflow.papers.emergence_of_clusters import hyperplanes as hyperplanes
 from sphereflow.papers.emergence_of_clusters import decay as decay
-from sphereflow.papers.emergence_of_clusters import consistency as consistency
 from sphereflow.papers.emergence_of_clusters import figures as figures
 from sphereflow.papers.emergence_of_clusters import high_dimension as high_dimension

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sphereflow.claims import Measurement, Run, agreement, at_most
+from sphereflow.claims import Check, Run, basis
 from sphereflow.observables import polytope_residual
-from sphereflow.papers.emergence_of_clusters import PAPER
+from sphereflow.papers.emergence_of_clusters import PAPER, reference_solver, sources
 from sphereflow.papers.emergence_of_clusters.flow import rescaled, start
 
 VALUE = np.diag([1.0, 1.0, -0.5])
@@ -33,81 +33,86 @@ def residual_in_plane(z: np.ndarray, form: np.ndarray) -> float:
 
 @PAPER.claim(
     "mixed-product",
-    statement="With V = diag(1, 1, -1/2) the first two coordinates obey the polytope identity in the limit.",
-    source="Theorem on paranormal V: product structure",
+    says="With $V=\\mathrm{diag}(1,1,-1/2)$ the first two coordinates of 25 tokens obey the polytope identity in the "
+    "limit: the residual is that of an independent solve and falls like $e^{-t}$.",
+    basis=sources.MIXED,
     formula=r"\pi_F z_i\to \partial\mathcal K\cup\{0\}",
-    falsifier="a residual in F that stops falling like exp(-t)",
 )
-def mixed_product(run: Run) -> Measurement:
-    z = rescaled(start(25, 3, 5.0), (0.0, 4.0, 8.0, 12.0), value=VALUE)
-    residuals = [residual_in_plane(frame, np.eye(2)) for frame in z[1:]]
-    return agreement(
-        [0.0188, 3.6e-4, 6.5e-6],
-        residuals,
-        absolute=[5e-5, 5e-6, 5e-8],
-        because="reference residuals, printed with two or three digits",
-        labels=("t = 4", "t = 8", "t = 12"),
-        parameters={"n": 25, "d": 3, "V": "diag(1, 1, -1/2)"},
-    )
+def mixed_product(run: Run) -> Check:
+    times, check = (4.0, 8.0, 12.0), Check(parameters={"n": 25, "d": 3, "V": "diag(1, 1, -1/2)"})
+    z = rescaled(start(25, 3, 5.0), (0.0, *times), value=VALUE)[1:]
+    exact = reference_solver.solve(start(25, 3, 5.0), times, value=VALUE)
+    found, known = ([residual_in_plane(frame, np.eye(2)) for frame in frames] for frames in (z, exact))
+    names = [f"residual, t={t:g}" for t in times]
+    check.series(names, predicted=known, measured=found, tolerance=1e-9, because="two solvers at 1e-11")
+    check.at_most("residual in the end", bound=1e-5, measured=found[-1], because="exp(-12) = 6e-6")
+    row, rate = "rate, t=8 to 12", -np.log(found[2] / found[1]) / 4
+    check.row(row, predicted=1.0, measured=rate, tolerance=0.02, because="further terms like exp(-2t) at t = 8")
+    check.rival("the rate 1/2 of the third coordinate", {row: 0.5})
+    check.rival("the rate 2 of the logits", {row: 2.0})
+    whole = float(polytope_residual(z[-1]).max() / np.sum(z[-1] ** 2, axis=1).max())
+    check.null("all three coordinates", {"residual in the end": whole})
+    return check
 
 
 @PAPER.claim(
     "mixed-spread",
-    statement="Along a negative eigenvalue the rescaled tokens diverge: only F converges.",
-    source="Growth bounds outside F",
+    says="Along the negative eigenvalue $-1/2$ the rescaled tokens diverge like $e^{t/2}$, as in an independent "
+    "solve: only F converges.",
+    basis=basis.Derived("the equation of the third coordinate; growth bounds of the transcription allow it"),
     formula=r"\max_i z_{i,3}-\min_i z_{i,3}\sim e^{t/2}",
-    falsifier="a third coordinate that converges",
 )
-def mixed_spread(run: Run) -> Measurement:
-    z = rescaled(start(25, 3, 5.0), (0.0, 4.0, 8.0, 12.0), value=VALUE)
-    spread = np.ptp(z[1:, :, 2], axis=1)
-    return agreement(
-        [76.6, 625, 4679],
-        spread,
-        absolute=[0.05, 0.5, 0.5],
-        because="reference spreads, printed with three or four digits",
-        labels=("t = 4", "t = 8", "t = 12"),
-        parameters={"n": 25, "d": 3, "V": "diag(1, 1, -1/2)"},
-    )
+def mixed_spread(run: Run) -> Check:
+    times, check = (4.0, 8.0, 12.0), Check(parameters={"n": 25, "d": 3, "V": "diag(1, 1, -1/2)"})
+    found = np.ptp(rescaled(start(25, 3, 5.0), (0.0, *times), value=VALUE)[1:, :, 2], axis=1)
+    exact = np.ptp(reference_solver.solve(start(25, 3, 5.0), times, value=VALUE)[:, :, 2], axis=1)
+    names = [f"spread, t={t:g}" for t in times]
+    check.series(names, predicted=exact, measured=found, relative=1e-7, because="two solvers at 1e-11")
+    row, rate = "rate, t=8 to 12", np.log(found[2] / found[1]) / 4
+    check.row(row, predicted=0.5, measured=rate, tolerance=0.01, because="what attention still adds at t = 8")
+    check.rival("a coordinate that converges", {row: 0.0})
+    check.rival("the rate 1 of the other coordinates", {row: 1.0})
+    return check
+
+
+def mixing_residuals(times: tuple[float, ...], form: np.ndarray) -> list[float]:
+    z = rescaled(mixing_start(), (0.0, *times), value=VALUE, query=MIXING, key=MIXING)[1:]
+    return [residual_in_plane(frame, form) for frame in z]
 
 
 @PAPER.claim(
     "mixed-metric",
-    statement="If A mixes F with its complement, the identity of the limits holds in the metric of A restricted to F.",
-    source="Theorem on paranormal V: metric of the limit identity",
+    says="If $A$ mixes F with its complement, the identity of the limits holds in the metric of $A$ restricted to F, "
+    "up to $10^{-5}$ at $t=12$; in that of $A^2$ it does not.",
+    basis=sources.MIXED,
     formula=r"\|Ax\|^2=\max_j\langle Ax,Av_j\rangle,\quad x,v_j\in F",
-    falsifier="a residual that does not fall like exp(-t)",
 )
-def mixed_metric(run: Run) -> Measurement:
-    z = rescaled(mixing_start(), (0.0, 12.0), value=VALUE, query=MIXING, key=MIXING)[-1]
-    return at_most(
-        0.0,
-        residual_in_plane(z, (MIXING @ MIXING)[:2, :2]),
-        slack=1e-5,
-        because="tokens approach their limits like exp(-t), and exp(-12) = 6e-6",
-        parameters={"n": 4, "d": 3, "t1": 12},
-    )
+def mixed_metric(run: Run) -> Check:
+    form, check = MIXING @ MIXING, Check(parameters={"n": 4, "d": 3, "t1": 12})
+    row, because = "residual, t=12", "tokens approach their limits like exp(-t), and exp(-12) = 6e-6"
+    check.at_most(row, bound=1e-5, measured=mixing_residuals((12.0,), form[:2, :2])[0], because=because)
+    check.null("the metric of A squared", {row: mixing_residuals((12.0,), (form @ form)[:2, :2])[0]})
+    check.null("the metric of the identity", {row: mixing_residuals((12.0,), np.eye(2))[0]})
+    return check
 
 
 @PAPER.claim(
     "mixed-metric-projected",
-    statement="The same identity in the metric of pi_F A, as in the proof: false when A mixes F with its complement.",
-    source="Theorem on paranormal V: form used in the proof",
+    says="When $A$ mixes F with its complement the identity fails in the metric of $\\pi_FA$: four tokens with "
+    "$V=\\mathrm{diag}(1,1,-1/2)$ and an $A$ that couples the second coordinate with the third keep the residual "
+    "that an independent solve gives, at $t=8$ and 12. It holds in the metric of $A$ restricted to F.",
+    basis=basis.Theorem("t:multiplicity, form used in the proof", via=sources.LEAN),
     formula=r"\|\pi_F Ax\|^2 \ne \max_j\langle \pi_F Ax,\pi_F Av_j\rangle",
-    falsifier="a residual in the metric of pi_F A that tends to zero",
+    prints="The limits satisfy the identity in the metric of $\\pi_FA$.",
 )
-def mixed_metric_projected(run: Run) -> Measurement:
-    z = rescaled(mixing_start(), (0.0, 4.0, 8.0, 12.0), value=VALUE, query=MIXING, key=MIXING)[1:]
-    form = MIXING[:2, :2].T @ MIXING[:2, :2]
-    return agreement(
-        [0.0171, 0.0171],
-        [residual_in_plane(frame, form) for frame in z[1:]],
-        absolute=5e-5 + 3e-4 * np.array([1.0, 0.02]),
-        printed=[0.0, 0.0],
-        because="the reference residual is printed with three digits; what is left of exp(-t) at t = 8 and 12 is 3e-4 "
-        "and 6e-6",
-        labels=("t = 8", "t = 12"),
-        note="Counterexample: V = diag(1, 1, -1/2), four tokens, and a matrix A that couples the second coordinate "
-        "with the third.",
-        parameters={"n": 4, "d": 3},
+def mixed_metric_projected(run: Run) -> Check:
+    times, form = (8.0, 12.0), MIXING[:2, :2].T @ MIXING[:2, :2]
+    exact = reference_solver.solve(mixing_start(), times, value=VALUE, query=MIXING, key=MIXING)
+    check, names = Check(parameters={"n": 4, "d": 3}), [f"residual, t={t:g}" for t in times]
+    known = [residual_in_plane(frame, form) for frame in exact]
+    check.series(
+        names, predicted=known, measured=mixing_residuals(times, form), tolerance=1e-6, because="two solvers at 1e-11"
     )
+    check.printed(dict.fromkeys(names, 0.0))
+    check.rival("a residual that falls like exp(-t)", {names[1]: known[0] * np.exp(-4)})
+    return check

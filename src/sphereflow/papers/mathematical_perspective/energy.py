@@ -12,10 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.polynomial import legendre
 from scipy import integrate, special
 
-from sphereflow.claims import Measurement, Run, agreement, at_least, at_most
+from sphereflow.claims import Check, Run, basis
 from sphereflow.kernels import uniform_mean
+from sphereflow.papers.mathematical_perspective import sources
+from sphereflow.papers.mathematical_perspective.harmonics import coefficient, sphere_quadrature
 from sphereflow.papers.mathematical_perspective.paper import PAPER
 from sphereflow.papers.mathematical_perspective.particles import (
     Model,
@@ -27,12 +30,8 @@ from sphereflow.papers.mathematical_perspective.particles import (
 )
 from sphereflow.sphere import uniform
 
-# beta: (E, dE/dt under SA, dE/dt under USA) at the reference state, raw kernel.
-REFERENCE = {
-    1.0: (0.6459201961, 0.0070263388, 0.0089449673),
-    2.0: (0.6105718691, 0.0238966457, 0.0575442599),
-    5.0: (3.5397106652, 0.3233579172, 12.8289519),
-}
+BETAS = (1.0, 2.0, 5.0)
+FLOW = basis.Theorem("gradient flow structure", via=sources.LEAN)
 _MODELS: tuple[Model, Model] = ("sa", "usa")
 _CASES = [(d, beta) for d in (2, 3, 8) for beta in (1.0, 4.0, 8.0)]
 
@@ -100,157 +99,192 @@ def _uniform_sample(n: int, d: int, seed: int) -> Float[Array, "n 8"]:
     return jnp.pad(uniform(jax.random.key(seed), (n, d)), ((0, 0), (0, 8 - d)))
 
 
+def wrong_weights(x: np.ndarray, beta: float, model: Model) -> float:
+    r"""$\sum_ic_i|\nabla_iE|^2$ with the weights n for SA, and $n^2/Z_i$ for USA: exchanged."""
+    speed = np.sum(raw_field(x, beta, model) ** 2, axis=1)
+    z = np.exp(beta * x @ x.T).sum(axis=1)
+    n = len(x)
+    gradient = speed * (z / n**2) ** 2 if model == "sa" else speed / n**2
+    return float(np.sum(gradient * (n if model == "sa" else n**2 / z)))
+
+
 @PAPER.claim(
     "dissipation-identity",
-    statement="The energy grows at the rate of a weighted sum of squared gradients, with weight n^2/Z_i under SA.",
-    source="Section on the gradient flow structure",
+    says="The energy of six tokens on $S^2$, and the rate at which it grows along SA and USA as a weighted sum of "
+    "squared gradients, agree with plain sums and central differences, at a fixed and at a random state, $\\beta=1$, "
+    "2 and 5.",
+    basis=FLOW,
     formula=r"\dot E=\sum_i\frac{n^2}{Z_i}|\nabla_iE|^2\ \mathrm{(SA)},"
     r"\qquad\dot E=n\sum_i|\nabla_iE|^2\ \mathrm{(USA)}",
-    falsifier="A weight without n^2/Z_i, or Z_i as an average instead of a sum.",
 )
-def dissipation_identity(run: Run) -> Measurement:
-    states = {"reference": reference_state(), "random": uniform_tokens(run.seed, 6, 3)}
-    cases = [(name, model, beta) for name in states for model in _MODELS for beta in REFERENCE]
-    predicted = [energy_rate_by_differences(states[name], beta, model) for name, model, beta in cases]
-    measured = [float(energy_rate(attention(model, beta), jnp.asarray(states[name]))) for name, model, beta in cases]
-    return agreement(
-        predicted,
-        measured,
-        relative=1e-8,
-        because="a central difference with steps of 1e-5 is exact to about 1e-9",
-        labels=tuple(f"{name} {model.upper()} beta={beta:g}" for name, model, beta in cases),
-    )
-
-
-@PAPER.claim(
-    "energy-at-reference-state",
-    statement="Energy and its growth at a fixed state of six tokens on the sphere.",
-    source="Section on the gradient flow structure; reference values from an independent calculation",
-    formula=r"E_\beta,\ \dot E_\beta",
-    falsifier="The kernel exp(beta(s-1)) instead of exp(beta s) changes E by exp(beta).",
-)
-def energy_at_reference_state(run: Run) -> Measurement:
-    x = jnp.asarray(reference_state())
-    measured, labels = [], []
-    for beta in REFERENCE:
-        sa, usa = attention("sa", beta), attention("usa", beta)
-        measured += [float(energy(sa, x)), float(energy_rate(sa, x)), float(energy_rate(usa, x))]
-        labels += [f"{what} beta={beta:g}" for what in ("E", "dE/dt SA", "dE/dt USA")]
-    return agreement(
-        np.ravel(list(REFERENCE.values())),
-        measured,
-        relative=1e-8,
-        because="reference values are given to eight digits or more",
-        labels=tuple(labels),
-    )
+def dissipation_identity(run: Run) -> Check:
+    check, exchanged, peak = Check(), {}, {}
+    for name, x in (("fixed", reference_state()), ("random", uniform_tokens(run.seed, 6, 3))):
+        tokens = jnp.asarray(x)
+        for beta in BETAS:
+            row = f"E, {name} state, beta={beta:g}"
+            found = energy(attention("sa", beta), tokens)
+            check.row(row, predicted=raw_energy(x, beta), measured=found, relative=1e-12, because="rounding")
+            peak[row] = raw_energy(x, beta) * np.exp(-beta)
+            for model in _MODELS:
+                row = f"dE/dt, {model.upper()}, {name} state, beta={beta:g}"
+                check.row(
+                    row,
+                    predicted=energy_rate_by_differences(x, beta, model),
+                    measured=energy_rate(attention(model, beta), tokens),
+                    relative=1e-8,
+                    because="a central difference with steps of 1e-5 is exact to about 1e-9",
+                )
+                exchanged[row] = wrong_weights(x, beta, model)
+    check.rival("the weights of SA and USA exchanged", exchanged)
+    check.rival("the kernel exp(beta(s-1))", peak)
+    return check
 
 
 @PAPER.claim(
     "energy-increases",
-    statement="The energy never decreases along SA and USA and never exceeds that of a single cluster.",
-    source="Section on the gradient flow structure",
+    says="Along SA and USA from 20 uniform tokens in dimension 4, $\\beta=1$ and 5, the energy never decreases "
+    "between saved times and never exceeds that of a single cluster.",
+    basis=FLOW,
     formula=r"\dot E_\beta\ge0,\qquad E_\beta\le\frac{e^\beta}{2\beta}",
 )
-def energy_increases(run: Run) -> Measurement:
-    x0 = uniform_tokens(run.seed, 20, 4)
-    violations, labels = [], []
+def energy_increases(run: Run) -> Check:
+    x0, check = uniform_tokens(run.seed, 20, 4), Check()
+    backwards, smaller = {}, {}
     for model in _MODELS:
         for beta in (1.0, 5.0):
             times = np.linspace(0, 12 if model == "sa" else 12 * np.exp(-beta), 25)[1:]
-            xs = [x0, *follow(model, beta, x0, times)]
-            values = np.array([raw_energy(x, beta) for x in xs])
-            top = np.exp(beta) / (2 * beta)
-            violations += [np.max(-np.diff(values) / values[1:]), values.max() / top - 1]
-            labels += [f"{model.upper()} beta={beta:g} {what}" for what in ("largest decrease", "above the maximum")]
-    return at_most(
-        0.0,
-        np.array(violations),
-        slack=1e-12,
-        because="rounding of the sum of n^2 terms, relative to the energy",
-        labels=tuple(labels),
-    )
+            values = np.array([raw_energy(x, beta) for x in [x0, *follow(model, beta, x0, times)]])
+            steps = np.diff(values) / values[1:]
+            name = f"{model.upper()}, beta={beta:g}"
+            because = "rounding of the sum of n^2 terms, relative to the energy"
+            row = f"{name}, largest decrease"
+            check.at_most(row, bound=0.0, measured=-steps.min(), tolerance=1e-12, because=because)
+            backwards[row] = float(steps.max())
+            row, top = f"{name}, largest energy", np.exp(beta) / (2 * beta)
+            check.at_most(row, bound=top, measured=values.max(), relative=1e-12, because=because)
+            smaller[row] = top * (1 - 1 / 20)
+    check.null("the same runs with time reversed", backwards)
+    check.rival("the energy without the pairs i = j", smaller)
+    return check
 
 
 @PAPER.claim(
     "energy-of-uniform",
-    statement="The energy of the uniform measure is a Bessel function; sampling agrees.",
-    source="Section on the interaction energy",
+    says="The energy of the uniform measure is a Bessel function, by quadrature and by sampled tokens, in dimensions "
+    "2, 3 and 8 at $\\beta=1$, 4 and 8.",
+    basis=basis.Theorem("energy: minimum at the uniform measure", via=sources.LEAN),
     formula=r"E=\frac{1}{2\beta}\Gamma(\tfrac d2)\left(\tfrac2\beta\right)^{d/2-1}I_{d/2-1}(\beta)",
-    falsifier="Points drawn as normalised uniforms of a cube have another energy.",
 )
-def energy_of_uniform(run: Run) -> Measurement:
-    n, predicted = 1024 if run.quick else 8192, [uniform_energy(d, beta) for d, beta in _CASES]
-    formula = [uniform_mean(d, beta) * np.exp(beta) / (2 * beta) for d, beta in _CASES]
-    sampled = [pair_energy(_uniform_sample(n, d, run.seed), beta) for d, beta in _CASES]
-    errors = [pair_energy_error(n, d, beta) for d, beta in _CASES]
-    labels = [f"{how} d={d} beta={beta:g}" for how in ("Bessel", "sampled") for d, beta in _CASES]
-    return agreement(
-        [*predicted, *predicted],
-        [*formula, *sampled],
-        absolute=[*(1e-10 * np.array(predicted)), *(4 * np.array(errors))],
-        because=f"quadrature to 1e-13; four standard errors for {n} sampled tokens",
-        labels=tuple(labels),
-    )
+def energy_of_uniform(run: Run) -> Check:
+    n = 1024 if run.quick else 8192
+    check, other, cube = Check(parameters={"n": n}), {}, {}
+    for d, beta in _CASES:
+        exact, name = uniform_energy(d, beta), f"d={d}, beta={beta:g}"
+        formula = uniform_mean(d, beta) * np.exp(beta) / (2 * beta)
+        check.row(f"Bessel, {name}", predicted=exact, measured=formula, relative=1e-10, because="quadrature to 1e-13")
+        check.row(
+            f"sampled, {name}",
+            predicted=exact,
+            measured=pair_energy(_uniform_sample(n, d, run.seed), beta),
+            error=pair_energy_error(n, d, beta),
+            because="the exact standard error of a mean over pairs",
+        )
+        other[f"Bessel, {name}"] = uniform_energy(d + 1, beta)
+        if d == 8:
+            cube[f"sampled, {name}"] = uniform_energy(d - 1, beta)
+    check.rival("the dimension of the ambient space off by one", other)
+    check.rival("sampled in one dimension less", cube)
+    return check
 
 
 @PAPER.claim(
     "uniform-minimises",
-    statement="No arrangement of tokens has less energy than the uniform measure.",
-    source="Section on the interaction energy",
-    formula=r"E_\beta[\mu]\ge E_\beta[\mathrm{uniform}]",
+    says="Every harmonic added to the uniform density raises the energy, by its positive Bessel coefficient: waves 1 "
+    "to 4 on the circle and degrees 1 to 4 on $S^2$, of amplitude 1/2, at $\\beta=2$.",
+    basis=basis.Theorem("energy: minimum at the uniform measure", via=sources.LEAN),
+    formula=r"E[1+\epsilon\cos k\theta]-E[1]=\frac{\epsilon^2I_k(\beta)}{4\beta}>0,\qquad "
+    r"E[1+\epsilon P_l]-E[1]=\frac{\epsilon^2a_l}{2\beta(2l+1)}>0",
 )
-def uniform_minimises(run: Run) -> Measurement:
-    values = [float(energy(attention("usa", beta), _uniform_sample(1024, d, run.seed))) for d, beta in _CASES]
-    return at_least(
-        np.array([uniform_energy(d, beta) for d, beta in _CASES]),
-        np.array(values),
-        because="an inequality",
-        labels=tuple(f"1024 tokens d={d} beta={beta:g}" for d, beta in _CASES),
-    )
+def uniform_minimises(run: Run) -> Check:
+    beta, amplitude, check = 2.0, 0.5, Check()
+    flat, shifted = {}, {}
+    theta = 2 * np.pi * np.arange(512) / 512
+    ring = np.stack([np.cos(theta), np.sin(theta)], axis=1)
+    x, masses = sphere_quadrature()
+    for k in range(1, 5):
+        wave = 1 + amplitude * np.cos(k * theta)
+        degree = 1 + amplitude * legendre.Legendre.basis(k)(x[:, 2])
+        for name, points, weights, density, dimension in (
+            ("circle", ring, np.full(512, 1 / 512), wave, 2),
+            ("sphere", x, masses, degree, 3),
+        ):
+            tilted = energy(attention("usa", beta, weights=weights * density), jnp.asarray(points))
+            row = f"{name}, degree {k}"
+            share = 2 if dimension == 2 else 2 * k + 1
+            exact = amplitude**2 * coefficient(k, dimension, beta) / (2 * beta * share)
+            check.row(
+                row,
+                predicted=exact,
+                measured=float(tilted) - uniform_energy(dimension, beta),
+                tolerance=1e-12,
+                because="rounding; both quadratures are exact for these degrees",
+            )
+            flat[row] = 0.0
+            shifted[row] = amplitude**2 * coefficient(k + 1, dimension, beta) / (2 * beta * share)
+    check.rival("no change of the energy", flat)
+    check.rival("a lower energy than the uniform measure", check.times(-1.0))
+    check.rival("the coefficient of the next degree", shifted)
+    return check
 
 
 @PAPER.claim(
     "energy-at-beta-zero",
-    statement="As beta tends to 0, the energy less 1/(2 beta) tends to half the squared mean of the tokens.",
-    source="Consequence of the definition of the energy",
+    says="As $\\beta$ tends to 0 the energy less $1/(2\\beta)$ tends to half the squared mean of the tokens, at a "
+    "fixed state.",
+    basis=basis.Derived("the definition of the energy"),
     formula=r"\lim_{\beta\to0}\left(E_\beta-\frac1{2\beta}\right)=\frac12\left|\frac1n\sum_ix_i\right|^2",
-    falsifier="A division by beta = 0.",
 )
-def energy_at_beta_zero(run: Run) -> Measurement:
-    x, small = reference_state(), 1e-4
-    half_square = np.sum(x.mean(axis=0) ** 2) / 2
-    measured = [float(energy(attention("usa", 0.0), jnp.asarray(x))), raw_energy(x, small) - 1 / (2 * small)]
-    return agreement(
-        [half_square] * 2,
-        measured,
-        absolute=[1e-14, small / 4],
-        because="rounding at beta = 0; the next term of the expansion is at most beta/4 at beta = 1e-4",
-        labels=("beta=0", "beta=1e-4"),
-    )
+def energy_at_beta_zero(run: Run) -> Check:
+    x, small, check = reference_state(), 1e-4, Check()
+    half = np.sum(x.mean(axis=0) ** 2) / 2
+    found = energy(attention("usa", 0.0), jnp.asarray(x))
+    check.row("beta=0", predicted=half, measured=found, tolerance=1e-14, because="rounding")
+    because = "the next term of the expansion is at most beta/4"
+    near = float(energy(attention("usa", small), jnp.asarray(x))) - 1 / (2 * small)
+    check.row("beta=1e-4", predicted=half, measured=near, tolerance=small / 4, because=because)
+    check.rival("the squared mean without the half", 2 * half)
+    pairs = (36 * 2 * half - 6) / 30 / 2
+    check.rival("pairs i = j left out", pairs)
+    return check
 
 
 @PAPER.claim(
     "matrices-keep-the-gradient",
-    statement="With V = Q^T K symmetric the flow climbs an energy; with V = -Q^T K it descends it.",
-    source="Section on general matrices",
+    says="With $V=Q^\\top K=B$ symmetric SA and USA climb the energy $E_B$, with $V=-B$ they descend it, at the rate "
+    "of central differences, for one random $B$.",
+    basis=basis.Theorem("general matrices", via=sources.LEAN),
     formula=r"\dot E_B=\pm\sum_i\frac{n^2}{Z_i}|\nabla_iE_B|^2,\qquad V=\pm Q^\top K=\pm B",
 )
-def matrices_keep_the_gradient(run: Run) -> Measurement:
-    x, beta = reference_state(), 1.5
+def matrices_keep_the_gradient(run: Run) -> Check:
+    x, beta, check = reference_state(), 1.5, Check()
     symmetric, query = np.random.default_rng(run.seed).normal(size=(2, 3, 3))
     form = symmetric + symmetric.T
     form = form / np.abs(np.linalg.eigvalsh(form)).max()
     key = np.linalg.solve(query.T, form)  # so that Q^T K = B
-    cases: list[tuple[Model, int]] = [(model, sign) for model in _MODELS for sign in (1, -1)]
-    predicted = [energy_rate_by_differences(x, beta, model, form, sign) for model, sign in cases]
-    measured = [
-        float(energy_rate(attention(model, beta, query=query, key=key, value=sign * form), jnp.asarray(x)))
-        for model, sign in cases
-    ]
-    return agreement(
-        predicted,
-        measured,
-        relative=1e-8,
-        because="a central difference with steps of 1e-5 is exact to about 1e-9",
-        labels=tuple(f"{model.upper()} V={'+' if sign > 0 else '-'}B" for model, sign in cases),
-    )
+    plain = {}
+    for model in _MODELS:
+        for sign in (1, -1):
+            row = f"{model.upper()}, V={'+' if sign > 0 else '-'}B"
+            dynamics = attention(model, beta, query=query, key=key, value=sign * form)
+            check.row(
+                row,
+                predicted=energy_rate_by_differences(x, beta, model, form, sign),
+                measured=energy_rate(dynamics, jnp.asarray(x)),
+                relative=1e-8,
+                because="a central difference with steps of 1e-5 is exact to about 1e-9",
+            )
+            plain[row] = energy_rate_by_differences(x, beta, model)
+    check.rival("the other sign", check.times(-1.0))
+    check.rival("the energy with B = I", plain)
+    return check

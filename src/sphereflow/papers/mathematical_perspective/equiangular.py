@@ -12,7 +12,6 @@ integral over $0\le u\le\log(1/\delta)$.
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
 from scipy.integrate import solve_ivp
 
 from sphereflow.papers.mathematical_perspective.particles import Model
@@ -73,12 +72,6 @@ def log_collapse_time(n: int, beta: float, delta: float = 1e-3, model: Model = "
 def collapse_time(n: int, beta: float, delta: float = 1e-3, model: Model = "sa") -> float:
     """t* itself; beyond beta of about 700 use its logarithm."""
     return float(np.exp(log_collapse_time(n, beta, delta, model)))
-
-
-def leading_log_time(n: int, beta: float) -> float:
-    r"""Logarithm of the leading term of $t^*$ for large beta: $e^\beta\,e^xE_1(x)/(2(n-1))$, $x=\beta/(n-1)$."""
-    x = beta / (n - 1)
-    return float(beta + np.log(special.hyperu(1, 1, x) / (2 * (n - 1))))
 
 
 def layer_gamma(n: int, beta: float, step: float, layers: int) -> np.ndarray:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import equinox as eqx
 import numpy as np
 
-from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.claims import Check, Run, basis
 from sphereflow.dynamics import SA
+from sphereflow.papers.mathematical_perspective import sources
 from sphereflow.papers.mathematical_perspective.paper import PAPER
 from sphereflow.sphere import equiangular_frame
 
@@ -50,64 +51,56 @@ def layer_output_inner(n: int, rho: float, beta: float) -> float:
     return float(y[0] @ y[1])
 
 
+TRANSITION = basis.Theorem("long-context transition", via=sources.SURVEY)
+
+
 @PAPER.claim(
     "one-layer-exact",
-    statement="Inner product of outputs after one attention layer on equiangular tokens, in closed form.",
-    source="Survey, theorem on the long-context transition, at finite n",
+    says="The inner product of two outputs of one attention layer on 50 equiangular tokens has its closed form, for "
+    "three pairs of overlap and $\\beta$.",
+    basis=basis.Derived("softmax weights of equiangular tokens"),
     formula=r"\langle\theta_i,\theta_j\rangle=\frac{\langle y_i,y_j\rangle}{|y|^2}",
 )
-def one_layer_exact(run: Run) -> Measurement:
-    cases = [(50, 0.4, 3.0), (50, 0.4, 8.0), (50, 0.8, 20.0)]
-    predicted = [0.98789170881, *(output_inner(*case) for case in cases[1:])]
-    return agreement(
-        predicted,
-        [layer_output_inner(*case) for case in cases],
-        absolute=[6e-12, 1e-12, 1e-12],
-        because="rounding; the first reference value is given to eleven decimals",
-        labels=tuple(f"n={n} rho={rho:g} beta={beta:g}" for n, rho, beta in cases),
-    )
+def one_layer_exact(run: Run) -> Check:
+    check, alone, wide = Check(), {}, {}
+    for n, rho, beta in ((50, 0.4, 3.0), (50, 0.4, 8.0), (50, 0.8, 20.0)):
+        row = f"n={n}, rho={rho:g}, beta={beta:g}"
+        measured = layer_output_inner(n, rho, beta)
+        check.row(row, predicted=output_inner(n, rho, beta), measured=measured, tolerance=1e-12, because="rounding")
+        wide[row] = output_inner(n + 1, rho, beta)
+        rest = 1 / (n - 1)
+        square = rest * (1 + (n - 2) * rho)
+        alone[row] = ((n - 2) / (n - 1) ** 2 * (1 - rho) + rho) / square
+    check.rival("a layer without the token itself", alone)
+    check.rival("one token more", wide)
+    return check
 
 
 @PAPER.claim(
     "long-context-transition",
-    statement="With beta = g log n, one layer averages everything (g below critical), or is the identity (above).",
-    source="Survey, theorem on the long-context transition",
+    says="With $\\beta=g\\log n$ one layer on $10^{100}$ equiangular tokens averages everything if $g$ is 10 % below "
+    "$1/(1-\\rho)$, is the identity if 10 % above, and has its own value at the critical one, for three overlaps.",
+    basis=TRANSITION,
     formula=r"\lim\langle\theta_i,\theta_j\rangle=1,\ \frac{4\rho}{1+3\rho},\ \rho"
     r"\quad\mathrm{for}\ g<,=,>\frac1{1-\rho}",
-    falsifier="A temperature that need not grow with the context length.",
 )
-def long_context_transition(run: Run) -> Measurement:
-    cases = [(rho, relative) for rho in (0.2, 0.4, 0.8) for relative in (0.9, 1.0, 1.1)]
-    n = 1e100
-    measured = [output_inner(n, rho, relative / (1 - rho) * np.log(n)) for rho, relative in cases]
-    return agreement(
-        [limit_inner(*case) for case in cases],
-        measured,
-        absolute=1e-9,
-        because="at n = 1e100 corrections are of order n^(-|g/g_c - 1|) = 1e-10, or 1/n at the critical value",
-        labels=tuple(f"rho={rho:g} g={relative:g} g_c" for rho, relative in cases),
-    )
-
-
-@PAPER.claim(
-    "long-context-finite",
-    statement="The transition at finite context length (rho = 0.4): slow away from the critical value.",
-    source="Survey, theorem on the long-context transition; reference values from an independent calculation",
-    formula=r"\beta=g\log n",
-)
-def long_context_finite(run: Run) -> Measurement:
-    lengths = (1e2, 1e4, 1e8, 1e16)
-    known = {
-        0.9: (0.8215, 0.8916, 0.9727, 0.9991),
-        1.0: (0.7315, 0.7273, 0.7273, 0.7273),
-        1.1: (0.6427, 0.5658, 0.4722, 0.4120),
-    }
-    rho = 0.4
-    measured = [output_inner(n, rho, relative / (1 - rho) * np.log(n)) for relative in known for n in lengths]
-    return agreement(
-        np.ravel(list(known.values())),
-        measured,
-        absolute=6e-5,
-        because="reference values are given to four decimals",
-        labels=tuple(f"g={relative:g} g_c n={n:.0e}" for relative in known for n in lengths),
-    )
+def long_context_transition(run: Run) -> Check:
+    n, check = 1e100, Check()
+    earlier, middle = {}, {}
+    for rho in (0.2, 0.4, 0.8):
+        for relative in (0.9, 1.0, 1.1):
+            row = f"rho={rho:g}, g={relative:g} g_c"
+            check.row(
+                row,
+                predicted=limit_inner(rho, relative),
+                measured=output_inner(n, rho, relative / (1 - rho) * np.log(n)),
+                tolerance=1e-9,
+                because="at n = 1e100 corrections are of order n^(-|g/g_c - 1|) = 1e-10, or 1/n at the critical value",
+            )
+            if relative == 0.9:
+                earlier[row] = rho
+            if relative == 1:
+                middle[row] = (1 + rho) / 2
+    check.rival("critical sharpness at g = 1", earlier)
+    check.rival("half way at the critical value", middle)
+    return check

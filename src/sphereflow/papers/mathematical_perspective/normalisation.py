@@ -24,10 +24,11 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.integrate import solve_ivp
 
-from sphereflow.claims import Measurement, Run, agreement, at_least
+from sphereflow.claims import Check, Run, basis
 from sphereflow.dynamics import Dynamics, LayerNormAttention
 from sphereflow.evolution import evolve
 from sphereflow.interaction import Engine
+from sphereflow.papers.mathematical_perspective import sources
 from sphereflow.papers.mathematical_perspective.paper import PAPER
 from sphereflow.papers.mathematical_perspective.particles import gaps
 
@@ -114,38 +115,46 @@ def _cone(delta: float) -> np.ndarray:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
+TABLE = basis.Theorem("table of normalisation schemes", via=sources.SURVEY)
+
+
 @PAPER.claim(
     "scheme-reduction",
-    statement="Under every normalisation scheme equiangular particles follow a scalar equation (values at t = 8).",
-    source="Survey, table of normalisation schemes (after arXiv:2510.22026)",
+    says="Under seven normalisation schemes ten equiangular particles at $\\beta=2$ have the inner product, and the "
+    "radius where it grows, of a scalar equation at $t=8$.",
+    basis=TABLE,
     formula=r"\dot\rho=\frac{2w_2}{s}(1-\rho)((n-1)\rho+1)",
-    falsifier="Pre-LN and Peri-LN radii exchanged, or the radius kept fixed.",
 )
-def scheme_reduction(run: Run) -> Measurement:
+def scheme_reduction(run: Run) -> Check:
     particles, at = particle_schemes(), int(np.searchsorted(TIMES, 8.0))
     exact = {scheme: [y[0] for y in reduction(scheme, N, BETA, np.array([8.0]))] for scheme in SCHEMES}
-    growing = ("pre", "peri", "ln-scaling")
-    predicted = [-np.expm1(-exact[s][0]) for s in SCHEMES] + [exact[s][1] for s in growing]
-    measured = [1 - particles[s][0][at] for s in SCHEMES] + [particles[s][1][at].mean() for s in growing]
-    return agreement(
-        predicted,
-        measured,
-        absolute=1e-9,
-        because="both sides are solved to 1e-10 or better",
-        labels=(*(f"{s} inner product" for s in SCHEMES), *(f"{s} radius" for s in growing)),
-        note="n=10, beta=2.",
-    )
+    swap = {"pre": "peri", "peri": "pre", "ngpt": "post"}
+    check, exchanged = Check(parameters={"n": N, "beta": BETA, "t": 8}), {}
+    for scheme in SCHEMES:
+        row, because = f"{scheme}, inner product", "both sides are solved to 1e-10 or better"
+        inner = 1 - particles[scheme][0][at]
+        check.row(row, predicted=-np.expm1(-exact[scheme][0]), measured=inner, tolerance=1e-9, because=because)
+        exchanged[row] = float(-np.expm1(-exact[swap.get(scheme, scheme)][0]))
+        if scheme in ("pre", "peri", "ln-scaling"):
+            row, radius = f"{scheme}, radius", particles[scheme][1][at].mean()
+            check.row(row, predicted=exact[scheme][1], measured=radius, tolerance=1e-9, because=because)
+            exchanged[row] = float(exact[swap.get(scheme, scheme)][1])
+    frozen = float(-np.expm1(-exact["post"][0]))
+    check.rival("radii that stay 1", {f"{name}, inner product": frozen for name in ("pre", "peri")})
+    check.rival("Pre-LN and Peri-LN exchanged", {row: exchanged[row] for row in exchanged if row[:3] in ("pre", "per")})
+    check.rival("nGPT with the speed of Post-LN", {"ngpt, inner product": exchanged["ngpt, inner product"]})
+    return check
 
 
 @PAPER.claim(
     "scheme-rates",
-    statement="In the end Post-LN and nGPT collapse exponentially, sqrt-scaling like exp(-4 sqrt(t+1)), "
-    "Pre- and Peri-LN only like t^-2.",
-    source="Survey, table of normalisation schemes (after arXiv:2510.22026)",
+    says="In the end Post-LN and nGPT collapse like $e^{-2t}$ and $e^{-2\\int\\alpha}$, sqrt-scaling like "
+    "$e^{-4\\sqrt{t+1}}$, Pre- and Peri-LN only like $t^{-2}$, and LN-scaling like the inverse square of its radius, "
+    "up to one per cent.",
+    basis=TABLE,
     formula=r"1-\rho\sim e^{-2t},\ e^{-2\int\alpha},\ e^{-4\sqrt{t+1}},\ t^{-2}",
-    falsifier="Reading 1 - rho by subtraction; exchanging schemes.",
 )
-def scheme_rates(run: Run) -> Measurement:
+def scheme_rates(run: Run) -> Check:
     root = np.sqrt(TIMES + 1)
     with np.errstate(divide="ignore"):
         logarithm = np.log(TIMES)
@@ -159,58 +168,56 @@ def scheme_rates(run: Run) -> Measurement:
         "peri": (logarithm, (170, 1000), -2.0),
         "ln-scaling": (np.log(particle_schemes()["ln-scaling"][1].mean(axis=1)), (170, 1000), -2.0),
     }
-    measured = []
-    for scheme, (clock, (first, last), _) in laws.items():
+    check = Check("Slopes of log(1-rho) in t, the integral of alpha, sqrt(t+1), log t, or log r.")
+    for scheme, (clock, (first, last), slope) in laws.items():
         window = (first <= TIMES) & (last >= TIMES)
-        measured.append(np.polyfit(clock[window], np.log(particle_schemes()[scheme][0][window]), 1)[0])
-    return agreement(
-        [slope for *_, slope in laws.values()],
-        measured,
-        relative=0.01,
-        because="corrections vanish in time; in these windows they are below one per cent",
-        labels=tuple(laws),
-        note="Slopes of log(1-rho) in t, the integral of alpha, sqrt(t+1), log t, or log r.",
-    )
+        check.row(
+            scheme,
+            predicted=slope,
+            measured=np.polyfit(clock[window], np.log(particle_schemes()[scheme][0][window]), 1)[0],
+            relative=0.01,
+            because="corrections vanish in time; in these windows they are below one per cent",
+        )
+    check.rival("half the slopes, as for distances", check.times(0.5))
+    check.rival("a decay like 1/t", {"pre": -1.0, "peri": -1.0})
+    check.rival("e^(-2 sqrt(t+1))", {"sqrt": -2.0})
+    return check
 
 
 @PAPER.claim(
     "scheme-initial-speed",
-    statement="From orthogonality Peri-LN and nGPT start at speed 2/sqrt(e^(2 beta) + n - 1), "
-    "Post- and Pre-LN at 2/(e^beta + n - 1).",
-    source="Survey, table of normalisation schemes (after arXiv:2510.22026)",
+    says="From 64 orthogonal tokens at $\\beta=1$ Peri-LN and nGPT start at the speed $2/\\sqrt{e^{2\\beta}+n-1}$, "
+    "Post-, Pre-LN, sqrt- and LN-scaling at $2/(e^\\beta+n-1)$.",
+    basis=basis.Derived("the scalar equation of each scheme at orthogonality"),
     formula=r"\dot\rho(0)=\frac{2}{e^\beta+n-1}\ \mathrm{or}\ \frac{2}{\sqrt{e^{2\beta}+n-1}}",
 )
-def scheme_initial_speed(run: Run) -> Measurement:
+def scheme_initial_speed(run: Run) -> Check:
     n, beta = 64, 1.0
     slow, fast = 2 / (np.exp(beta) + n - 1), 2 / np.sqrt(np.exp(2 * beta) + n - 1)
     expected = {"post": slow, "pre": slow, "sqrt": slow, "ln-scaling": slow, "peri": fast, "ngpt": fast}
-    measured = []
-    for scheme in expected:
+    check = Check(parameters={"n": n, "beta": beta})
+    for scheme, speed in expected.items():
         moved = scheme_dynamics(scheme, beta).field(jnp.zeros(()), jnp.eye(n))
-        measured.append(float(moved[0, 1] + moved[1, 0]))
-    return agreement(
-        list(expected.values()),
-        measured,
-        relative=1e-12,
-        because="rounding of one evaluation of the field",
-        labels=tuple(expected),
-        note="n=64, beta=1: about 2/n against 2/sqrt(n).",
-    )
+        found = float(moved[0, 1] + moved[1, 0])
+        check.row(scheme, predicted=speed, measured=found, relative=1e-12, because="rounding of one evaluation")
+    check.rival("one speed for all schemes", {"peri": slow, "ngpt": slow})
+    check.rival("the leading orders 2/n and 2/sqrt(n)", [2 / n] * 4 + [2 / np.sqrt(n)] * 2)
+    return check
 
 
 @PAPER.claim(
     "pre-norm-radius",
-    statement="From a narrow cone, radii under Pre-LN grow at least like (1 - delta) t.",
-    source="Survey, local cone theorem",
+    says="From a cone of inner products above $1-10^{-4}$, radii under Pre-LN are at least $1+(1-\\delta)t$ up to "
+    "$t=1000$; under LN-scaling they are not.",
+    basis=basis.Theorem("local cone theorem", via=sources.SURVEY),
     formula=r"r_k(t)\ge r_k(0)+(1-\delta)t",
 )
-def pre_norm_radius(run: Run) -> Measurement:
-    radius = particle_schemes("cone")["pre"][1]
+def pre_norm_radius(run: Run) -> Check:
     bound = 1 + (1 - 1e-4) * TIMES
-    return at_least(
-        0.0,
-        np.min(radius.min(axis=1) - bound),
-        slack=1e-8,
-        because="the particles are solved to 1e-11 of the radius",
-        note="Smallest excess over the bound for t up to 1,000, delta = 1e-4.",
-    )
+    check = Check(parameters={"n": N, "beta": BETA, "delta": 1e-4})
+    radii = {name: particle_schemes("cone")[name][1] for name in ("pre", "ln-scaling")}
+    row, because = "smallest excess over the bound", "the particles are solved to 1e-11 of the radius"
+    check.at_least(row, bound=0.0, measured=np.min(radii["pre"].min(axis=1) - bound), tolerance=1e-8, because=because)
+    check.at_most("radius at t=1000", bound=1001.0, measured=radii["pre"][-1].max(), relative=1e-10, because=because)
+    check.null("LN-scaling", {row: float(np.min(radii["ln-scaling"].min(axis=1) - bound))})
+    return check

@@ -14,9 +14,9 @@ PAPER = Paper(
         "At initialisation every head of every layer has fresh random weights. With small steps the tokens follow an "
         "ordinary equation, its corrected form, or a stochastic one in which all tokens share the same noise. For "
         "Gaussian weights the overlaps obey closed equations: flat attention collapses in a time log n, cold attention "
-        "in a power of n, and the last stage has one rate for every temperature. Three printed formulas are corrected: "
-        "the overlap of images under product weights, the low-temperature equation (its coefficient depends on the law "
-        "of the weights), and the modified equation (normalising adds a term)."
+        "in a power of n, and the last stage has one rate for every temperature. Three formulas, as "
+        "transcribed, are corrected: the overlap of images under product weights, the low-temperature equation "
+        "(its coefficient depends on the law of the weights), and the modified equation (normalising adds a term)."
     ),
     bibtex="""@misc{koubbi2026homogenized,
   title         = {Homogenized Transformers},

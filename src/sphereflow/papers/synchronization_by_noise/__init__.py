@@ -30,6 +30,7 @@ PAPER = Paper(
 # The parts register their claims and figures on PAPER, in the order of the theory.
 # isort: off
 from sphereflow.papers.synchronization_by_noise import classification as classification
+from sphereflow.papers.synchronization_by_noise import one_layer as one_layer
 from sphereflow.papers.synchronization_by_noise import exponents as exponents
 from sphereflow.papers.synchronization_by_noise import attention as attention
 from sphereflow.papers.synchronization_by_noise import energies as energies

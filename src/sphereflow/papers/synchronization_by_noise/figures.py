@@ -158,14 +158,14 @@ def threshold(run: Run) -> Figure:
         figure = blank(5.8, 3.8)
         axes = figure.subplots()
         axes.axhline(0, color="0.6", lw=0.8)
-        for k, (colour, noise) in enumerate(zip(PALETTE, attention.FIELDS, strict=False)):
-            found = attention.pair_rates(*noise, run.quick, run.seed + k)
+        for k, (colour, case) in enumerate(zip(PALETTE, attention.CASES, strict=False)):
+            found = attention.pair_rates(case, run.quick, run.seed + k)
             crossing = zero_crossing(attention.REPULSIONS, found)
             axes.plot(
                 v,
-                attention.theory(*noise) + v,
+                case.theory() + v,
                 color=colour,
-                label=f"{_named(*noise)}, $v_c={-attention.theory(*noise):g}$",
+                label=f"{_named(case.constant, case.linear)}, $v_c={-case.theory():g}$",
             )
             axes.errorbar(attention.REPULSIONS, found.value, found.error, fmt="o", color=colour, capsize=3)
             axes.errorbar(

@@ -13,20 +13,19 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import roots_genlaguerre
 
-from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.claims import Check, Run, basis
 from sphereflow.dynamics import SA
 from sphereflow.estimates import mean
-from sphereflow.papers.synchronization_by_noise import PAPER
+from sphereflow.papers.synchronization_by_noise import PAPER, sources
+from sphereflow.papers.synchronization_by_noise.independent import mean_meeting_times, pair_averages
 from sphereflow.synchronisation.backward_equation import Backward
-from sphereflow.synchronisation.covariance import of_activation
+from sphereflow.synchronisation.covariance import Covariance, of_activation
 from sphereflow.synchronisation.network import meeting_times, run_network
 from sphereflow.synchronisation.random_fields import GaussianField, Independent, RandomPerceptron
 from sphereflow.synchronisation.two_point import TwoPoint
 
 FIELD = RandomPerceptron("relu", 1, bias=1.0)
 ATTRACTION, REPULSION = 1.0, -0.5
-# Mean times from orthogonal starts: coefficients with 40 digits and an implicit solver for the scale equation.
-MEAN_TIMES = {3: (16.2027, 25.4144), 8: (13.0781, 22.2807), 64: (8.8406, 17.9815)}
 
 
 @cache
@@ -49,29 +48,41 @@ def one_path(quick: bool, seed: int) -> np.ndarray:
 
 @PAPER.claim(
     "one-path-meets",
-    statement="Tokens from different starts under one path of the noise meet: the share of pairs closer than 0.1 "
-    "follows the exact law, and goes to one.",
-    source="Synchronisation by noise",
+    says="Tokens from different starts under one path of the noise meet: the share of pairs closer than 0.1 in "
+    "networks of 32 tokens in dimension 3 follows the law of the backward equation, which tends to one.",
+    basis=sources.SYNCHRONISATION,
     formula=r"P(|x_i(t)-x_j(t)|<0.1)\to1\qquad(\lambda<0,\ \kappa\ \text{not odd})",
-    falsifier="noise drawn independently for each token: the share stays at that of uniform tokens",
 )
-def one_path_meets(run: Run) -> Measurement:
+def one_path_meets(run: Run) -> Check:
     x = one_path(run.quick, run.seed)[[2, 4, 8], 2:]
     i, j = np.triu_indices(x.shape[2], 1)
     close = np.sum((x[:, :, i] - x[:, :, j]) ** 2, axis=-1) < 0.01
-    found = mean(close.mean(axis=-1).T)
-    times = [1.0, 2.0, 4.0]
-    pair = Backward(TwoPoint(3, FIELD.covariance))
-    law = pair.averages(lambda r: r > 1 - 0.005, [*times, 20.0])
-    return agreement(
-        [*law[:3], 1.0],
-        [*found.value, law[3]],
-        absolute=[*(3 * found.error + 0.01), 2e-3],
-        because="three standard errors over independent paths, and 0.01 for the step; at t = 20 the law is within "
-        "0.002 of one",
-        labels=(*(f"simulated share, t={t:g}" for t in times), "exact share, t=20"),
-        parameters={"d": 3, "n": 32, "exponent": -1},
+    found, times = mean(close.mean(axis=-1).T), [1.0, 2.0, 4.0]
+
+    def law(covariance: Covariance) -> np.ndarray:
+        return Backward(TwoPoint(3, covariance)).averages(lambda r: r > 1 - 0.005, [*times, 20.0])
+
+    check = Check(parameters={"d": 3, "n": 32, "exponent": -1, "repeats": x.shape[1]})
+    exact = law(FIELD.covariance)
+    names = [f"t={t:g}" for t in times]
+    check.series(
+        names,
+        predicted=exact[:3],
+        measured=found.value,
+        error=found.error,
+        repeats=x.shape[1],
+        tolerance=0.02,
+        because="the error bar over independent paths; the step, (d-1) kappa(1) h = 0.02",
     )
+    check.row("law at t=20", predicted=1.0, measured=exact[3], tolerance=2e-3, because="pairs still on their way, e^-6")
+    plain = of_activation("relu")
+    check.rival("noise of ReLU layers without their bias", dict(zip(names, law(plain)[:3], strict=True)))
+    check.rival(
+        "noise of half the strength",
+        dict(zip(names, law(of_activation("relu", scale=0.5**0.5, bias=1.0))[:3], strict=True)),
+    )
+    check.rival("noise of its own for every token", dict.fromkeys(names, 0.0025))
+    return check
 
 
 def one_step_factor(d: int, size: float) -> float:
@@ -85,13 +96,15 @@ def one_step_factor(d: int, size: float) -> float:
 
 @PAPER.claim(
     "independent-noise",
-    statement="With noise of its own for every token, overlaps relax to 0 and nothing synchronises.",
-    source="Common noise",
+    says="With noise of its own for every token the mean overlap of two tokens in dimension 6 relaxes to 0, by the "
+    "exact factor of one layer.",
+    basis=basis.Derived(
+        "the same layers with weights of their own for every token: common noise is what brings them together"
+    ),
     formula=r"E\,r(t)=r_0\,c(d,\sqrt{h\kappa(1)})^{2L}\to r_0\,e^{-(d-1)\kappa(1)t}",
-    falsifier="overlaps that grow: one noise used where each token should have its own",
 )
-def independent_noise(run: Run) -> Measurement:
-    d, step, layers, pairs = 6, 0.02, 25, 3000 if run.quick else 100_000
+def independent_noise(run: Run) -> Check:
+    d, step, layers, pairs = 6, 0.02, 25, 12_000 if run.quick else 100_000
     x = np.zeros((pairs, 2, d))
     x[:, 0, 0] = 1
     x[:, 1, :2] = 0.8, 0.6
@@ -99,58 +112,68 @@ def independent_noise(run: Run) -> Measurement:
         run_network(Independent(RandomPerceptron("constant")), x, layers=layers, step=step, seed=run.seed)[-1]
     )
     ratio = mean(np.sum(final[:, 0] * final[:, 1], axis=-1) / 0.8)
-    factor = one_step_factor(d, np.sqrt(step)) ** (2 * layers)
-    return agreement(
-        [0.086433, 0.086433],
-        [factor, float(ratio.value)],
-        absolute=[1e-6, 3 * float(ratio.error)],
-        because="reference with six decimals; three standard errors",
-        labels=("one-step factor", "simulated"),
-        parameters={"d": d, "h": step, "t": 0.5},
+    check = Check(parameters={"d": d, "h": step, "t": 0.5, "pairs": pairs})
+    check.row(
+        "share of the overlap left",
+        predicted=one_step_factor(d, np.sqrt(step)) ** (2 * layers),
+        measured=ratio.value,
+        error=ratio.error,
+        repeats=pairs,
+        because="the error bar over pairs",
     )
+    check.rival(
+        "one noise for both tokens", pair_averages(d, np.ones_like, [0.5], payoff=lambda r: r, start=0.8)[0] / 0.8
+    )
+    check.rival("only one token moved", one_step_factor(d, np.sqrt(step)) ** layers)
+    check.rival("one tangent direction too few", np.exp(-(d - 2) * 0.5))
+    return check
 
 
 @PAPER.claim(
     "meeting-times",
-    statement="The mean time until two ReLU tokens are within delta grows by 2, its variance by 8, with each factor e "
-    "of 1/delta, in every dimension; the additive constant depends on dimension and start.",
-    source="Synchronisation times",
+    says="The mean time until two orthogonal ReLU tokens are within $\\delta$ grows by 2, its variance by 8, with "
+    "each factor $e$ of $1/\\delta$, in dimensions 3, 8 and 64; the additive constant depends on the dimension. "
+    "Networks are added in the larger preset.",
+    basis=basis.Derived("the two-point equation: scale function and speed measure"),
     formula=r"\frac{dE T_\delta}{d\log(1/\delta)}=\frac1{|\lambda|}=2,\qquad "
     r"\frac{d\mathrm{Var}\,T_\delta}{d\log(1/\delta)}=\frac{\kappa(1)+\kappa'(1)}{|\lambda|^3}=8",
-    falsifier="log(1/delta)/|lambda| = 13.8 itself taken for the mean at delta = 0.001",
 )
-def times_to_meet(run: Run) -> Measurement:
+def times_to_meet(run: Run) -> Check:
     law = of_activation("relu")
-    measured = {d: [Backward(TwoPoint(d, law)).meeting_time(x) for x in (1e-3, 1e-5, 1e-6)] for d in MEAN_TIMES}
-    means = [value[0] for times in measured.values() for value in times[:2]]
-    slopes = [(times[2][0] - times[1][0]) / np.log(10) for times in measured.values()]
-    variances = [(times[2][1] - times[1][1]) / np.log(10) for times in measured.values()]
-    rate = -TwoPoint(64, of_activation("softplus")).lyapunov()
-    near = [1e-5 * (d + 10) for d in MEAN_TIMES]  # the corrections are relatively of the order delta d
-    predicted = [*(v for times in MEAN_TIMES.values() for v in times), *[2.0] * 3, *[8.0] * 3, 20.1]
-    found, slack = (
-        [*means, *slopes, *variances, rate],
-        [5.1e-5] * 6 + [2 * n for n in near] + [40 * n for n in near] + [0.05],
-    )
-    labels = [f"mean, d={d}, delta={x:g}" for d in MEAN_TIMES for x in (1e-3, 1e-5)]
-    labels += [f"{what} per factor e, d={d}" for what in ("mean", "variance") for d in MEAN_TIMES]
-    labels.append("rate of softplus, d=64")
-    if not run.quick:
-        times = simulated_times(run.seed)
-        value, exact = mean(times), measured[8][0]
-        predicted += [exact[0], np.sqrt(exact[1])]
-        found += [float(value.value), float(times.std())]
-        slack += [3 * float(value.error) + 0.02 * exact[0], 0.1 * np.sqrt(exact[1])]
-        labels += ["simulated mean, d=8, delta=0.001", "simulated spread, d=8, delta=0.001"]
-    return agreement(
-        predicted,
-        found,
-        absolute=slack,
-        because="references with four decimals; corrections are relatively of the order delta d; two per cent for "
-        "the step of simulations",
-        labels=tuple(labels),
-        parameters={"start": "orthogonal"},
-    )
+    check = Check(parameters={"start": "orthogonal"})
+    universal, means, spreads = {}, {}, {}
+    for d in (3, 8, 64):
+        measured = [Backward(TwoPoint(d, law)).meeting_time(x) for x in (1e-3, 1e-5, 1e-6)]
+        for x, exact, found in zip((1e-3, 1e-5), mean_meeting_times(d, (1e-3, 1e-5)), measured, strict=False):
+            row = f"mean, d={d}, delta={x:g}"
+            check.row(row, predicted=exact, measured=found[0], tolerance=5e-5, because="two grids, extrapolated")
+            universal[row] = 2 * np.log(1 / x)
+        near = 1e-5 * (d + 10)
+        because = "corrections are relatively of the order delta d"
+        row = f"mean per factor e, d={d}"
+        slope = (measured[2][0] - measured[1][0]) / np.log(10)
+        check.row(row, predicted=2.0, measured=slope, tolerance=2 * near, because=because)
+        means[row] = 1.0
+        row = f"variance per factor e, d={d}"
+        slope = (measured[2][1] - measured[1][1]) / np.log(10)
+        check.row(row, predicted=8.0, measured=slope, tolerance=40 * near, because=because)
+        spreads[row] = 4.0
+        if d == 8 and not run.quick:
+            times = simulated_times(run.seed)
+            value = mean(times)
+            check.row(
+                "networks, mean, d=8, delta=0.001",
+                predicted=measured[0][0],
+                measured=value.value,
+                error=value.error,
+                repeats=len(times),
+                relative=0.035,
+                because="the error bar over pairs; the step, relatively (d-1) kappa(1) h",
+            )
+    check.rival("log(1/delta)/|lambda| without a constant", universal)
+    check.rival("the rate 2 |lambda| of the squared distance", means)
+    check.rival("the variance without the share of kappa(1)", spreads)
+    return check
 
 
 @cache
