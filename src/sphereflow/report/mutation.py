@@ -1,7 +1,8 @@
 r"""A sceptic's test of the claims: perturb a prediction or the data, and see whether the verdict notices.
 
 - **rival**: a rival's values replace the predictions (or the data) of the rows it speaks about;
-- **permutation**: the measured values of rows with different predictions are moved on by one row, or reversed.
+- **permutation**: the measured values of rows with different predictions are moved on by one row, or reversed,
+  wherever that brings a row a value that was predicted more than a tolerance away.
 
 A perturbed check that still agrees with all its rows survives: the claim could not have been lost that way.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sphereflow.claims import Check, Row
+from sphereflow.claims import Check
 from sphereflow.report.results import ClaimResult, Report
 
 
@@ -32,8 +33,8 @@ def mutants(check: Check) -> Iterator[tuple[str, Check]]:
         rows = [replace(row, **{role: rival.values.get(row.name, getattr(row, role))}) for row in check.rows]
         yield f"the rival '{rival.name}'", replace(check, rows=rows, rivals=[])
     equal = [row for row in check.rows if row.side == "equal"]
-    if _told_apart(equal):
-        for name, order in (("moved on by one row", [*equal[1:], equal[0]]), ("in reverse order", equal[::-1])):
+    for name, order in (("moved on by one row", [*equal[1:], *equal[:1]]), ("in reverse order", equal[::-1])):
+        if any(abs(row.predicted - other.predicted) > row.tolerance for row, other in zip(equal, order, strict=True)):
             data = {row.name: other.measured for row, other in zip(equal, order, strict=True)}
             rows = [replace(row, measured=data.get(row.name, row.measured)) for row in check.rows]
             yield f"measured values {name}", replace(check, rows=rows, rivals=[])
@@ -43,11 +44,3 @@ def _survivors(result: ClaimResult) -> list[str]:
     if result.check is None or result.verdict not in ("holds", "refuted"):
         return []
     return [name for name, mutant in mutants(result.check) if mutant.excess() <= 1]
-
-
-def _told_apart(rows: list[Row]) -> bool:
-    """Whether the predictions of the rows differ by more than the smallest tolerance: else order means nothing."""
-    if len(rows) < 2:
-        return False
-    values = [row.predicted for row in rows]
-    return max(values) - min(values) > min(row.tolerance for row in rows)
