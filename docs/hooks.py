@@ -148,6 +148,8 @@ def on_page_content(content: str, page: Any, config: Any, files: Files) -> str:
     place = page.file.src_uri
     if place == "papers/index.md":
         content = content.replace("<!-- overview -->", str(claim_pages.overview(_record())))
+    elif place == "independence.md":
+        content = content.replace("<!-- severity -->", str(claim_pages.severities(_record())))
     elif place == "errata.md":
         for each in _record().papers:
             content = content.replace(f"<!-- errata-of {each.paper.slug} -->", str(claim_pages.errata_of(each)))

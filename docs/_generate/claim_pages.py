@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from markupsafe import Markup, escape
 
 from sphereflow.claims import VERDICTS, Rival
 from sphereflow.report import ClaimResult
 from sphereflow.report.formula import formula, prose, typeset_number
-from sphereflow.report.rows import ShownRow, miss, rows_of, severity, worst
+from sphereflow.report.rows import ShownRow, miss, number, rows_of, severity, worst
 
 from .record import CheckedPaper, Record
 
@@ -59,6 +61,33 @@ def _counts(each: CheckedPaper) -> Markup:
         Markup('<td class="n {}">{}</td>').format(verdict if count else "zero", count)
         for verdict, count in counts.items()
     )
+
+
+_STEPS = ((1, 1.5), (1.5, 3), (3, 10), (10, 100), (100, math.inf))
+
+
+def severities(found: Record) -> Markup:
+    """How many claims have which severity, and those whose nearest rival loses by least."""
+    known = [
+        (each.check.severity, each.check.nearest, each, paper.paper.slug)
+        for paper in found.papers
+        for each in paper.claims
+        if each.check is not None and each.check.severity is not None and each.verdict in ("holds", "refuted")
+    ]
+    counts = [(f"{low:g} to {high:g}" if math.isfinite(high) else f"above {low:g}", low, high) for low, high in _STEPS]
+    rows = [
+        Markup("<tr><td>{}</td>{}</tr>").format(name, _cells(str(sum(low < value <= high for value, *_ in known))))
+        for name, low, high in counts
+    ]
+    shown = _table(Markup('<thead><tr><th>severity</th><th class="n">claims</th></tr></thead>'), rows)
+    nearest = [
+        Markup(
+            '<tr><td><a href="papers/{0}.html#{1}">{1}</a><br><span class="quiet">{0}</span></td>{2}<td>{3}</td></tr>'
+        ).format(slug, each.claim.id, _cells(number(value, 2)), prose(rival.name if rival else ""))
+        for value, rival, each, slug in sorted(known, key=lambda row: row[0])[:20]
+    ]
+    heads = Markup('<thead><tr><th>claim</th><th class="n">severity</th><th>nearest rival</th></tr></thead>')
+    return shown + Markup("<p>The twenty nearest calls of the quick preset:</p>") + _table(heads, nearest)
 
 
 def claim_table(found: CheckedPaper) -> Markup:
