@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 import warnings
 from pathlib import Path
 
@@ -17,6 +18,8 @@ import jax
 _CACHE_VARIABLE = "SPHEREFLOW_CACHE"
 _PROGRAM_BYTES = 340.0 * 2**20
 _size_after_forgetting = 0
+_looked = 0.0  # when the size of the process was last looked at
+_BETWEEN_LOOKS = 0.25  # seconds: reading it takes as long as a twentieth of a small run
 
 
 def configure() -> None:
@@ -55,7 +58,10 @@ def forget_programs() -> None:
     All programs that JAX keeps are dropped: dropping only ours frees half of the memory, because what was traced on
     the way stays. A program that is needed again is read from the cache on disk or compiled anew; no result changes.
     """
-    global _size_after_forgetting
+    global _size_after_forgetting, _looked
+    if time.monotonic() - _looked < _BETWEEN_LOOKS:  # nothing large was compiled in so short a time
+        return
+    _looked = time.monotonic()
     size = process_size()
     if not _size_after_forgetting:
         _size_after_forgetting = size

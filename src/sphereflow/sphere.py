@@ -198,4 +198,5 @@ def tokens(x: object, name: str = "tokens", *, on_sphere: bool = True) -> Float[
             f"{name} are float64, but 64-bit numbers are switched off (JAX_ENABLE_X64): give float32 tokens, or set "
             "jax.config.update('jax_enable_x64', True)."
         )
-    return jnp.asarray(array)
+    # Tokens that are on their device already stay there; the check above looked at the same memory.
+    return x if isinstance(x, jax.Array) and x.dtype == array.dtype else jnp.asarray(array)

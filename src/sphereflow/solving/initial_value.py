@@ -123,7 +123,7 @@ def solve(
 
 def _tokens(x0: Any) -> Array:
     try:
-        start = jnp.asarray(x0)
+        start = x0 if isinstance(x0, jax.Array) else jnp.asarray(x0)
     except (TypeError, ValueError):
         raise SphereflowError(f"x0 must be an array of shape (n, d), got {type(x0).__name__}.") from None
     if start.ndim < 2 or 0 in start.shape or jnp.iscomplexobj(start):
