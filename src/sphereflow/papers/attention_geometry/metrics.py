@@ -139,7 +139,7 @@ def counted(weights: np.ndarray, values: np.ndarray, size: int, *, first: int = 
     away = [sum((a - b) ** 2 for a, b in zip(p, total, strict=True)) for p in points]
 
     def before(j: int, i: int) -> bool:
-        return away[j] <= away[i] if closed else away[j] < away[i]
+        return bool(away[j] <= away[i] if closed else away[j] < away[i])
 
     furthest = max(inside, key=lambda i: away[i])
     precision = size / (size + sum(before(j, furthest) for j in outside))
