@@ -83,7 +83,7 @@ def test_a_wrong_variance_is_caught(monkeypatch):
 
 
 def test_a_selection_that_is_no_better_than_the_control_is_caught(monkeypatch):
-    monkeypatch.setattr(model, "random_control", lambda w, v, sizes, seed: geometry.separation(w, v, sizes))
+    monkeypatch.setattr(model, "separation", lambda w, v, sizes: geometry.random_control(w, v, sizes, seed=5))
     assert model.above_control(Run()).verdict == "fails"
 
 

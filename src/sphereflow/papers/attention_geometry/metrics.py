@@ -93,8 +93,10 @@ def inversion_bounds(run: Run) -> Check:
         check.row(name, predicted=0.0, measured=value, tolerance=1e-12, because="attained; rounding of a quotient")
     perfect = (found.precision == 1) & (found.recall == 1) & (found.f == 1)
     signs = "cases in which the margin and the inversions differ"
-    check.same(signs, predicted=0, measured=np.sum(clean != (found.margin > 0)))
-    check.same("cases in which P = R = F = 1 and the inversions differ", predicted=0, measured=np.sum(clean != perfect))
+    check.same(signs, predicted=0, measured=float(np.sum(clean != (found.margin > 0))))
+    check.same(
+        "cases in which P = R = F = 1 and the inversions differ", predicted=0, measured=float(np.sum(clean != perfect))
+    )
     check.null("one inversion less", dict(zip(names, slack(1), strict=True)))
     check.null("a margin of zero counts as separated", {signs: float(np.sum(clean != (found.margin >= 0)))})
     return check
