@@ -7,7 +7,7 @@ from verdicts import Verdicts
 from sphereflow.claims import Run
 from sphereflow.drifting import radial
 from sphereflow.papers import load
-from sphereflow.papers.drifting_with_friction import estimators, friction, laws, surrogate
+from sphereflow.papers.drifting_with_friction import estimators, friction, identifiability, surrogate
 
 PAPER = load("drifting-with-friction")
 
@@ -16,19 +16,17 @@ class TestVerdicts(Verdicts):
     paper = PAPER
     slow_claims = (
         "antisymmetry",
-        "blind-samples",
         "bridge-optimum",
         "compact-mass-blind",
-        "compute-to-equal-quality",
         "contraction-threshold",
         "curl",
         "few-particles-diverge",
+        "finite-horizon-bound",
         "fission",
         "flow-matching-gradient",
         "flow-matching-optimum",
-        "friction-or-schedule",
         "gaussian-closed-form",
-        "identified-on-an-interval",
+        "identifiability",
         "laplace-not-local",
         "loss-says-little",
         "product-form",
@@ -41,14 +39,11 @@ class TestVerdicts(Verdicts):
     slow_figures = ("cloud-radius", "fields", "phase-portrait", "quality-against-compute", "toy-samples", "translated")
 
 
-def test_a_field_that_is_not_odd_is_caught(monkeypatch):
-    import numpy as np
-
-    monkeypatch.setattr(
-        friction, "surrogate_field", lambda a: a * (2 * np.exp(-2 * np.minimum(a, 50)) - np.exp(-np.maximum(a, -50)))
-    )
-    with np.errstate(over="ignore", invalid="ignore"):
-        assert friction.finite_restoring(Run()).verdict == "fails"
+def test_friction_that_is_switched_off_is_caught(monkeypatch):
+    right = friction.Friction
+    monkeypatch.setattr(friction, "Friction", lambda mode="gain", *rest, **named: right("none", *rest, **named))
+    assert friction.finite_horizon_bound(Run()).verdict == "fails"
+    assert friction.finite_gain(Run()).verdict == "fails"
 
 
 def test_the_wrong_root_is_caught(monkeypatch):
@@ -66,9 +61,9 @@ def test_masks_exchanged_are_caught(monkeypatch):
     other = {"include": "mask", "mask": "include"}
     exchanged = lambda kernel, width, *, itself: right(kernel, width, itself=other[itself])  # noqa: E731
     monkeypatch.setattr(estimators, "PopulationField", exchanged)
-    monkeypatch.setattr(laws, "PopulationField", exchanged)
+    monkeypatch.setattr(identifiability, "PopulationField", exchanged)
     assert estimators.three_normalisations(Run()).verdict == "fails"
-    assert laws.fission(Run()).verdict == "fails"
+    assert identifiability.fission(Run()).verdict == "fails"
 
 
 def test_a_squared_distance_in_the_laplace_kernel_is_caught():

@@ -13,11 +13,14 @@ PAPER = Paper(
     summary=(
         "The N tokens of largest attention weight are called selected. In the space of weighted values one asks "
         "whether they form a ball around their own sum that no other token enters, and measures it by "
-        "precision, recall and F. Under independent values these follow a semi-analytic law; bounds by "
-        "inversions hold but are empty at realistic sizes. On SmolLM2-135M selection by attention is far above a "
-        "random control and the sink's value is short; recall goes with the cosine of the sink and the sum of all "
-        "other tokens, and only weakly with its cosine to the selected sum, of which the sink is itself a part."
+        "precision, recall and F. Under independent values these follow a semi-analytic law. On SmolLM2-135M "
+        "selection by attention is far above a random control and the sink's value is short; recall goes with the "
+        "cosine of the sink and the sum of all other tokens, and only weakly with its cosine to the selected sum, "
+        "of which the sink is itself a part."
     ),
+    texts="The paper's text was not available: its abstract and public reviews were read, and a later paper of the "
+    "first author that restates the definitions. The paper's own bounds, fitted forms and thresholds are not known "
+    "here.",
     bibtex="""@misc{mudarisov2026geometric,
   title         = {Geometric Analysis of Token Selection in Multi-Head Attention},
   author        = {Mudarisov, Timur and Burtsev, Mikhail and Petrova, Tatiana and State, Radu},

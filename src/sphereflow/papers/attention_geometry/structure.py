@@ -1,4 +1,4 @@
-"""Exact statements: perfect separations, invariances, length, deletion errors, ranking competition, regimes."""
+"""Exact statements: perfect separations, the half-space criterion, invariances, length, ranks, hand-made heads."""
 
 from __future__ import annotations
 
@@ -6,74 +6,81 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from sphereflow.claims import Measurement, Run, agreement, at_least, at_most
+from sphereflow.claims import Check, Run, basis
 from sphereflow.llm.heads.geometry import descending, separation
 from sphereflow.llm.heads.regimes import REGIMES, head_features, regimes
 from sphereflow.llm.heads.synthetic import textbook_heads
-from sphereflow.papers.attention_geometry import PAPER
+from sphereflow.papers.attention_geometry import PAPER, sources
 
 
 @PAPER.claim(
     "exact-separation",
-    statement="Orthogonal values, equally correlated values of one norm, and multiples of one direction are separated "
-    "perfectly for every N: imperfect separation needs unequal similarities.",
-    source="exact constructions",
+    says="Orthogonal values, equally correlated values of one norm, and multiples of one direction are separated "
+    "perfectly for every $N$; values in two groups, or multiples whose contributions are not ordered, are not.",
+    basis=basis.Derived(r"the sign of $D_j^2-D_i^2$ for these values"),
     formula=r"P_N=R_N=F_N=1\quad(1\le N<L)",
-    falsifier="F below 1 for any N; distances compared after the square root give .987 at N = 119",
 )
-def exact_separation(run: Run) -> Measurement:
+def exact_separation(run: Run) -> Check:
     rng = np.random.default_rng(run.seed)
     length = 120
     weights = np.sort(rng.exponential(size=length) ** 3)[::-1]
     weights /= weights.sum()
     sizes = tuple(range(1, length))
-    lowest, labels = [], []
-    line = np.outer(np.ones(length), rng.standard_normal(8))
+
+    def least(values: np.ndarray) -> float:
+        return float(separation(weights, values, sizes).f.min())
+
+    check = Check(parameters={"L": length})
+    line, stretch = np.outer(np.ones(length), rng.standard_normal(8)), rng.uniform(0.1, 3.0, length)
     for name, values in {
-        "orthogonal, any norms": np.diag(rng.uniform(0.1, 3.0, length)),
-        "equicorrelated, c = .3": np.linalg.cholesky(0.3 + 0.7 * np.eye(length)),
-        "equicorrelated, c = .8": np.linalg.cholesky(0.8 + 0.2 * np.eye(length)),
-        "one direction": line,
+        "least F, orthogonal, any norms": np.diag(stretch),
+        "least F, cosine 0.3": np.linalg.cholesky(0.3 + 0.7 * np.eye(length)),
+        "least F, cosine 0.8": np.linalg.cholesky(0.8 + 0.2 * np.eye(length)),
+        "least F, one direction": line,
     }.items():
-        lowest.append(float(separation(weights, values, sizes).f.min()))
-        labels.append(name)
-    return agreement(
-        np.ones(4),
-        lowest,
-        absolute=0.0,
-        because="P and R are counts: they are exactly 1 when the order is right",
-        labels=tuple(labels),
-        parameters={"L": length},
-    )
+        check.same(name, predicted=1, measured=least(values), because="P and R are counts: exactly 1")
+    group = np.arange(length) % 2
+    two_groups = least(np.linalg.cholesky(0.8 * (group[:, None] == group) + 0.2 * np.eye(length)))
+    check.null("cosine 0.8 within two groups only", {"least F, cosine 0.8": two_groups})
+    check.null("any norms along one direction", {"least F, one direction": least(stretch[:, None] * line)})
+    return check
 
 
 @PAPER.claim(
     "half-space",
-    statement="A token is closer to the sum than the sum is long exactly when its cosine with the sum passes half the "
-    "ratio of the lengths; tokens of vanishing weight sit at that distance.",
-    source="half-space criterion",
+    says="Where all unselected weights are negligible, a selected token is recalled exactly when its cosine with the "
+    "sum exceeds half the ratio of their lengths.",
+    basis=basis.Derived(r"$D_i<\|s\|$, and tokens of vanishing weight are at distance $\|s\|$"),
     formula=r"D_i<\|s\|\iff\cos(s,y_i)>\frac{\|y_i\|}{2\|s\|}",
-    falsifier="one token on the wrong side",
 )
-def half_space(run: Run) -> Measurement:
+def half_space(run: Run) -> Check:
     rng = np.random.default_rng(run.seed + 1)
-    y = rng.exponential(size=(200, 64, 1)) ** 2 * rng.standard_normal((200, 64, 6))
-    s = y[:, :5].sum(axis=1, keepdims=True)
-    lengths, total = np.linalg.norm(y, axis=-1), np.linalg.norm(s, axis=-1)
-    closer = np.linalg.norm(y - s, axis=-1) < total
-    passes = np.sum(y * s, axis=-1) / (lengths * total) > lengths / (2 * total)
-    return agreement(
-        0.0, float(np.sum(closer != passes)), absolute=0.0, because="algebra; no token lies on the boundary"
-    )
+    heads, size = 400, 6
+    weights = np.concatenate([rng.exponential(size=(heads, size)), np.full((heads, 20), 1e-13)], axis=1)
+    values = rng.standard_normal((heads, size + 20, 4))
+    y = weights[:, :size, None] * values[:, :size]
+    s = y.sum(axis=1, keepdims=True)
+    cosine = np.sum(y * s, axis=-1) / (np.linalg.norm(y, axis=-1) * np.linalg.norm(s, axis=-1))
+    bar = np.linalg.norm(y, axis=-1) / (2 * np.linalg.norm(s, axis=-1))
+    recall = separation(weights, values, (size,)).recall[:, 0]
+
+    def off(factor: float) -> float:
+        return float(np.sum(np.abs(recall - np.mean(cosine > factor * bar, axis=1)) > 1e-12))
+
+    check = Check(parameters={"heads": heads, "N": size, "d": 4})
+    check.same("heads with another recall", predicted=0, measured=off(1.0), because="algebra; a count")
+    check.null("any positive cosine is enough", off(0.0))
+    check.null("the bar without the factor 1/2", off(2.0))
+    check.null("the bar 10 % lower", off(0.9))
+    return check
 
 
 @PAPER.claim(
     "invariances",
-    statement="Rotating or scaling the values and permuting unselected tokens change nothing; translating them does.",
-    source="invariances",
-    falsifier="a changed P, R, F under a rotation, or none under a translation",
+    says="Rotating or scaling the values and permuting unselected tokens change nothing; translating the values does.",
+    basis=basis.Derived("symmetries of distances; the sum is not renormalised"),
 )
-def invariances(run: Run) -> Measurement:
+def invariances(run: Run) -> Check:
     rng = np.random.default_rng(run.seed + 2)
     weights = np.sort(rng.exponential(size=(60, 80)), axis=1)[:, ::-1].copy()
     values = rng.standard_normal((60, 80, 6))
@@ -81,172 +88,101 @@ def invariances(run: Run) -> Measurement:
     base = separation(weights, values, sizes)
     turn = np.linalg.qr(rng.standard_normal((6, 6)))[0]
     shuffle = np.concatenate([np.arange(8), 8 + rng.permutation(72)])
-    cases = {
-        "rotation": (weights, values @ turn, 1.0),
-        "scaling by 3": (weights, 3 * values, 3.0),
-        "permutation of unselected": (weights[:, shuffle], values[:, shuffle], 1.0),
-    }
-    measured = []
-    for alpha, v, scale in cases.values():
+
+    def change(alpha: np.ndarray, v: np.ndarray, scale: float = 1.0) -> float:
         found = separation(alpha, v, sizes)
         metrics = max(np.abs(getattr(found, m) - getattr(base, m)).max() for m in ("precision", "recall", "f"))
-        measured.append(max(float(metrics), float(np.abs(found.margin / scale - base.margin).max())))
-    moved = float(np.mean(separation(weights, values + 1.0, sizes).f != base.f))
-    return agreement(
-        [0, 0, 0, 1],
-        [*measured, float(moved > 0.1)],
-        absolute=1e-12,
-        because="symmetries of distances; rounding",
-        labels=(*cases, "translation changes F"),
-        note=f"A translation changes F in {moved:.0%} of the cases.",
-    )
+        return max(float(metrics), float(np.abs(found.margin / scale - base.margin).max()))
+
+    check = Check(parameters={"heads": 60, "N": list(sizes)})
+    for name, value in {
+        "rotation": change(weights, values @ turn),
+        "scaling by 3": change(weights, 3 * values, 3.0),
+        "permutation of unselected tokens": change(weights[:, shuffle], values[:, shuffle]),
+    }.items():
+        check.row(f"change by {name}", predicted=0.0, measured=value, tolerance=1e-12, because="rounding")
+    check.null("translation by a tenth of a standard deviation", change(weights, values + 0.1))
+    return check
 
 
 @PAPER.claim(
     "sequence-length",
-    statement="Adding tokens of low weight to a head never raises precision or recall.",
-    source="dependence on sequence length",
+    says="Adding tokens of lower weight than the selected ones never raises precision or recall.",
+    basis=basis.Derived("the sum stays, and more tokens can only come closer"),
     formula=r"L\mapsto P_N,\ R_N\ \text{non-increasing}",
-    falsifier="a P or R that grows with L",
 )
-def sequence_length(run: Run) -> Measurement:
+def sequence_length(run: Run) -> Check:
     rng = np.random.default_rng(run.seed + 3)
-    weights = np.concatenate([rng.uniform(1, 2, (100, 8)), rng.uniform(0, 0.9, (100, 120))], axis=1)
+    low = np.concatenate([rng.uniform(1, 2, (100, 8)), rng.uniform(0, 0.9, (100, 120))], axis=1)
+    high = np.concatenate([low[:, :12], rng.uniform(0, 2, (100, 116))], axis=1)
     values = rng.standard_normal((100, 128, 8))
-    curves = np.array(
-        [
-            [
-                getattr(separation(weights[:, :length], values[:, :length], (2, 4, 8)), m)
-                for m in ("precision", "recall")
-            ]
-            for length in (12, 24, 48, 96, 128)
-        ]
-    )
-    rise = np.maximum(np.diff(curves, axis=0), 0).max(axis=(0, 2, 3))
-    return at_most(
-        np.zeros(2), rise, because="more unselected tokens: exact", labels=("P", "R"), parameters={"heads": 100}
-    )
 
+    def rise(weights: np.ndarray) -> np.ndarray:
+        found = [separation(weights[:, :n], values[:, :n], (2, 4, 8)) for n in (12, 24, 48, 128)]
+        return np.array([np.diff([getattr(s, m) for s in found], axis=0).max() for m in ("precision", "recall")])
 
-@PAPER.claim(
-    "deletion",
-    statement="Dropping unselected tokens costs their weighted mean; the bound on this cost is smallest when "
-    "tokens are ranked by contribution.",
-    source="deletion and renormalisation errors",
-    formula=r"e_{del}=(1-M_S)\mu_T,\quad e_{ren}=(1-M_S)(\mu_T-\mu_S),\quad\|e_{del}\|\le\sum_{j\in T}\|y_j\|",
-    falsifier="an identity that is off, or another ranking with a smaller bound",
-)
-def deletion(run: Run) -> Measurement:
-    rng = np.random.default_rng(run.seed + 4)
-    identity, excess, better = np.zeros(2), 0.0, 0
-    for _ in range(60):
-        weights = rng.exponential(size=40)
-        weights /= weights.sum()
-        values = rng.exponential(size=(40, 1)) * rng.standard_normal((40, 6))
-        y = weights[:, None] * values
-        order = descending(weights)
-        chosen, rest = order[:6], order[6:]
-        mass, z, s = weights[chosen].sum(), y.sum(axis=0), y[chosen].sum(axis=0)
-        inside = np.average(values[chosen], axis=0, weights=weights[chosen])
-        outside = np.average(values[rest], axis=0, weights=weights[rest])
-        identity = np.maximum(
-            identity,
-            [
-                np.abs((z - s) - (1 - mass) * outside).max(),
-                np.abs((z - s / mass) - (1 - mass) * (outside - inside)).max(),
-            ],
-        )
-        lengths = np.linalg.norm(y, axis=-1)
-        excess = max(excess, float(np.linalg.norm(z - s) - lengths[rest].sum()))
-        least = np.sort(lengths)[:-6].sum()  # bound of the ranking by contribution
-        better += sum(lengths[rng.permutation(40)[6:]].sum() < least - 1e-12 for _ in range(20))
-    return at_most(
-        [0.0, 0, 0, 0],
-        [*identity, excess, float(better)],
-        slack=1e-12,
-        because="identities and a minimum; rounding",
-        labels=("deletion error", "renormalisation error", "excess over the bound", "random sets with a smaller bound"),
-    )
+    check = Check(parameters={"heads": 100})
+    for name, value in zip(("largest rise of P", "largest rise of R"), rise(low), strict=True):
+        check.at_most(name, bound=0.0, measured=value, because="exact: counts over more tokens")
+    check.null("added tokens that may outrank the selected ones", rise(high))
+    return check
 
 
 @PAPER.claim(
     "competition",
-    statement="To recover K required tokens among L one must select K + (L - K) p tokens on average, p the "
-    "chance that a competitor outranks the weakest required one.",
-    source="ranking competition",
+    says="To recover $K$ required tokens among $L$ one must select $K+(L-K)p$ tokens on average, $p$ the "
+    "chance that a competitor outranks the weakest required one; here for normal scores.",
+    basis=sources.COMPETITION,
     formula=r"E[N_{rec}]=K+(L-K)p",
-    falsifier="an average outside its error bar",
 )
-def competition(run: Run) -> Measurement:
+def competition(run: Run) -> Check:
     rng = np.random.default_rng(run.seed + 5)
-    length, required, lead = 200, 4, 1.5
+    length, required, lead = 40, 4, 1.5
     draws = 4000 if run.quick else 100_000
-    weakest = rng.normal(lead, 1, (draws, required)).min(axis=1)
-    needed = required + np.sum(rng.standard_normal((draws, length - required)) > weakest[:, None], axis=1)
+    scores = rng.standard_normal((draws, length)) + lead * (np.arange(length) < required)
+    needed = 1 + np.max(np.nonzero(descending(scores) < required)[1].reshape(draws, required), axis=1)
     # p by quadrature over the density of the smallest of K normal scores
     p = quad(lambda x: norm.sf(x) * required * norm.pdf(x - lead) * norm.sf(x - lead) ** (required - 1), -12, 14)[0]
-    return agreement(
-        required + (length - required) * p,
-        needed.mean(),
-        absolute=4 * needed.std() / np.sqrt(draws),
-        because="four standard errors",
-        parameters={"L": length, "K": required, "draws": draws},
+    check = Check(parameters={"L": length, "K": required, "draws": draws})
+    check.row(
+        "tokens to select",
+        predicted=required + (length - required) * p,
+        measured=needed.mean(),
+        error=needed.std(ddof=1) / np.sqrt(draws),
+        repeats=draws,
+        because="standard error",
     )
+    typical = norm.sf(lead / np.sqrt(2))
+    check.rival("$p$ of a typical required token", required + (length - required) * typical)
+    check.rival("$(L-K)p$, the required tokens not counted", (length - required) * p)
+    return check
 
 
 @PAPER.claim(
-    "regimes",
-    statement="The rule names a head with four distinct weights a Retriever, a uniform one a Mixer, one that "
-    "rests on a short sink Reset; a one-hot head is a Mixer, because three of its four selected tokens carry nothing.",
-    source="three regimes of heads (thresholds are ours)",
+    "hand-made-heads",
+    says="The library's rule, with thresholds of ours, names three hand-made heads as intended; a one-hot head is a "
+    "Mixer, because three of its four selected tokens carry nothing. Nothing is said about trained heads.",
+    basis=basis.Derived("the three names of the abstract; the paper's thresholds were not available"),
     formula=r"F_4=1,\ n_{eff}\approx4;\quad\text{one-hot: }P_4=\tfrac4{64},\ R_4=\tfrac14,\ F_4=0.1",
-    falsifier="another name, or a one-hot head with F of 1",
 )
-def hand_made_regimes(run: Run) -> Measurement:
+def hand_made_heads(run: Run) -> Check:
     expected = {"retriever": "retriever", "mixer": "mixer", "reset": "reset", "single": "mixer"}
-    found = {name: head_features(*head) for name, head in textbook_heads().items()}
-    names = [float(regimes(found[name])) for name in expected]
+    heads = textbook_heads()
+    found = {name: head_features(*head) for name, head in heads.items()}
+    numbers = ", ".join(f"{k} {name}" for k, name in enumerate(REGIMES))
+    check = Check(note=f"Numbers of regimes: {numbers}.")
+    for name, word in expected.items():
+        check.same(f"{name} head", predicted=REGIMES.index(word), measured=float(regimes(found[name])), because="rule")
     single, few = found["single"], found["retriever"]
-    weights = textbook_heads()["retriever"][0]
-    return agreement(
-        [*(float(REGIMES.index(word)) for word in expected.values()), 4 / 64, 1 / 4, 0.1, 1.0, 1 / np.sum(weights**2)],
-        [
-            *names,
-            *(float(single[k]) for k in ("precision4", "recall4", "f4")),
-            float(few["f4"]),
-            float(few["effective_number"]),
-        ],
-        absolute=1e-12,
-        because="hand-made heads with orthonormal values: counts",
-        labels=(*expected, "one-hot P", "one-hot R", "one-hot F", "retriever F", "retriever effective number"),
-        note=f"Numbers of regimes: {', '.join(f'{k} {name}' for k, name in enumerate(REGIMES))}.",
-    )
-
-
-@PAPER.claim(
-    "small-n",
-    statement="Where separation is strongest depends on the profile of the head: two selected tokens in one "
-    "synthetic head, sixteen in another.",
-    source="'strongest non-trivial separability for N about 1-4'",
-    formula=r"\operatorname{arg\,max}_NF_N=2\ (\lambda=.5,c=.5),\quad16\ (\lambda=.05,c=0)",
-    falsifier="both heads with the same best N",
-)
-def small_n(run: Run) -> Measurement:
-    from sphereflow.papers.attention_geometry.sink import heads_of
-
-    short, long = heads_of(run, 0.5, 0.1, 0.5), heads_of(run, 0.05, 0.1, 0.0)
-    gaps, errors, labels = [], [], []
-    for name, head, best in (("short", short, 0), ("long", long, 3)):
-        for other in (k for k in range(len(head.sizes)) if k != best):
-            difference = head.f[:, best] - head.f[:, other]
-            gaps.append(difference.mean())
-            errors.append(difference.std(ddof=1) / np.sqrt(len(difference)))
-            labels.append(f"F at {head.sizes[best]} minus F at {head.sizes[other]}, similarity {name}")
-    return at_least(
-        np.zeros(len(gaps)),
-        gaps,
-        slack=2 * np.array(errors),
-        labels=tuple(labels),
-        because="two standard errors of the paired difference over heads",
-        note="The printed statement of 1-4 tokens is about LLaMA-2-7B; it is not a law. Report the whole curve.",
-    )
+    for name, right, got in (
+        ("one-hot P", 4 / 64, single["precision4"]),
+        ("one-hot R", 1 / 4, single["recall4"]),
+        ("one-hot F", 0.1, single["f4"]),
+        ("retriever F", 1.0, few["f4"]),
+        ("retriever effective number", 1 / np.sum(heads["retriever"][0] ** 2), few["effective_number"]),
+    ):
+        check.row(name, predicted=right, measured=got, tolerance=1e-12, because="orthonormal values: counts")
+    check.rival("a one-hot head is a Retriever", {"single head": REGIMES.index("retriever"), "one-hot F": 1.0})
+    shifted = {f"{name} head": (REGIMES.index(word) + 1) % 3 for name, word in expected.items() if name == "reset"}
+    check.rival("mass on the sink alone makes a Retriever", shifted)
+    return check

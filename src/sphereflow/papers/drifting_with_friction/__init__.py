@@ -16,8 +16,10 @@ PAPER = Paper(
         "does not converge to the data but to a distance fixed by the width of the kernel. Friction that grows with "
         "training bounds the error over a finite horizon. A vanishing field identifies the data for the Gaussian "
         "kernel, already on an open set; for the Laplace kernel not on an open set. Friction as a gain is a "
-        "learning-rate schedule, and compute is counted, not quoted."
+        "learning-rate schedule under plain gradient descent, and nearly cancels under Adam."
     ),
+    texts="The paper's text was not available: its abstract, first page and summaries were read, and the code of "
+    "the base paper and of two baselines. The update with friction, its constants and all tables are not known here.",
     bibtex="""@misc{kazanskii2026attraction,
   title  = {Attraction, Repulsion, and Friction: Introducing {DMF}, a Friction-Augmented Drifting Model},
   author = {Kazanskii, A. and Petrova, T. and Bagrianskii, K. and Puzikov, A. and State, R.},
@@ -32,9 +34,8 @@ PAPER = Paper(
 from sphereflow.papers.drifting_with_friction import surrogate as surrogate
 from sphereflow.papers.drifting_with_friction import estimators as estimators
 from sphereflow.papers.drifting_with_friction import friction as friction
-from sphereflow.papers.drifting_with_friction import laws as laws
+from sphereflow.papers.drifting_with_friction import identifiability as identifiability
 from sphereflow.papers.drifting_with_friction import training as training
 from sphereflow.papers.drifting_with_friction import baselines as baselines
-from sphereflow.papers.drifting_with_friction import translation as translation
 from sphereflow.papers.drifting_with_friction import figures as figures
 from sphereflow.papers.drifting_with_friction import samples as samples

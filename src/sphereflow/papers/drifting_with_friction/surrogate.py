@@ -6,11 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.claims import Check, Run, basis
 from sphereflow.drifting import UnnormalisedField
 from sphereflow.drifting.friction import INWARD, OUTWARD
 from sphereflow.drifting.surrogate import iterate, slope_at_scale, spurious_scale, surrogate_field
 from sphereflow.papers.drifting_with_friction import PAPER
+from sphereflow.papers.drifting_with_friction.sources import REPULSION, THRESHOLD
 
 
 def pair(dimension: int, a: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -31,107 +32,157 @@ def radial(dimension: int, a: float, width: float, kernel: str = "laplace") -> t
 
 @PAPER.claim(
     "contraction-threshold",
-    statement="Two particles about a target repel each other more than the target attracts them up to the distance "
-    "tau ln 2, in every dimension.",
-    source="Contraction threshold of the two-particle surrogate",
+    says=r"Two particles about a target repel each other more than the target attracts them up to the distance "
+    r"$\tau\ln2$, in dimensions 1, 2 and 64.",
+    basis=THRESHOLD,
     formula=r"V(a)=0\iff a\in\{0,\tau\ln2\}",
-    falsifier="2 tau ln 2 (a as the full separation), or no root at all (a particle that repels itself)",
 )
-def contraction_threshold(run: Run) -> Measurement:
-    predicted, measured, labels = [], [], []
+def contraction_threshold(run: Run) -> Check:
+    check = Check()
+    widths = (0.1, 1.0, 7.0)
     for dimension in (1, 2, 64):
-        for width in (0.1, 1.0, 7.0):
+        for width in widths:
             root = brentq(lambda a, d=dimension, w=width: radial(d, a, w)[0], 0.3 * width, 2 * width, xtol=1e-15)
-            predicted.append(width * np.log(2))
-            measured.append(root)
-            labels.append(f"D={dimension}, tau={width:g}")
-    return agreement(predicted, measured, relative=1e-10, because="bisection to rounding", labels=tuple(labels))
+            check.row(
+                f"$D={dimension}$, $\\tau={width:g}$",
+                predicted=width * np.log(2),
+                measured=root,
+                relative=1e-10,
+                because="bisection to rounding",
+            )
+    check.rival("the distance as separation of the pair", check.times(2.0))
+    check.rival("the Gaussian kernel", check.times(float(np.sqrt(2 / (3 * np.log(2))))))
+    return check
 
 
 @PAPER.claim(
     "surrogate-formula",
-    statement="The field of two particles is radial and has the stated size.",
-    source="Two-particle surrogate",
+    says="The field of two particles is radial and has the stated size; it points outwards near the target.",
+    basis=REPULSION,
     formula=r"V(a)=a\,(2e^{-2a/\tau}-e^{-a/\tau})",
-    falsifier="a perpendicular part, or a squared distance in the kernel",
 )
-def surrogate_formula(run: Run) -> Measurement:
-    measured, predicted = [], []
+def surrogate_formula(run: Run) -> Check:
+    check = Check()
+    both, squared = {}, {}
     for a in (0.1, 0.5, 1.3):
         along, across = radial(5, a, 0.8)
-        measured += [along, across, float(surrogate_field(a, 0.8))]
-        value = a * (2 * np.exp(-2 * a / 0.8) - np.exp(-a / 0.8))
-        predicted += [value, 0.0, value]
-    return agreement(
-        predicted,
-        measured,
-        absolute=1e-14,
-        because="rounding",
-        labels=tuple(f"{what}, a={a}" for a in (0.1, 0.5, 1.3) for what in ("radial", "perpendicular", "closed form")),
-    )
+        u = a / 0.8
+        value = a * (2 * np.exp(-2 * u) - np.exp(-u))
+        for name, right, got in (
+            (f"radial, $a={a}$", value, along),
+            (f"perpendicular, $a={a}$", 0.0, across),
+            (f"one-dimensional formula, $a={a}$", value, surrogate_field(a, 0.8)),
+        ):
+            check.row(name, predicted=right, measured=got, tolerance=1e-14, because="rounding")
+        both[f"radial, $a={a}$"] = a * (np.exp(-2 * u) - np.exp(-u))
+        squared[f"radial, $a={a}$"] = a * (2 * np.exp(-2 * u**2) - np.exp(-(u**2) / 2))
+    check.rival("repulsion averaged over both particles", both)
+    check.rival("a squared distance in the kernel", squared)
+    return check
+
+
+def _cycle(step: float) -> tuple[float, float]:
+    """The two points between which a -> a + step V(a) alternates, by a root of the second iterate."""
+
+    def f(a: float) -> float:
+        return a + step * a * (2 * np.exp(-2 * a) - np.exp(-a))
+
+    low = brentq(lambda a: f(f(a)) - a, 0.3, 0.6, xtol=1e-15)
+    return low, f(low)
 
 
 @PAPER.claim(
     "spurious-limit",
-    statement="The iteration converges to tau ln 2 and not to the target, for steps up to 4/ln 2; beyond, it "
-    "alternates.",
-    source="Stability of the spurious scale",
+    says=r"The iteration converges to $\tau\ln2$ and not to the target, for steps below $4/\ln2$; beyond, at step "
+    "6, it alternates between two distances.",
+    basis=THRESHOLD,
     formula=r"1+\eta V'(a^*)=1-\tfrac{\eta}{2}\ln2",
-    falsifier="convergence to zero",
 )
-def spurious_limit(run: Run) -> Measurement:
+def spurious_limit(run: Run) -> Check:
     steps = np.array([0.1, 1.0, 2.8, 5.5, 6.0])
     path = iterate(0.05, steps, 20_000)
-    last = np.sort(path[-2:, -1])
     slope = (surrogate_field(np.log(2) + 1e-6) - surrogate_field(np.log(2) - 1e-6)) / 2e-6
-    return agreement(
-        [*([np.log(2)] * 4), 0.5004190449, 0.8873409264, -np.log(2) / 2, -np.log(2) / 2],
-        [*path[-1, :4], *last, slope, slope_at_scale()],
-        absolute=[1e-8] * 6 + [1e-9] * 2,
-        because="eight digits after 20,000 steps; a central difference of step 1e-6",
-        labels=(*(f"step {s:g}" for s in steps[:4]), "low point, step 6", "high point, step 6", "slope", "its formula"),
+    check = Check(parameters={"steps": 20_000})
+    check.series(
+        [f"limit, step {s:g}" for s in steps[:4]],
+        predicted=np.log(2),
+        measured=path[-1, :4],
+        tolerance=1e-8,
+        because="geometric convergence",
     )
+    limits = [row.name for row in check.rows]
+    check.series(
+        ["low point, step 6", "high point, step 6"],
+        predicted=_cycle(6.0),
+        measured=np.sort(path[-2:, -1]),
+        tolerance=1e-8,
+        because="a root of the second iterate",
+    )
+    check.row("slope", predicted=-np.log(2) / 2, measured=slope, tolerance=1e-9, because="central difference")
+    check.row("slope by formula", predicted=-np.log(2) / 2, measured=slope_at_scale(), tolerance=1e-15, because="exact")
+    check.rival("convergence to the target", dict.fromkeys(limits, 0.0))
+    check.rival("slope without the factor 1/2", {"slope": -np.log(2)})
+    check.rival("convergence for every step", dict.fromkeys(("low point, step 6", "high point, step 6"), np.log(2)))
+    return check
 
 
 @PAPER.claim(
     "growth-factor",
-    statement="One step of size one moves a particle outwards by at most 0.1087 tau and inwards by at most 0.1994 tau.",
-    source="Range of the growth factor",
+    says=r"One step of size one moves a particle outwards by at most $0.1087\,\tau$ and inwards by at most "
+    r"$0.1994\,\tau$; the growth factor is between $-1/8$ and 1.",
+    basis=basis.Derived("calculus on the two-particle field"),
     formula=r"-\tfrac18\le g(u)\le1,\quad g(u)=2e^{-2u}-e^{-u}",
-    falsifier="another extremum",
 )
-def growth_factor(run: Run) -> Measurement:
-    outward = minimize_scalar(
-        lambda u: -float(surrogate_field(u)), bounds=(0.05, 0.6), method="bounded", options={"xatol": 1e-10}
-    )
-    inward = minimize_scalar(
-        lambda u: float(surrogate_field(u)), bounds=(1.0, 3.0), method="bounded", options={"xatol": 1e-10}
-    )
-    lowest = minimize_scalar(
-        lambda u: float(surrogate_field(u)) / u, bounds=(0.5, 3.0), method="bounded", options={"xatol": 1e-10}
-    )
-    return agreement(
-        [0.108677, 0.26007, -0.199412, 1.84925, -0.125, 2 * np.log(2), OUTWARD, INWARD],
-        [-outward.fun, outward.x, inward.fun, inward.x, lowest.fun, lowest.x, -outward.fun, -inward.fun],
-        absolute=[1e-6, 1e-5, 1e-6, 1e-5, 1e-12, 1e-5, 1e-8, 1e-8],
-        because="decimals of the reference; a minimum is known to the root of rounding",
-        labels=("largest u g", "where", "smallest u g", "where", "smallest g", "where", "constant outwards", "inwards"),
-    )
+def growth_factor(run: Run) -> Check:
+    def extremum(sign: float, low: float, high: float, power: int = 0) -> tuple[float, float]:
+        found = minimize_scalar(
+            lambda u: sign * float(surrogate_field(u)) / u**power,
+            bounds=(low, high),
+            method="bounded",
+            options={"xatol": 1e-10},
+        )
+        return sign * found.fun, found.x
+
+    def stationary(low: float, high: float, kernel: int = 1) -> tuple[float, float]:
+        """A zero of the derivative of u g(u), written out, and the value there; kernel 2: the Gaussian one."""
+        if kernel == 1:
+            at = brentq(lambda u: (2 - 4 * u) * np.exp(-u) - (1 - u), low, high, xtol=1e-15)
+            return at * (2 * np.exp(-2 * at) - np.exp(-at)), at
+        at = brentq(lambda u: (2 - 8 * u**2) * np.exp(-1.5 * u**2) - (1 - u**2), low, high, xtol=1e-15)
+        return at * (2 * np.exp(-2 * at**2) - np.exp(-(at**2) / 2)), at
+
+    check = Check()
+    outward, inward = stationary(0.05, 0.6), stationary(1.2, 3.0)
+    for name, right, got in (
+        ("outwards", outward, extremum(-1.0, 0.05, 0.6)),
+        ("inwards", inward, extremum(1.0, 1.0, 3.0)),
+        ("smallest growth factor", (-1 / 8, 2 * np.log(2)), extremum(1.0, 0.5, 3.0, 1)),
+    ):
+        check.row(name, predicted=right[0], measured=got[0], tolerance=1e-12, because="a minimum: second order")
+        check.row(f"{name}, where", predicted=right[1], measured=got[1], tolerance=1e-6, because="root of rounding")
+    check.row("constant outwards", predicted=outward[0], measured=OUTWARD, tolerance=1e-10, because="stored digits")
+    check.row("constant inwards", predicted=-inward[0], measured=INWARD, tolerance=1e-10, because="stored digits")
+    check.rival("the Gaussian kernel", {"outwards": stationary(0.05, 0.6, 2)[0], "inwards": stationary(1.0, 2.0, 2)[0]})
+    check.rival("a growth factor of at least -1/4", {"smallest growth factor": -1 / 4})
+    return check
 
 
 @PAPER.claim(
     "gaussian-threshold",
-    statement="For the Gaussian kernel the distance is 0.6798 sigma.",
-    source="Threshold of a general kernel",
+    says=r"For the Gaussian kernel the distance is $\sigma\sqrt{(2\ln2)/3}=0.6798\,\sigma$.",
+    basis=basis.Derived("the same two particles with another kernel"),
     formula=r"k(a)=2k(2a),\quad a^*=\sigma\sqrt{\tfrac{2\ln2}{3}}",
-    falsifier="0.6931: the kernels confused",
 )
-def gaussian_threshold(run: Run) -> Measurement:
+def gaussian_threshold(run: Run) -> Check:
     root = brentq(lambda a: radial(3, a, 1.0, "gaussian")[0], 0.3, 2.0, xtol=1e-15)
-    return agreement(
-        [0.6797779934, 0.6797779934, -1.10030],
-        [root, spurious_scale(1.0, "gaussian"), slope_at_scale("gaussian")],
-        absolute=[1e-9, 1e-9, 1e-5],
-        because="ten and five decimals of the reference",
-        labels=("root of the field", "formula", "slope"),
+    scale, h = np.sqrt(2 * np.log(2) / 3), 1e-6
+    check = Check()
+    check.row("root of the field", predicted=scale, measured=root, tolerance=1e-12, because="bisection")
+    check.row("formula", predicted=scale, measured=spurious_scale(1.0, "gaussian"), tolerance=1e-15, because="exact")
+    difference = (radial(3, scale + h, 1.0, "gaussian")[0] - radial(3, scale - h, 1.0, "gaussian")[0]) / (2 * h)
+    check.row(
+        "slope", predicted=difference, measured=slope_at_scale("gaussian"), tolerance=1e-8, because="central difference"
     )
+    check.rival(r"$\ln2$, the Laplace kernel", {"root of the field": np.log(2)})
+    check.rival(r"the kernel $e^{-r^2/\sigma^2}$", {"root of the field": scale / np.sqrt(2)})
+    return check

@@ -17,6 +17,8 @@ PAPER = Paper(
         "convex programming, its atoms refined to rounding and its optimality proved by a duality gap. Two things as "
         "published do not hold: a statement about single clusters at every beta, and the energy of GELU in the code."
     ),
+    texts="The paper's text was not available: its abstract, a public third-party Lean transcription of v2 with the "
+    "paper's labels, and the authors' code were read. The figures of the paper were not seen.",
     bibtex="""@inproceedings{alvarezlopez2026perceptrons,
   title     = {Perceptrons and localization of attention's mean-field landscape},
   author    = {{\\'A}lvarez-L{\\'o}pez, Antonio and Geshkovski, Borjan and Ruiz-Balet, Dom{\\`e}nec},

@@ -6,18 +6,18 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sphereflow import landscape
-from sphereflow.claims import Measurement, Run, agreement, at_most
+from sphereflow.claims import Check, Run, basis
 from sphereflow.landscape import Problem
 from sphereflow.landscape.concentration import (
     NAKED_BOUND,
     concave_radius,
     heaviest_window,
     kernel_bend,
-    load,
     window_bound,
 )
 from sphereflow.papers.perceptrons_localization import PAPER
-from sphereflow.papers.perceptrons_localization.splitting import half_angle, problem
+from sphereflow.papers.perceptrons_localization.sources import BOUND, CONCAVITY, LEAN
+from sphereflow.papers.perceptrons_localization.splitting import problem
 
 BETAS = np.array([0.5, 1.0, 2.0, 4.0, 10.0, 50.0, 200.0, 2000.0])
 INSIDE = 0.375 * np.exp(-0.125)
@@ -35,152 +35,154 @@ def bend_by_differences(theta: np.ndarray, beta: float) -> np.ndarray:
 
 @PAPER.claim(
     "kernel-facts",
-    statement="The kernel is concave up to theta_c, about 1/sqrt(beta); its second derivative is at most "
-    "2 beta e^(beta - 3/2) everywhere and strongly negative near zero.",
-    source="Lemma on concavity of the kernel",
-    formula=r"\cos\theta_c=\frac{\sqrt{1+4\beta^2}-1}{2\beta},\quad\beta^2\theta_c^2\le\beta+3,\quad "
-    r"K''\le2\beta e^{\beta-3/2},\quad K''\le-e^{-\ell^2/2}\tfrac{1-\ell^2}2\beta e^\beta\ (|\theta|\le\ell\theta_c)",
-    falsifier="one of the inequalities violated between beta = 0.5 and 2000",
+    says=r"The second derivative of the kernel is at most $2\beta e^{\beta-3/2}$ and, within $1/(2\sqrt\beta)$ of "
+    r"zero, at most $-\frac38e^{-1/8}\beta e^\beta$, for $\beta$ from 0.5 (the window: 0.256) to 2000; constants 1 "
+    r"% smaller fail.",
+    basis=CONCAVITY,
+    formula=r"\beta^2\theta_c^2\le\beta+3,\quad K''\le2\beta e^{\beta-3/2},\quad "
+    r"K''\le-\tfrac38e^{-1/8}\beta e^\beta\ (|\theta|\le\tfrac1{2\sqrt\beta})",
 )
-def kernel_facts(run: Run) -> Measurement:
-    violations, labels = [], []
-    for beta in BETAS:
+def kernel_facts(run: Run) -> Check:
+    check = Check(note="The bound everywhere is proved for beta >= 4 and the one in the window holds from 0.2558 on.")
+    smaller, deeper, shorter = {}, {}, {}
+    for beta in (0.256, *BETAS):
         theta = np.concatenate([np.linspace(0, min(np.pi, 8 / np.sqrt(beta)), 4001), np.linspace(0, np.pi, 2001)])
         bend = kernel_bend(theta, beta) / beta
-        radius = float(concave_radius(beta))
-        violations += [
-            beta**2 * radius**2 - beta - 3,
-            float(bend[theta < radius].max()),
-            float(np.abs(kernel_bend(np.array([radius]), beta))[0] / beta) - 1e-12,
-            float(bend.max()) - 2 * np.exp(-1.5),
-            float(bend[theta <= 0.5 / np.sqrt(beta)].max()) + INSIDE,
-        ]
-        facts = ("size of theta_c", "concave inside", "inflection there", "bound everywhere", "bound in the window")
-        labels += [f"{what}, beta={beta:g}" for what in facts]
-        for inner in (0.25, 0.5):
-            if beta >= 12 / (1 - inner**2) + 3:
-                near = theta <= inner * radius
-                violations.append(float(bend[near].max()) + np.exp(-(inner**2) / 2) * (1 - inner**2) / 2)
-                labels.append(f"bound within {inner:g} theta_c, beta={beta:g}")
-    return at_most(
-        np.zeros(len(violations)),
-        violations,
-        slack=1e-12,
-        because="inequalities, up to rounding of exponentials",
-        labels=tuple(labels),
-        note="The bound everywhere is proved for beta >= 4 and was found to hold from 0.45 on.",
-    )
+        name = f"$\\beta={beta:g}$"
+        window = f"largest $K''$ in the window, {name}"
+        edge = float(bend[theta <= 0.5 / np.sqrt(beta)].max())
+        check.at_most(window, bound=-INSIDE, measured=edge, because="a grid inside")
+        deeper[window] = -1.01 * INSIDE
+        if beta >= 0.5:
+            everywhere, size = f"largest $K''$, {name}", f"$\\beta\\theta_c^2-1$, {name}"
+            check.at_most(everywhere, bound=2 * np.exp(-1.5), measured=bend.max(), because="a grid inside")
+            smaller[everywhere] = 1.98 * np.exp(-1.5)
+            value = beta * float(concave_radius(beta)) ** 2 - 1
+            check.at_most(size, bound=3 / beta, measured=value, because="exact")
+            shorter[size] = -0.25 / beta
+    check.rival("a constant 1 % smaller everywhere", smaller)
+    check.rival("a constant 1 % deeper in the window", deeper)
+    check.rival(r"$\beta^2\theta_c^2\le\beta-1/4$", shorter)
+    return check
 
 
 @PAPER.claim(
     "kernel-numbers",
-    statement="The scaled radius of concavity and the scaled largest second derivative at four values of beta, the "
-    "constant 0.5742, and the smallest beta for which the window argument works.",
-    source="Lemma on concavity; theorem on the mass bound",
-    formula=r"\frac{2e^{-3/2}}{2e^{-3/2}+\frac38e^{-1/8}}=0.574192",
-    falsifier="another normalisation of K",
+    says="The radius of concavity and the largest second derivative of the kernel are those of its second differences; "
+    "the constant of the mass bound is 0.5742, and its window argument works from $\\beta=0.2558$ on.",
+    basis=CONCAVITY,
+    formula=r"\cos\theta_c=\frac{\sqrt{1+4\beta^2}-1}{2\beta},\qquad "
+    r"\frac{2e^{-3/2}}{2e^{-3/2}+\frac38e^{-1/8}}=0.574192",
 )
-def kernel_numbers(run: Run) -> Measurement:
-    betas = (4.0, 10.0, 50.0, 200.0)
-    radii, peaks = [], []
-    for beta in betas:
+def kernel_numbers(run: Run) -> Check:
+    check = Check()
+    limit, bound = {}, {}
+    for beta in (4.0, 10.0, 50.0, 200.0):
         theta = np.linspace(0, 6 / np.sqrt(beta), 60001)
         bend = bend_by_differences(theta, beta)
         inside = int(np.argmax(bend > 0))
-        radii.append(
-            float(np.interp(0.0, bend[inside - 1 : inside + 1], theta[inside - 1 : inside + 1])) * np.sqrt(beta)
-        )
-        peaks.append(float(bend.max()) / (2 * beta * np.exp(-1.5)))
+        root = float(np.interp(0.0, bend[inside - 1 : inside + 1], theta[inside - 1 : inside + 1])) * np.sqrt(beta)
+        radius, peak = (f"{what}, $\\beta={beta:g}$" for what in (r"$\theta_c\sqrt\beta$", "largest $K''$ scaled"))
+        got = float(concave_radius(beta)) * np.sqrt(beta)
+        check.row(radius, predicted=root, measured=got, tolerance=1e-6, because="second differences")
+        most = float(kernel_bend(theta, beta).max()) / (2 * beta * np.exp(-1.5))
+        differences = float(bend.max()) / (2 * beta * np.exp(-1.5))
+        check.row(peak, predicted=differences, measured=most, tolerance=1e-6, because="second differences")
+        limit[radius] = 1.0
+        bound[peak] = 1.0
 
     def window_excess(beta: float) -> float:
-        theta = np.linspace(0, min(np.pi, 0.5 / np.sqrt(beta)), 2001)
-        return float(np.max(kernel_bend(theta, beta)) / beta + INSIDE)
+        return float(np.max(kernel_bend(np.linspace(0, 0.5 / np.sqrt(beta), 2001), beta)) / beta + INSIDE)
+
+    def plain(beta: float) -> float:
+        """The same at the edge of the window, from the formula."""
+        edge = 0.5 / np.sqrt(beta)
+        return float(np.exp(beta * (np.cos(edge) - 1)) * (beta * np.sin(edge) ** 2 - np.cos(edge)) + INSIDE)
 
     smallest = brentq(window_excess, 0.1, 1.0, xtol=1e-10)
-    return agreement(
-        [0.978, 0.991, 0.998, 0.9996, 0.919, 0.964, 0.993, 0.998, 0.574192, 0.2558],
-        [*radii, *peaks, NAKED_BOUND, smallest],
-        absolute=[6e-4, 6e-4, 6e-4, 6e-5, 6e-4, 6e-4, 6e-4, 6e-4, 6e-7, 1e-4],
-        because="reference values with the decimals given; the smallest beta is rounded up",
-        labels=(
-            *(f"theta_c sqrt(beta), beta={b:g}" for b in betas),
-            *(f"max K'' scaled, beta={b:g}" for b in betas),
-            "constant of the bound",
-            "smallest beta of the window argument",
-        ),
-    )
+    name = "smallest $\\beta$ of the window argument"
+    right = brentq(plain, 0.1, 1.0, xtol=1e-12)
+    check.row(name, predicted=right, measured=smallest, tolerance=1e-6, because="bisection")
+    outside = 2 * np.exp(-1.5)
+    constant = "constant of the mass bound"
+    check.row(constant, predicted=outside / (outside + INSIDE), measured=NAKED_BOUND, tolerance=1e-12, because="exact")
+    check.rival(r"the limit $\theta_c=\beta^{-1/2}$", limit)
+    check.rival("the bound attained", bound)
+    check.rival("3/4 in place of 3/8", {constant: outside / (outside + 2 * INSIDE)})
+    return check
+
+
+def heaviest_pair(beta: float, w: float) -> float:
+    """The mass of a pair at distance 1/(2 sqrt beta) that a neuron of weight w holds, the rest being at pi."""
+    d = 1 / (4 * np.sqrt(beta))
+    push, far = np.sin(2 * d) * np.exp(beta * (np.cos(2 * d) - 1)) / 2, np.sin(d) * np.exp(-beta * (1 + np.cos(d)))
+    return float((w * np.sin(d) * np.cos(d) + far) / (push + far))
 
 
 @PAPER.claim(
     "mass-bound",
-    statement="Two or more atoms within 1/(2 sqrt(beta)) of a second-order point hold at most the bound with the "
-    "weights in it; without the weights, 0.5742 is exceeded by the split pair, which holds all the mass.",
-    source="Theorem on the mass bound",
+    says=r"A pair of atoms at distance $1/(2\sqrt\beta)$, held by a relu neuron of weight $w$ while the rest of the "
+    r"mass is opposite, is a second-order point for one mass in closed form, which obeys the bound with the weights "
+    r"in it; 0.5742 alone is no bound at weights of order one (peak).",
+    basis=BOUND,
     formula=r"\sum_{i\in S}m_i\le\frac{2e^{-3/2}+C}{2e^{-3/2}+\frac38e^{-1/8}},\qquad C=\sum_j|\omega_j||a_j|^2",
-    falsifier="a window heavier than the bound, or 0.5742 asserted for weights of order one in the peak convention",
 )
-def mass_bound(run: Run) -> Measurement:
-    cases = ((10.0, 0.9), (20.0, 0.9), (20.0, 0.95), (100.0, 0.89))
-    excess, naked, sharp = [], [], []
-    for beta, w in cases:
+def mass_bound(run: Run) -> Check:
+    check = Check(note="The bound is about three times what the pair attains: it is not sharp.")
+    no_far, naked = {}, {}
+    for beta, w in ((1.0, 0.25), (5.0, 0.25), (20.0, 0.25), (20.0, 0.6)):
         here = problem(beta, w)
-        found = landscape.minimise(here)
-        mass = heaviest_window(found.angles, found.masses, 1 / (2 * np.sqrt(beta)))
-        excess.append(max(0.0, mass - window_bound(here)))
-        naked.append(float(mass > NAKED_BOUND))
-        sharp.append(float(4 * half_angle(beta, w) ** 2 <= 1 / (4 * beta)))
-    # Random weights in the raw convention, where the bound is close to 0.5742.
-    for seed in range(4):
-        here = Problem.random(4.0, 2, 3, seed=seed, kernel_scale="raw")
-        found = landscape.minimise(here)
-        excess.append(max(0.0, heaviest_window(found.angles, found.masses, 0.25) - window_bound(here)))
-    return agreement(
-        [0.0] * 8 + [1.0] * 8 + [1.0],
-        [*excess, *naked, *sharp, float(load(problem(20.0, 0.9)) >= 0.3309)],
-        absolute=1e-12,
-        because="masses and bounds are exact to rounding; the others are yes or no",
-        labels=(
-            *(f"excess over the bound, beta={b:g}, w={w:g}" for b, w in cases),
-            *(f"excess over the bound, raw draw {i}" for i in range(4)),
-            *(f"0.5742 exceeded, beta={b:g}, w={w:g}" for b, w in cases),
-            *(f"pair within the window, beta={b:g}, w={w:g}" for b, w in cases),
-            "bound vacuous",
-        ),
-    )
+        d = 1 / (4 * np.sqrt(beta))
+        angles = np.array([-d, d, np.pi])
+
+        def force(mass: float, here: object = here, angles: np.ndarray = angles) -> float:
+            x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+            pull = landscape.field(here, x, np.array([mass / 2, mass / 2, 1 - mass]))[1]
+            return float(pull @ [-np.sin(angles[1]), np.cos(angles[1])])
+
+        name = f"$\\beta={beta:g}$, $w={w:g}$"
+        root = brentq(force, 1e-6, 1 - 1e-6, xtol=1e-14)
+        held, second = f"mass of the pair, {name}", f"second-order, {name}"
+        check.row(held, predicted=heaviest_pair(beta, w), measured=root, tolerance=1e-10, because="bisection")
+        found = landscape.inspect(here, angles, [root / 2, root / 2, 1 - root])
+        check.same(second, predicted=1, measured=float(found.second_order and found.stationarity < 1e-10))
+        within = heaviest_window(found.angles, found.masses, 2 * d + 1e-12)
+        limit = f"mass in the window, {name}"
+        check.at_most(limit, bound=window_bound(here), measured=within, because="exact")
+        no_far[held] = float(w * np.exp(2 * beta * np.sin(d) ** 2))
+        if w > 0.5:
+            naked[limit] = NAKED_BOUND
+    check.rival("the rest of the mass exerts no force", no_far)
+    check.rival("0.5742 whatever the weights", naked)
+    return check
 
 
 @PAPER.claim(
     "single-cluster",
-    statement="Printed: for weights with sum |omega||a|^2 < 0.16547 and any beta, the whole support of a second-order "
-    "point is never one cluster of diameter 1/(2 sqrt(beta)). False: without a perceptron, two antipodal atoms at "
-    "beta = 0.02 are one.",
-    source="Remark after the mass bound",
-    formula=r"\omega=0,\ \mu=\tfrac12(\delta_0+\delta_\pi):\quad\mathrm{Hess}=0.24505(\xi_1-\xi_2)^2\ge0,\quad"
+    says=r"Without a perceptron, two antipodal atoms at $\beta=0.02$ are a second-order point within one window of "
+    r"$1/(2\sqrt\beta)$; the statement is true only from $\beta=0.2558$ on.",
+    prints=r"If $\sum_j|\omega_j||a_j|^2<0.16547$, then for any $\beta>0$ the support of a second-order point is "
+    r"never one cluster of diameter $1/(2\sqrt\beta)$.",
+    basis=basis.Theorem("remark after thm: bound", via=LEAN),
+    formula=r"\omega=0,\ "
+    r"\mu=\tfrac12(\delta_0+\delta_\pi):\quad\mathrm{Hess}=\tfrac14e^{-\beta}(\xi_1-\xi_2)^2\ge0,\quad"
     r"\pi\le\frac1{2\sqrt\beta}\iff\beta\le\frac1{4\pi^2}",
-    falsifier="a negative direction of the Hessian, or a diameter above the window",
 )
-def single_cluster(run: Run) -> Measurement:
+def single_cluster(run: Run) -> Check:
     beta = 0.02
     here = Problem(beta, [0.0], [[1.0, 0.0]], kernel_scale="raw")
     found = landscape.inspect(here, [0.0, np.pi])
-    diameter, window = np.pi, 1 / (2 * np.sqrt(beta))
-    is_cluster = found.stationarity < 1e-14 and found.second_order and diameter <= window
-    coefficient = float(landscape.hessian(here, [0.0, np.pi])[0, 0])
-    # From the window argument alone: a cluster of all the mass contradicts it as soon as beta reaches 0.2558.
-    largest = 1 / (4 * np.pi**2)
-    return agreement(
-        [1.0, 0.24505, 3.5355, 0.02533],
-        [float(is_cluster), coefficient, window, largest],
-        absolute=[0.5, 6e-6, 6e-5, 6e-6],
-        printed=[0.0, 0.24505, 3.5355, 0.02533],
-        because="yes (1) or no (0); reference values with the decimals given",
-        labels=(
-            "a second-order point within one window exists",
-            "coefficient of the Hessian",
-            "window at beta = 0.02",
-            "largest beta of the counterexample",
-        ),
-        note="Equal atoms at 0 and pi: Hessian (1/4) e^(-beta) (xi_1 - xi_2)^2, diameter 3.1416 below 3.5355. The "
-        "statement holds for beta of at least 0.2558.",
+    window = 1 / (2 * np.sqrt(beta))
+    exists = found.stationarity < 1e-14 and found.second_order and np.pi <= window
+    check = Check(
+        note="Equal atoms at 0 and pi: diameter 3.1416 below 3.5355.",
         parameters={"beta": beta, "sum |omega||a|^2": 0},
     )
+    flag = "a second-order point within one window exists"
+    check.same(flag, predicted=1, measured=float(exists), because="yes (1) or no (0)")
+    coefficient = float(landscape.hessian(here, [0.0, np.pi])[0, 0])
+    name = "coefficient of the Hessian"
+    check.row(name, predicted=np.exp(-beta) / 4, measured=coefficient, tolerance=1e-12, because="rounding")
+    check.rival("antipodal atoms attract", {name: -np.exp(-beta) / 4})
+    check.printed({flag: 0})
+    return check
