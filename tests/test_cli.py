@@ -15,7 +15,7 @@ import pytest
 
 from sphereflow import papers
 from sphereflow.cli import app
-from sphereflow.cli.leaving import exit_code
+from sphereflow.cli.exit_codes import exit_code
 from sphereflow.loading import load
 
 SAMPLES = Path(__file__).parent / "sample_papers"

@@ -78,7 +78,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 def _run_commands(text: str) -> None:
     from sphereflow.cli import app
-    from sphereflow.cli.leaving import exit_code
+    from sphereflow.cli.exit_codes import exit_code
 
     for arguments in commands(text):
         code = exit_code(app, arguments)

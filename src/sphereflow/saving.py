@@ -28,12 +28,12 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     points to is the one that is replaced.
     """
     target = Path(os.path.realpath(path))
-    with spoken(path):
+    with writing_errors_in_words(path):
         handle, name = tempfile.mkstemp(prefix=f".{target.stem[:100]}.", suffix=target.suffix, dir=target.parent)
         os.close(handle)
     temporary = Path(name)
     try:
-        with spoken(path):
+        with writing_errors_in_words(path):
             yield temporary
             temporary.chmod(_permissions(target))
             _flush(temporary)
@@ -56,7 +56,7 @@ def promote_folder(finished: Path, target: Path) -> None:
     the process dies between the two renames, both folders are still there, whole.
     """
     retired = target.with_name(f".{target.name}.retired")
-    with spoken(target):
+    with writing_errors_in_words(target):
         for folder, _, names in os.walk(finished):
             for name in [*names, "."]:
                 _flush(Path(folder) / name)
@@ -75,7 +75,7 @@ def writable_folder(path: str | Path, names: tuple[str, ...] = ()) -> Path:
     The folder need not exist yet and is not made here: `write_into` does that once there is something to write.
     """
     folder = Path(path)
-    with spoken(folder):
+    with writing_errors_in_words(folder):
         existing = next(place for place in [folder, *folder.absolute().parents] if place.exists())
         if not existing.is_dir():
             raise SphereflowError(f"cannot write to the folder {folder}: {existing} is not a folder.")
@@ -96,13 +96,13 @@ def write_into(folder: str | Path, files: dict[str, bytes]) -> None:
     below = {parent for name in files for parent in (place / name).parents}
     new = [each for each in sorted(below, reverse=True) if not each.exists()]
     try:
-        with spoken(folder):
+        with writing_errors_in_words(folder):
             for each in (place, *reversed(new)):
                 each.mkdir(parents=True, exist_ok=True)
         with ExitStack() as together:
             for name, content in files.items():
                 temporary = together.enter_context(whole_file(place / name))
-                with spoken(place / name):
+                with writing_errors_in_words(place / name):
                     temporary.write_bytes(content)
     except BaseException:
         for each in new:
@@ -124,7 +124,7 @@ def csv_bytes(
 
 
 @contextmanager
-def spoken(path: str | Path) -> Iterator[None]:
+def writing_errors_in_words(path: str | Path) -> Iterator[None]:
     """Turn what the operating system objects to (a full disk, a missing right) into one sentence."""
     try:
         yield

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from sphereflow import provenance
 from sphereflow.cli import drift
-from sphereflow.cli.leaving import Stopped
+from sphereflow.cli.exit_codes import Stopped
 from sphereflow.drifting import checkpoints
 from sphereflow.errors import SphereflowError
 

@@ -112,8 +112,8 @@ def test_garbage_leaves_no_traceback_and_the_others_undisturbed(server):
 
 SMALL_HOUSE = """
 from nicegui import ui
-from sphereflow.explorer import crew, page
-crew.MOST_RUNS, page._ASK_AGAIN = 1, 0.5
+from sphereflow.explorer import page, scheduler
+scheduler.MOST_RUNS, page._ASK_AGAIN = 1, 0.5
 run = ui.run
 ui.run = lambda **options: run(**options | {"reconnect_timeout": 1.0})
 """

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sphereflow.errors import SphereflowError
-from sphereflow.explorer import crew as crews
+from sphereflow.explorer import scheduler as schedulers
 from sphereflow.explorer.settings import INTERVALS, Settings
 from sphereflow.explorer.simulation import Stuck
 
@@ -53,14 +53,14 @@ def wait(condition) -> None:
 
 
 @pytest.fixture
-def crew() -> Iterator[crews.Crew]:
-    made = crews.Crew(threads=1)
+def scheduler() -> Iterator[schedulers.RunScheduler]:
+    made = schedulers.RunScheduler(threads=1)
     yield made
     made.close()
 
 
-def test_a_run_is_recorded_and_exported(crew: crews.Crew):
-    run = crew.start(SETTINGS)
+def test_a_run_is_recorded_and_exported(scheduler: schedulers.RunScheduler):
+    run = scheduler.start(SETTINGS)
     wait(lambda: run.over)
     assert run.done
     assert len(run.recorded) == INTERVALS + 1
@@ -71,29 +71,31 @@ def test_a_run_is_recorded_and_exported(crew: crews.Crew):
     assert b"<h1>A &lt;title&gt;</h1>" in run.webpage("A <title>", "")
 
 
-def test_whoever_used_least_has_the_next_turn(crew: crews.Crew):
-    assert crew.close()  # its threads are gone: who is next is asked here
-    heavy, light, new = (crew.start(Settings(seed=seed)) for seed in range(3))
+def test_whoever_used_least_has_the_next_turn(scheduler: schedulers.RunScheduler):
+    assert scheduler.close()  # its threads are gone: who is next is asked here
+    heavy, light, new = (scheduler.start(Settings(seed=seed)) for seed in range(3))
     heavy.spent, light.spent, new.spent = 10.0, 1.0, 5.0
     heavy.greeted = light.greeted = True
-    assert crew._next(first_only=True) is new
-    assert crew._next(first_only=True) is None
-    assert crew._next(first_only=False) is light
-    assert crew._next(first_only=False) is heavy
-    assert crew._next(first_only=False) is None
+    assert scheduler._next(first_only=True) is new
+    assert scheduler._next(first_only=True) is None
+    assert scheduler._next(first_only=False) is light
+    assert scheduler._next(first_only=False) is heavy
+    assert scheduler._next(first_only=False) is None
 
 
-def test_presets_are_compiled_one_at_a_time_and_after_the_visitors(crew: crews.Crew):
-    assert crew.close()
-    visitor = crew.start(Settings(seed=1))
-    crew.warm([Settings(seed=2), Settings(seed=3)])
-    assert crew._next(first_only=False) is visitor
-    assert crew._next(first_only=True) is None
-    assert crew._next(first_only=False).settings.seed == 2
-    assert crew._next(first_only=False) is None  # the other thread stays free
+def test_presets_are_compiled_one_at_a_time_and_after_the_visitors(scheduler: schedulers.RunScheduler):
+    assert scheduler.close()
+    visitor = scheduler.start(Settings(seed=1))
+    scheduler.warm([Settings(seed=2), Settings(seed=3)])
+    assert scheduler._next(first_only=False) is visitor
+    assert scheduler._next(first_only=True) is None
+    assert scheduler._next(first_only=False).settings.seed == 2
+    assert scheduler._next(first_only=False) is None  # the other thread stays free
 
 
-def test_first_tokens_are_drawn_while_every_thread_is_busy(crew: crews.Crew, monkeypatch: pytest.MonkeyPatch):
+def test_first_tokens_are_drawn_while_every_thread_is_busy(
+    scheduler: schedulers.RunScheduler, monkeypatch: pytest.MonkeyPatch
+):
     release, busy = threading.Event(), threading.Event()
 
     def endless(settings, x0):
@@ -102,39 +104,39 @@ def test_first_tokens_are_drawn_while_every_thread_is_busy(crew: crews.Crew, mon
         release.wait(600)
         yield [(1.0, x0, 0.0)]
 
-    monkeypatch.setattr(crews, "frames", endless)
-    crew.start(SETTINGS)
+    monkeypatch.setattr(schedulers, "frames", endless)
+    scheduler.start(SETTINGS)
     assert busy.wait(600)
-    second = crew.start(SETTINGS)
+    second = scheduler.start(SETTINGS)
     wait(lambda: len(second.recorded) == 1)
     assert not second.over
     release.set()
 
 
-def test_a_cancelled_run_stops_and_is_forgotten(crew: crews.Crew, monkeypatch: pytest.MonkeyPatch):
+def test_a_cancelled_run_stops_and_is_forgotten(scheduler: schedulers.RunScheduler, monkeypatch: pytest.MonkeyPatch):
     turns = []
 
-    class Endless(crews.LiveRun):
+    class Endless(schedulers.LiveRun):
         def advance(self) -> None:
             turns.append(self)
 
-    monkeypatch.setattr(crews, "LiveRun", Endless)
-    run, other = crew.start(Settings()), crew.start(Settings())
+    monkeypatch.setattr(schedulers, "LiveRun", Endless)
+    run, other = scheduler.start(Settings()), scheduler.start(Settings())
     wait(lambda: turns.count(run) > 2)
-    crew.cancel(run)
-    assert run.name not in crew.runs
+    scheduler.cancel(run)
+    assert run.name not in scheduler.runs
     before = turns.count(run)
     seen = turns.count(other)
     wait(lambda: turns.count(other) > seen + 10)
     assert turns.count(run) <= before + 1  # the turn during which it was cancelled
 
 
-def test_too_many_runs_are_refused(crew: crews.Crew, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(crews, "MOST_RUNS", 1)
-    monkeypatch.setattr(crews.LiveRun, "advance", lambda self: setattr(self, "done", True))
-    crew.start(Settings())
+def test_too_many_runs_are_refused(scheduler: schedulers.RunScheduler, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(schedulers, "MOST_RUNS", 1)
+    monkeypatch.setattr(schedulers.LiveRun, "advance", lambda self: setattr(self, "done", True))
+    scheduler.start(Settings())
     with pytest.raises(SphereflowError, match="too many visitors"):
-        crew.start(Settings())
+        scheduler.start(Settings())
 
 
 def test_a_run_that_cannot_go_on_says_so(monkeypatch: pytest.MonkeyPatch):
@@ -142,8 +144,8 @@ def test_a_run_that_cannot_go_on_says_so(monkeypatch: pytest.MonkeyPatch):
         yield [(0.0, x0, 0.0)]
         raise Stuck("too many steps")
 
-    monkeypatch.setattr(crews, "frames", stuck)
-    run = crews.LiveRun(SETTINGS)
+    monkeypatch.setattr(schedulers, "frames", stuck)
+    run = schedulers.LiveRun(SETTINGS)
     run.advance()
     run.advance()
     assert run.trouble == "too many steps"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sphereflow.cli import app
-from sphereflow.cli.leaving import exit_code
+from sphereflow.cli.exit_codes import exit_code
 
 
 def test_command_prints_and_writes(tmp_path):

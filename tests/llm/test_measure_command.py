@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from sphereflow.cli import app
-from sphereflow.cli.leaving import exit_code
+from sphereflow.cli.exit_codes import exit_code
 from sphereflow.errors import SphereflowError
 from sphereflow.llm.measurement import heads as measuring
 from sphereflow.llm.measurement import pictures
@@ -90,7 +90,7 @@ def test_a_picture_that_cannot_be_drawn_leaves_nothing(run, model_folder, text_f
 def test_a_refusal_needs_no_torch(tmp_path):
     """A process of its own: one sentence, exit code 2, and torch was not imported."""
     code = (
-        "import sys, sphereflow.llm; from sphereflow.cli import app; from sphereflow.cli.leaving import exit_code;"
+        "import sys, sphereflow.llm; from sphereflow.cli import app; from sphereflow.cli.exit_codes import exit_code;"
         "code = exit_code(app, ['measure', 'nothing.gguf']); sys.exit(99 if 'torch' in sys.modules else code)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sphereflow.cli import app
-from sphereflow.cli.leaving import exit_code
+from sphereflow.cli.exit_codes import exit_code
 from sphereflow.errors import SphereflowError
 from sphereflow.memory import REFERENCE_B, escape, phase_diagram, spherical, sweep
 from sphereflow.memory.pictures import draw

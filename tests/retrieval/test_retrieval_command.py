@@ -6,7 +6,7 @@ import json
 import pytest
 
 from sphereflow.cli import app
-from sphereflow.cli.leaving import exit_code
+from sphereflow.cli.exit_codes import exit_code
 from sphereflow.papers.lost_in_the_middle.tables import DOUBLE_WELL
 
 

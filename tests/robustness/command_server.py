@@ -42,7 +42,7 @@ def picture_of(folder: Path) -> dict[str, str]:
 
 def run(arguments: list[str], template: Path, patience: float) -> dict[str, object]:
     from sphereflow.cli import app
-    from sphereflow.cli.leaving import exit_code
+    from sphereflow.cli.exit_codes import exit_code
 
     scratch = Path(tempfile.mkdtemp(dir=template.parent))
     here = scratch / "here"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sphereflow.cli import app
-from sphereflow.cli.leaving import exit_code
+from sphereflow.cli.exit_codes import exit_code
 from sphereflow.errors import SphereflowError
 from sphereflow.sweeps import sweep
 

@@ -9,7 +9,7 @@ import pytest
 import slow_cells
 
 from sphereflow.cli import app
-from sphereflow.cli.leaving import exit_code
+from sphereflow.cli.exit_codes import exit_code
 from sphereflow.errors import SphereflowError
 from sphereflow.provenance import versions
 from sphereflow.sweeps import open_sweep, sweep

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sphereflow.cli import app
-from sphereflow.cli.leaving import exit_code
+from sphereflow.cli.exit_codes import exit_code
 from sphereflow.errors import SphereflowError
 from sphereflow.estimates import fit_power
 from sphereflow.sweeps import (

@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 from sphereflow.cli import app
-from sphereflow.cli.leaving import exit_code
+from sphereflow.cli.exit_codes import exit_code
 from sphereflow.errors import SphereflowError
 from sphereflow.loading import load
 from sphereflow.observables import energy_distance

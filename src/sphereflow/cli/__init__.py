@@ -27,8 +27,8 @@ from sphereflow.cli import (
     sweep,
     transport,
 )
-from sphereflow.cli.leaving import exit_code
-from sphereflow.cli.speaking import spoken
+from sphereflow.cli.exit_codes import exit_code
+from sphereflow.cli.output import with_output_options
 from sphereflow.provenance import version
 
 app = typer.Typer(
@@ -36,21 +36,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("reproduce")(spoken(reproduce.command))
-app.command("papers")(spoken(papers.command))
-app.command("simulate")(spoken(simulate.command))
-app.command("staircase")(spoken(staircase.command))
+app.command("reproduce")(with_output_options(reproduce.command))
+app.command("papers")(with_output_options(papers.command))
+app.command("simulate")(with_output_options(simulate.command))
+app.command("staircase")(with_output_options(staircase.command))
 app.add_typer(memory.app, name="memory")
 app.add_typer(transport.app, name="transport")
 app.add_typer(drift.app, name="drift")
-app.command("retrieval")(spoken(retrieval.command))
-app.command("sweep")(spoken(sweep.command))
-app.command("plot")(spoken(plot.command))
-app.command("measure")(spoken(measure.command))
-app.command("landscape")(spoken(landscape.command))
-app.command("collapse")(spoken(collapse.command))
-app.command("explore")(spoken(explore.command))
-app.command("info")(spoken(info.command))
+app.command("retrieval")(with_output_options(retrieval.command))
+app.command("sweep")(with_output_options(sweep.command))
+app.command("plot")(with_output_options(plot.command))
+app.command("measure")(with_output_options(measure.command))
+app.command("landscape")(with_output_options(landscape.command))
+app.command("collapse")(with_output_options(collapse.command))
+app.command("explore")(with_output_options(explore.command))
+app.command("info")(with_output_options(info.command))
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sphereflow.cli.speaking import answer, say
+from sphereflow.cli.output import answer, say
 
 if TYPE_CHECKING:
     from sphereflow.random_transformers.collapse import Architecture, Measured, Prediction

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sphereflow.cli.leaving import Stopped
-from sphereflow.cli.speaking import answer, say, spoken, written
+from sphereflow.cli.exit_codes import Stopped
+from sphereflow.cli.output import answer, say, with_output_options, written
 
 app = typer.Typer(help="Drifting generators: train, sample, and translate between two domains.")
 
@@ -18,7 +18,7 @@ _SHOWN = 10  # images before and after translation
 
 
 @app.command("train")
-@spoken
+@with_output_options
 def train(
     target: Annotated[str, typer.Argument(metavar="LAW|FILE", help="swiss-roll, checkerboard, or a .npy of rows.")],
     out: Annotated[Path, typer.Option(metavar="MODEL.npz", help="The generator; the same command continues it.")],
@@ -82,7 +82,7 @@ def train(
 
 
 @app.command("sample")
-@spoken
+@with_output_options
 def sample(
     model: Annotated[Path, typer.Argument(metavar="MODEL.npz", help="What drift train wrote.")],
     n: Annotated[int, typer.Option("-n", help="How many samples.")] = 1000,
@@ -131,7 +131,7 @@ def sample(
 
 
 @app.command("translate")
-@spoken
+@with_output_options
 def translate(
     source: Annotated[Path, typer.Option(metavar="FILE", help="Rows of the first domain: .npy, .npz or idx images.")],
     target: Annotated[

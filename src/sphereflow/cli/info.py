@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from sphereflow.cli.speaking import answer, say
+from sphereflow.cli.output import answer, say
 
 
 def command() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sphereflow.cli.speaking import answer, say, written
+from sphereflow.cli.output import answer, say, written
 
 if TYPE_CHECKING:
     from sphereflow.landscape import CriticalPoint, Problem

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from sphereflow.cli.leaving import Stopped
-from sphereflow.cli.speaking import answer, say, spoken, written
+from sphereflow.cli.exit_codes import Stopped
+from sphereflow.cli.output import answer, say, with_output_options, written
 
 app = typer.Typer(help="Dense associative memories: phase diagrams, and recall from stored patterns.")
 
 
 @app.command("phases")
-@spoken
+@with_output_options
 def phases(
     kernel: Annotated[str, typer.Option(metavar="lse|lsr", help="Gaussian or compact kernel.")] = "lse",
     beta: Annotated[
@@ -83,7 +83,7 @@ def phases(
 
 
 @app.command("recall")
-@spoken
+@with_output_options
 def recall(
     patterns: Annotated[Path, typer.Argument(metavar="PATTERNS.npy", help="Stored patterns, one per row.")],
     queries: Annotated[Path, typer.Argument(metavar="QUERIES.npy", help="Queries, one per row.")],

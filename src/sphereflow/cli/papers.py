@@ -10,7 +10,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from sphereflow.cli.speaking import answer, say, show
+from sphereflow.cli.output import answer, say, show
 
 
 def command(

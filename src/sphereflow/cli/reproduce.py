@@ -10,8 +10,8 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from sphereflow.cli.leaving import Stopped
-from sphereflow.cli.speaking import answer, say, show
+from sphereflow.cli.exit_codes import Stopped
+from sphereflow.cli.output import answer, say, show
 
 if TYPE_CHECKING:
     from sphereflow.report import ClaimResult, PaperResult

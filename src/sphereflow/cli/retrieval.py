@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sphereflow.cli.speaking import answer, say, written
+from sphereflow.cli.output import answer, say, written
 from sphereflow.saving import csv_bytes
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sphereflow.cli.leaving import Stopped
-from sphereflow.cli.speaking import answer, say, written
+from sphereflow.cli.exit_codes import Stopped
+from sphereflow.cli.output import answer, say, written
 
 _PICTURES = (".png", ".svg", ".pdf")
 _MOVIES = (".mp4", ".gif")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sphereflow.cli.speaking import answer, say, written
+from sphereflow.cli.output import answer, say, written
 
 
 def command(

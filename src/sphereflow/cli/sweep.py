@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sphereflow.cli.leaving import Stopped
-from sphereflow.cli.speaking import answer, say
+from sphereflow.cli.exit_codes import Stopped
+from sphereflow.cli.output import answer, say
 
 if TYPE_CHECKING:
     from sphereflow.sweeps import Sweep

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from sphereflow.cli.speaking import answer, say, spoken, written
+from sphereflow.cli.output import answer, say, with_output_options, written
 
 app = typer.Typer(help="Transport by explicit schedules: find one that carries source to target, and apply it.")
 
 
 @app.command("fit")
-@spoken
+@with_output_options
 def fit(
     source: Annotated[str, typer.Option(metavar="FILE|NAME", help="Points (.npy, .csv), or the name of a law.")],
     target: Annotated[
@@ -56,7 +56,7 @@ def fit(
 
 
 @app.command("apply")
-@spoken
+@with_output_options
 def apply(
     schedule: Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule or a fit that was saved.")],
     points: Annotated[Path, typer.Argument(metavar="POINTS", help="Points, one per row: .npy or .csv.")],
@@ -114,7 +114,7 @@ def apply(
 
 
 @app.command("conditional")
-@spoken
+@with_output_options
 def conditional(
     x: Annotated[Path, typer.Argument(metavar="X", help="What is given: one row per pair, .npy or .csv.")],
     y: Annotated[Path, typer.Argument(metavar="Y", help="What is to be sampled, in the same order.")],

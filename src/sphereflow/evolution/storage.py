@@ -30,7 +30,7 @@ from sphereflow.evolution.status import Status
 from sphereflow.evolution.trajectory import Trajectory
 from sphereflow.provenance import circumstances, digest
 from sphereflow.reading import distrusted, file_bytes, honest_size, plain_data
-from sphereflow.saving import promote_folder, spoken
+from sphereflow.saving import promote_folder, writing_errors_in_words
 
 FORMAT = "sphereflow trajectory, version 2"
 _MISSING = -1
@@ -95,7 +95,7 @@ class FrameWriter:
         partial = _partial(target)
         first = np.asarray(start)
         identity = _identity(times, first, settings)
-        with spoken(target):
+        with writing_errors_in_words(target):
             lock = _locked(partial)
             try:
                 group = _begun(partial, identity)
@@ -122,7 +122,7 @@ class FrameWriter:
 
     def append(self, frame: np.ndarray, steps: int) -> None:
         index = self._written
-        with spoken(self._target):
+        with writing_errors_in_words(self._target):
             self._group["tokens"][index] = frame  # type: ignore[index]
             self._group["steps"][index] = steps  # type: ignore[index]
             self._group["checksum"][index] = _checksum(frame)  # type: ignore[index]  # last: it makes the frame count
@@ -130,7 +130,7 @@ class FrameWriter:
 
     def finish(self, model: Dynamics, status: Status, steps: int, seconds: float) -> Trajectory:
         """Name the folder if the run is complete, and return the trajectory of the model that lies in it."""
-        with spoken(self._target):
+        with writing_errors_in_words(self._target):
             self._group.attrs.update({"status": status.name, "total_steps": steps, "seconds": seconds})
         if status.complete:
             promote_folder(_partial(self._target), self._target)
@@ -160,7 +160,7 @@ def save(trajectory: Trajectory, path: str | Path, *, overwrite: bool = False) -
     first = trajectory.frame(0)
     per_chunk = max(1, min(len(trajectory), _CHUNK_BYTES // max(first.nbytes, 1)))
     identity = _identity(trajectory.ts, trajectory.start, settings)
-    with _removed_on_failure(partial), spoken(target):
+    with _removed_on_failure(partial), writing_errors_in_words(target):
         group = _create(partial, trajectory.ts, first, trajectory.x0, settings, identity, frames_per_chunk=per_chunk)
         sums = np.empty(len(trajectory), dtype=np.int64)
         for begin in range(0, len(trajectory), per_chunk):

@@ -11,7 +11,7 @@ from nicegui import run as background
 from nicegui import ui
 
 from sphereflow.errors import SphereflowError
-from sphereflow.explorer.crew import LiveRun
+from sphereflow.explorer.scheduler import LiveRun
 from sphereflow.explorer.settings import INTERVALS
 
 _LOOK = 0.3  # seconds between two looks at how far it is

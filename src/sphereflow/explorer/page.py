@@ -13,10 +13,10 @@ from nicegui import Client, ui
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution.webpage import PLAYER
 from sphereflow.explorer.controls import Panel
-from sphereflow.explorer.crew import Crew, LiveRun
 from sphereflow.explorer.exports import deliver
 from sphereflow.explorer.models import python_lines
 from sphereflow.explorer.presets import BY_SLUG, PRESETS, matching
+from sphereflow.explorer.scheduler import LiveRun, RunScheduler
 from sphereflow.explorer.settings import NAMES, Settings, parse
 from sphereflow.explorer.view import SphereView, View
 from sphereflow.explorer.words import about
@@ -27,7 +27,7 @@ _OWN = "custom"
 _ASK_AGAIN = 5.0  # seconds between two attempts to find a place for a run
 
 
-def add_page(crew: Crew) -> None:
+def add_page(scheduler: RunScheduler) -> None:
     """Serve the page at /."""
     style = (PLAYER / "player.css").read_text("utf-8") + (STATIC / "page.css").read_text("utf-8")
 
@@ -35,14 +35,14 @@ def add_page(crew: Crew) -> None:
     def index(request: Request, client: Client) -> None:
         ui.add_css(style)
         ui.query("body").classes("sf-theme sf-body")
-        Visit(crew, dict(request.query_params), client)
+        Visit(scheduler, dict(request.query_params), client)
 
 
 class Visit:
     """One visitor: the settings, the run, and the elements that show them."""
 
-    def __init__(self, crew: Crew, query: dict[str, str], client: Client):
-        self._crew = crew
+    def __init__(self, scheduler: RunScheduler, query: dict[str, str], client: Client):
+        self._scheduler = scheduler
         self.run: LiveRun | None = None
         self._tab = query.get("tab", "") if query.get("tab") in TABS else "sphere"
         asked = {name: value for name, value in query.items() if name in NAMES}
@@ -120,10 +120,10 @@ class Visit:
     def _begin(self) -> None:
         """Start the run of the present settings; the older one is given up. Without a place, ask again and say so."""
         if self.run is not None:
-            self._crew.cancel(self.run)
+            self._scheduler.cancel(self.run)
             self.run = None
         try:
-            self.run = self._crew.start(self.settings)
+            self.run = self._scheduler.start(self.settings)
         except SphereflowError as error:
             self.view.wait(str(error))
             if self._waiting is None:
@@ -136,7 +136,7 @@ class Visit:
 
     def _leave(self) -> None:
         if self.run is not None:
-            self._crew.cancel(self.run)
+            self._scheduler.cancel(self.run)
 
     def _change(self, name: str, value: Any) -> None:
         """What a control asks for; `parse` has the last word."""

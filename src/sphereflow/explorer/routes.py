@@ -13,10 +13,10 @@ from typing import Annotated
 from fastapi import FastAPI, HTTPException, Query, Response
 from nicegui import run as background
 
-from sphereflow.explorer.crew import Crew, LiveRun
 from sphereflow.explorer.exports import film
 from sphereflow.explorer.models import python_lines
 from sphereflow.explorer.presets import matching
+from sphereflow.explorer.scheduler import LiveRun, RunScheduler
 
 _RUNNING, _DONE, _FAILED = 0, 1, 2
 _UNKNOWN = "the server no longer knows this run; reload the page"
@@ -26,17 +26,17 @@ _NAP = 0.02
 _EXPORT_WAIT = 120.0
 
 
-def add_routes(app: FastAPI, crew: Crew) -> None:
-    """Frames and exports of the runs of a crew."""
+def add_routes(app: FastAPI, scheduler: RunScheduler) -> None:
+    """Frames and exports of the runs of a scheduler."""
 
     def known(name: str) -> LiveRun:
-        if name not in crew.runs:
+        if name not in scheduler.runs:
             raise HTTPException(404, "this run is no longer kept")
-        return crew.runs[name]
+        return scheduler.runs[name]
 
     @app.get("/run/{name}/frames")
     async def new_frames(name: str, start: Annotated[int, Query(alias="from")] = 0) -> Response:
-        run = crew.runs.get(name)
+        run = scheduler.runs.get(name)
         if run is None:  # often a request for a run that has just been replaced: no error, and nobody will read it
             return _binary(struct.pack("<II", _FAILED, 0) + _UNKNOWN.encode())
         start = max(start, 0)

@@ -44,22 +44,22 @@ def serve(
     shown = LOCAL if host in ("0.0.0.0", "::", "") else host
     address = f"http://{f'[{shown}]' if ':' in shown else shown}:{free}/"
 
-    from sphereflow.explorer.crew import Crew
     from sphereflow.explorer.guard import Guard, Names, quiet_sockets
     from sphereflow.explorer.page import add_page
     from sphereflow.explorer.presets import PRESETS
     from sphereflow.explorer.routes import add_routes
+    from sphereflow.explorer.scheduler import RunScheduler
 
-    crew = Crew()
+    scheduler = RunScheduler()
     app.add_middleware(Guard, names=Names.of(host, allow))
     quiet_sockets()
-    add_routes(app, crew)
-    add_page(crew)
+    add_routes(app, scheduler)
+    add_page(scheduler)
 
     def ready() -> None:
         print(f"sphereflow explorer: {address}  (Ctrl-C stops it)", flush=True)
         if warm:
-            crew.warm(preset.settings for preset in PRESETS)
+            scheduler.warm(preset.settings for preset in PRESETS)
 
     app.on_startup(ready)
     with suppress(KeyboardInterrupt):  # the usual way to end it
@@ -76,7 +76,7 @@ def serve(
             binding_refresh_interval=None,
             reconnect_timeout=8.0,
         )
-    if not crew.close():
+    if not scheduler.close():
         # A thread is still within compiled code, which must not be taken apart around it.
         sys.stdout.flush()
         os._exit(0)

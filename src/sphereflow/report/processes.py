@@ -95,13 +95,13 @@ def _serve(connection: Connection, place: list[str], share: tuple[int, int], und
         paper = registry.load(slug)
         chosen = [entry for entry in entries_of(paper) if entry.id in ids]
         results: list[tuple[str, dict[str, Any]]] = []
-        spoken = 0.0
+        last_message = 0.0
         for index, entry in enumerate(chosen):
 
             def notify(fraction: float, text: str, index: int = index) -> None:
-                nonlocal spoken
-                if time.monotonic() - spoken > _BETWEEN_MESSAGES_SECONDS:
-                    spoken = time.monotonic()
+                nonlocal last_message
+                if time.monotonic() - last_message > _BETWEEN_MESSAGES_SECONDS:
+                    last_message = time.monotonic()
                     connection.send(("progress", index, fraction, text))
 
             notify(0.0, "")

@@ -44,7 +44,7 @@ _OPTIONS = {
 }
 
 
-def spoken(command: Callable[..., Any]) -> Callable[..., Any]:
+def with_output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command with `--json`, `--quiet` and `--verbose`."""
     own = inspect.signature(command, eval_str=True)
     added = [
@@ -58,7 +58,7 @@ def spoken(command: Callable[..., Any]) -> Callable[..., Any]:
             from sphereflow.errors import SphereflowError
 
             raise SphereflowError("--quiet does not go with --json or --verbose.")
-        with _speaking(Manner(as_json, quiet, verbose)):
+        with _output(Manner(as_json, quiet, verbose)):
             return command(**given)
 
     with_manner.__signature__ = own.replace(parameters=[*own.parameters.values(), *added])  # type: ignore[attr-defined]
@@ -101,7 +101,7 @@ def be(chosen: Manner | None = None) -> None:
 
 
 @contextmanager
-def _speaking(chosen: Manner) -> Iterator[None]:
+def _output(chosen: Manner) -> Iterator[None]:
     from sphereflow import progress
 
     be(chosen)

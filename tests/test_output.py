@@ -7,8 +7,8 @@ import typer
 
 from sphereflow import progress
 from sphereflow.cli import app
-from sphereflow.cli.leaving import exit_code
-from sphereflow.cli.speaking import be, say, show, spoken
+from sphereflow.cli.exit_codes import exit_code
+from sphereflow.cli.output import be, say, show, with_output_options
 
 
 def every_command(command=None, name=()):
@@ -96,7 +96,7 @@ def test_who_hears_what(capsys):
     """Text and tables for people, asides beside JSON on the error stream, and no bars while a command is quiet."""
     silent = []
 
-    @spoken
+    @with_output_options
     def command():
         say("plain")
         say("aside", aside=True)

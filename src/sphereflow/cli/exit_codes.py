@@ -13,7 +13,7 @@ import traceback
 
 import typer
 
-from sphereflow.cli.speaking import be, manner
+from sphereflow.cli.output import be, manner
 from sphereflow.errors import SphereflowError
 
 INTERRUPTED = 130

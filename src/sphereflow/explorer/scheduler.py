@@ -113,7 +113,7 @@ class LiveRun:
         )
 
 
-class Crew:
+class RunScheduler:
     """The threads, and the runs that wait for a turn."""
 
     def __init__(self, threads: int = 2):
