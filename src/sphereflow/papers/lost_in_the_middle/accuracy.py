@@ -70,7 +70,7 @@ def hard_accuracy(run: Run) -> Check:
 )
 def accuracy_simulated(run: Run) -> Check:
     vocab, cells = 8, (2, 6, 19)
-    repeats = 150 if run.quick else 3000
+    repeats = 110 if run.quick else 3000
     baselines = np.array([1 / vocab, np.sqrt(np.pi / 2) / vocab])[:, None, None]
 
     def hits(target: np.ndarray, start: np.ndarray) -> np.ndarray:

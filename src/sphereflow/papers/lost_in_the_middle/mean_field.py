@@ -16,7 +16,6 @@ from sphereflow.papers.lost_in_the_middle.volterra import MODES, layers
 from sphereflow.retrieval.circle import CausalCircle
 from sphereflow.retrieval.influence import circle_advance
 
-SMALL, LONG = 21, 120  # tokens
 LAYERED = basis.Equation("the layered mean-field equation", via=LEAN)
 
 
@@ -83,10 +82,10 @@ def wave_growth(run: Run) -> Check:
     r"N\,\mathrm{Re}\,E\,Z(t)\overline{Z(0)}\approx\frac1N\mathbf1^\top U\mathbf1,\qquad Z=\frac1N\sum_je^{i\theta_j}",
 )
 def fluctuations(run: Run) -> Check:
-    samples, growth = 2000 if run.quick else 8000, float(reference.rates(1.0)[0])
+    samples, growth = 1000 if run.quick else 4000, float(reference.rates(1.0)[0])
     check = Check(parameters={"samples": samples, "beta": 1, "slope": 0, "t": 1})
     alike, frozen, swapped = {}, {}, {}
-    sizes = (SMALL, LONG) if run.quick else (SMALL, LONG, 5 * LONG)
+    sizes = (63, 360) if run.quick else (63, 360, 1440)
     for i, n in enumerate(sizes):
         start = np.random.default_rng([run.seed, n]).uniform(0, 2 * np.pi, (samples, n))
         model = CausalCircle(1.0, 0.0, length=n, modes=MODES)
@@ -108,7 +107,7 @@ def fluctuations(run: Run) -> Check:
                 measured=found[kind].value,
                 error=found[kind].error,
                 repeats=samples,
-                relative=5 / n,
+                relative=8 / n,
                 because="standard error, and the next order in 1/N",
             )
             alike[name] = np.exp(2 * growth if kind == "equal times" else growth)
@@ -119,7 +118,9 @@ def fluctuations(run: Run) -> Check:
     check.rival("tokens that rest", frozen)
     check.rival("the other kind of covariance", swapped)
     slower = {
-        name: row.predicted * (LONG / SMALL) ** (1 / 3) for row in check.rows if (name := row.name).endswith(f"{LONG}$")
+        row.name: row.predicted * (sizes[-1] / sizes[0]) ** (1 / 3)
+        for row in check.rows
+        if row.name.endswith(f"{sizes[-1]}$")
     }
     check.rival("an average of order $N^{-1/3}$, fixed at the smallest size", slower)
     return check
@@ -133,7 +134,7 @@ def fluctuations(run: Run) -> Check:
     formula=r"V(t,\sigma,\theta)=\int_0^\sigma k_\lambda(\sigma,\sigma')(w_\beta'*f)(t,\sigma',\theta)\,d\sigma'",
 )
 def prompt_that_turns(run: Run) -> Check:
-    n, batches, strata = (LONG, 15, 20) if run.quick else (800, 40, 50)
+    n, batches, strata = (120, 15, 20) if run.quick else (800, 40, 50)
     flow = layers(lambda sigma, theta: np.exp(np.cos(theta - np.pi * sigma)))
     rng = np.random.default_rng(run.seed + 5)
     sigma = (np.arange(n) + 0.5) / n
