@@ -74,7 +74,7 @@ def influence(
     a: ArrayLike, t: float, sigma: ArrayLike, sigma0: ArrayLike, slope: float, hops: int = _TERMS
 ) -> np.ndarray:
     """g_a(t, sigma; sigma0): N times the covariance of a wave at (t, sigma) with the wave at (0, sigma0)."""
-    return kernel(sigma, sigma0, slope) * psi(np.asarray(a) * t, distance(sigma, sigma0, slope), hops)
+    return np.asarray(kernel(sigma, sigma0, slope) * psi(np.asarray(a) * t, distance(sigma, sigma0, slope), hops))
 
 
 def equal_times(a: float, t: float, sigma: float, s: float, slope: float) -> float:
@@ -97,12 +97,12 @@ def score(
     """The profile of one head, at one position or several."""
     at = np.asarray(sigma0)
     waves = psi(rates(beta)[:, None] * t, distance(1.0, at.ravel(), slope), hops)
-    return kernel(1.0, at, slope) * (weights(vocab, hard=hard) @ waves).reshape(at.shape)
+    return np.asarray(kernel(1.0, at, slope) * (weights(vocab, hard=hard) @ waves).reshape(at.shape))
 
 
 def tilt(beta: float, slope: float, t: float, vocab: int, sigma0: ArrayLike, *, hard: bool = False) -> np.ndarray:
     """The derivative of the profile in sigma0."""
-    return score(beta, slope, t, vocab, np.asarray(sigma0) + 1j * _STEP, hard=hard).imag / _STEP
+    return np.asarray(score(beta, slope, t, vocab, np.asarray(sigma0) + 1j * _STEP, hard=hard).imag / _STEP)
 
 
 def turns(derivative: Callable[[ArrayLike], np.ndarray], first: float = 1e-4) -> list[float]:
@@ -237,4 +237,4 @@ def prompt_covariance(
         state = state + h / 6 * (a + 2 * b + 2 * c + velocity(state + h * c))
     means = (state[2:] * np.exp(1j * wave * angle)).mean(axis=1).real
     powers = [distance(1.0, sigma0, slope) ** p / math.factorial(p) for p in range(terms)]
-    return kernel(1.0, sigma0, slope) * np.tensordot(means, powers, 1)
+    return np.asarray(kernel(1.0, sigma0, slope) * np.tensordot(means, powers, 1))

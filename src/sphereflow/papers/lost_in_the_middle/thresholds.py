@@ -174,7 +174,7 @@ def slope_decides(run: Run) -> Check:
 def double_well(run: Run) -> Check:
     def total(heads: tuple[tuple[float, float, float], ...], s: object) -> np.ndarray:
         parts = [c * reference.score(beta, slope, DOUBLE_WELL_TIME, 8, s) for c, beta, slope in heads]  # type: ignore[arg-type]
-        return np.sum(parts, axis=0)
+        return np.asarray(np.sum(parts, axis=0))
 
     def places(heads: tuple[tuple[float, float, float], ...]) -> list[float]:
         return reference.turns(lambda s: total(heads, np.asarray(s) + 1e-30j).imag, first=0.01)
