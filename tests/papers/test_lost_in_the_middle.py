@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy import special
 from verdicts import Verdicts
 
+from sphereflow.claims import Run
 from sphereflow.papers import load
-from sphereflow.papers.lost_in_the_middle import monte_carlo, volterra
+from sphereflow.papers.lost_in_the_middle import reference, shape, thresholds, volterra
 from sphereflow.retrieval import circle_movie
 
 PAPER = load("lost-in-the-middle")
@@ -15,36 +17,70 @@ class TestVerdicts(Verdicts):
     paper = PAPER
     slow_claims = (
         "accuracy-simulated",
-        "bias",
-        "exact-causality",
+        "double-well",
         "finite-tokens",
+        "fluctuations",
         "layered-covariance",
         "layers-alike",
-        "mean-field-rate",
         "minimum-outlives-recency",
         "particles",
         "particles-other-temperature",
+        "prompt-that-turns",
+        "similar-tokens",
         "sphere",
-        "two-kinds-simulated",
-        "two-time-not-equal-time",
         "u-shape-theorem",
-        "uniqueness-scan",
+        "unique-minimum",
         "wave-growth",
     )
     slow_figures = ("particles-on-the-closed-form", "u-shapes", "worst-position")
 
 
-def test_positions_off_by_half_a_cell_are_worse():
-    """With sigma0 = k/N instead of the centre of the cell the error is 1.6 times as large."""
-    (right,), (wrong,) = volterra.errors((200,)), volterra.errors((200,), offset=1.0)
-    assert wrong / right == pytest.approx(1.6, abs=0.05)
+def test_references_are_what_other_libraries_compute():
+    """Bessel functions for the rates and the power series, and digits of an independent program for the thresholds."""
+    n = np.arange(1, 12)
+    np.testing.assert_allclose(reference.rates(1.5)[:11], n**2 * special.iv(n, 1.5), rtol=1e-9)
+    c, y = 0.7, 3.0
+    exact = np.sqrt(c / y) * special.iv(1, 2 * np.sqrt(c * y))
+    np.testing.assert_allclose(reference.psi(c, y), exact, rtol=1e-14)
+    assert reference.critical_time(1.0, 1.0, 8) == pytest.approx(2.457489, abs=5e-7)
+    assert reference.folding_slope(1.0, 8) == pytest.approx(1.472270, abs=5e-7)
+    assert reference.fold_time(1.0, 3.0, 8) == pytest.approx(4.4707, abs=2e-4)
 
 
-def test_a_force_without_beta_would_fail():
-    """The values without the factor beta lie outside the band of the simulation at beta = 1.5."""
-    right = monte_carlo.closed(64, 19, 1.5, 0.5)
-    wrong = np.array([0.3286, 0.4957])
-    assert (np.abs(right - wrong) > 3 * (monte_carlo.band(64, 19) + 3 * 0.007)).all()
+def test_the_reference_for_other_prompts_is_the_closed_form_for_uniform_ones():
+    found = reference.prompt_covariance(np.ones(32), 1.0, 1.0, 1.0, 2, [0.1, 0.6])
+    exact = reference.influence(reference.rates(1.0)[1], 1.0, 1.0, np.array([0.1, 0.6]), 1.0)
+    np.testing.assert_allclose(found, exact, rtol=1e-7)
+
+
+def test_positions_off_by_half_a_cell_are_caught(monkeypatch):
+    """With the source at k/N instead of the centre of its cell the two sizes do not look at the same place."""
+    right = volterra.row
+    monkeypatch.setattr(volterra, "row", lambda n, slope=1.0: np.roll(right(n, slope), 1))
+    assert volterra.finite_tokens(Run()).verdict != "holds"
+
+
+def test_a_profile_of_too_few_steps_of_attention_is_caught(monkeypatch):
+    right = thresholds.profile
+
+    class Cut:
+        def __init__(self, t):
+            self.t, self.curve = t, right(1.0, 1.0, t)
+
+        def turns(self):
+            return self.curve.turns()
+
+        def score(self, sigma0):
+            return reference.score(1.0, 1.0, self.t, 8, sigma0, 6)
+
+    monkeypatch.setattr(thresholds, "profile", lambda beta, slope, t: Cut(t))
+    assert thresholds.profiles(Run()).verdict == "fails"
+
+
+def test_another_convexity_is_caught(monkeypatch):
+    right = shape.log_psi
+    monkeypatch.setattr(shape, "log_psi", lambda c, y, order=1: right(1.001 * c, y, order=order))
+    assert shape.convexity(Run()).verdict == "fails"
 
 
 @pytest.mark.slow

@@ -18,6 +18,8 @@ PAPER = Paper(
         "is U-shaped: high for early tokens, rising again at the end, with one minimum in between, until a time that "
         "depends on temperature, slope and vocabulary."
     ),
+    texts="Read: the abstract, a public third-party Lean transcription of version 1 (definitions and statements, "
+    "without the paper's numbering), and the authors' scripts, which hold no simulation of the theorem.",
     bibtex="""@article{duerinckx2026kinetic,
   title   = {Kinetic theory for {T}ransformers and the lost-in-the-middle phenomenon},
   author  = {Duerinckx, Mitia and Geshkovski, Borjan and Rossi, Stefano},
@@ -29,7 +31,7 @@ PAPER = Paper(
 
 # The parts register their claims and figures on PAPER, in this order.
 # isort: off
-from sphereflow.papers.lost_in_the_middle import tables as tables
+from sphereflow.papers.lost_in_the_middle import thresholds as thresholds
 from sphereflow.papers.lost_in_the_middle import shape as shape
 from sphereflow.papers.lost_in_the_middle import volterra as volterra
 from sphereflow.papers.lost_in_the_middle import mean_field as mean_field

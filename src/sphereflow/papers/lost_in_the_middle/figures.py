@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from sphereflow.claims import Run
 from sphereflow.papers.lost_in_the_middle import PAPER
-from sphereflow.papers.lost_in_the_middle.monte_carlo import QUICK, WAVES, measured
-from sphereflow.papers.lost_in_the_middle.tables import DOUBLE_WELL, DOUBLE_WELL_TIME
+from sphereflow.papers.lost_in_the_middle.monte_carlo import LARGE, WAVES, measured
+from sphereflow.papers.lost_in_the_middle.thresholds import DOUBLE_WELL, DOUBLE_WELL_TIME
 from sphereflow.pictures import PALETTE, blank, look
 from sphereflow.retrieval.bessel import growth_rates
 from sphereflow.retrieval.closed_form import critical_time, profile, several_heads, two_time_influence
@@ -91,9 +91,9 @@ def minimum(run: Run) -> Figure:
     "falls like 1/N.",
 )
 def particles(run: Run) -> Figure:
-    cases = [*QUICK, (64, 8, 250), (64, 38, 250)]
+    cases = [(LARGE, k, 350 if run.quick else 3000) for k in (5, 14, 17, 38, 56)]
     if not run.quick:
-        cases = [(64, k, 3000) for k in (3, 8, 19, 38, 58)] + [(512, k, 1000) for k in (26, 64, 152, 304, 460)]
+        cases += [(512, k, 1000) for k in (26, 64, 152, 304, 460)]
     with look():
         figure = blank(5.8, 3.8)
         axes = figure.add_subplot()
@@ -109,12 +109,12 @@ def particles(run: Run) -> Figure:
                     (k - 0.5) / n,
                     value,
                     3 * error,
-                    fmt="o" if n == 64 else "s",
+                    fmt="o" if n == LARGE else "s",
                     ms=3.5,
                     capsize=2,
                     lw=1,
                     color=PALETTE[i],
-                    mfc="white" if n == 64 else PALETTE[i],
+                    mfc="white" if n == LARGE else PALETTE[i],
                     label=None if n in named else f"particles, $N={n}$",
                 )
                 named.add(n)

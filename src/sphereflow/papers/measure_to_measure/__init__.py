@@ -18,6 +18,8 @@ PAPER = Paper(
         "per measure is enough, so the number of pieces does not grow with the dimension. The gate printed in Lemma "
         "B.2 opens on the wrong side, and two other statements need correction."
     ),
+    texts="Read: the whole text of version 3 on arXiv, and a public third-party Lean formalisation of it with a "
+    "list of errata. The paper has no numerical experiments.",
     bibtex="""@article{geshkovski2024measure,
   title   = {Measure-to-measure interpolation using Transformers},
   author  = {Geshkovski, Borjan and Rigollet, Philippe and Ruiz-Balet, Dom{\\`e}nec},
@@ -33,6 +35,6 @@ from sphereflow.papers.measure_to_measure import gates as gates
 from sphereflow.papers.measure_to_measure import clustering as clustering
 from sphereflow.papers.measure_to_measure import disentangling as disentangling
 from sphereflow.papers.measure_to_measure import matching as matching
-from sphereflow.papers.measure_to_measure import whole as whole
+from sphereflow.papers.measure_to_measure import main_theorem as main_theorem
 from sphereflow.papers.measure_to_measure import perceptrons as perceptrons
 from sphereflow.papers.measure_to_measure import figures as figures

@@ -5,19 +5,23 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linprog
 
-from sphereflow.claims import Measurement, Run, agreement, at_least, at_most
+from sphereflow.claims import Check, Run
+from sphereflow.claims.basis import Derived
 from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.papers.measure_to_measure import PAPER
-from sphereflow.papers.measure_to_measure.scenes import chords, dirac, overlapping_caps, points
+from sphereflow.papers.measure_to_measure.sources import theorem
+from sphereflow.papers.measure_to_measure.test_measures import chords, dirac, overlapping_caps, points
 from sphereflow.transport.sphere.cap import into_cap
 from sphereflow.transport.sphere.construction import Route
-from sphereflow.transport.sphere.disentangling import shrink, smallest_sine
+from sphereflow.transport.sphere.disentangling import choose_direction, shrink, smallest_sine
 from sphereflow.transport.sphere.flows import gate_times
 from sphereflow.transport.sphere.interpolation import interpolate
-from sphereflow.transport.sphere.pieces import Gate, RankOne
+from sphereflow.transport.sphere.pieces import Gate, Gathering, RankOne
 
 SIZES = ((3, 3), (5, 4), (3, 6), (4, 6), (8, 8))
+QUICK_SIZES = ((3, 3), (8, 5))
 BASIS_TIME = 6.0
+ROUNDING = "rounding grown by e^|tau| with |tau| at most 14"
 
 
 def in_cap(d: int, N: int, n: int, seed: int) -> Route:
@@ -33,18 +37,33 @@ def after_shrinking(route: Route, j: int, other: Route) -> tuple[float, float]:
     return float(max(moved)), float(angles(other.clouds[j], unit(route.means[j])).max())
 
 
+def pooled_shrinking(route: Route, j: int, radius: float) -> float:
+    """How far the others end from where they were when attention averages over all measures together."""
+    alpha, time, a, level = choose_direction(route.branch(), j, np.random.default_rng(j))
+    there, ends = np.concatenate(route.clouds), np.cumsum([len(x) for x in route.clouds])[:-1]
+    equal = np.full(len(there), 1 / len(there))
+    for piece in (
+        RankOne(duration=time, alpha=alpha),
+        Gate(duration=20.0, a=a, beta=-level, omega=a),
+        RankOne(duration=time, alpha=alpha).inverse(),
+    ):
+        there = piece.flow(there, equal)
+    back = np.split(there, ends)
+    return max(float(np.abs(x - y).max()) for i, (x, y) in enumerate(zip(back, route.clouds, strict=True)) if i != j)
+
+
 @PAPER.claim(
     "others-restored",
-    statement="One measure is shrunk into a small ball about its barycentre while every other one, overlapping it, "
-    "returns exactly to where it was; one direction alpha is enough in any dimension.",
-    source="Lemma 3.3, with one direction instead of a basis",
+    says=r"One measure is shrunk into a ball about its barycentre while every other one, overlapping it, returns to "
+    r"where it was; one direction $\alpha$ is enough, in dimensions 3, 5 and 8.",
+    basis=theorem("Lemma 3.3"),
     formula=r"\alpha\perp m_j,\ \langle\alpha,m_i\rangle\ne0:\quad \Phi\mu_i=\mu_i\ (i\ne j),\quad"
     r" \operatorname{supp}\Phi\mu_j\subset B(m_j/|m_j|,\varepsilon)",
-    falsifier="alpha orthogonal to an old barycentre, or the mean taken over all measures together",
 )
-def others_restored(run: Run) -> Measurement:
+def others_restored(run: Run) -> Check:
     sizes = ((3, 3), (5, 4), (8, 8)) if run.quick else (*SIZES, (6, 7), (7, 5))
-    restored, excess, labels = [], [], []
+    check = Check()
+    pooled, start = {}, {}
     for d, N in sizes:
         route = in_cap(d, N, 60 if run.quick else 200, run.seed)
         radius = 0.4 * float(np.arcsin(smallest_sine(route.means)))
@@ -52,15 +71,17 @@ def others_restored(run: Run) -> Measurement:
             trial = route.branch()
             shrink(trial, j, radius, np.random.default_rng(j))
             moved, own = after_shrinking(route, j, trial)
-            restored.append(moved)
-            excess.append(own - radius)
-            labels.append(f"d={d}, N={N}, j={j + 1}")
-    return at_most(
-        np.append(np.full(len(restored), 1e-9), 1e-9),
-        [*restored, max(excess)],
-        labels=(*labels, "radius too large"),
-        because="rounding grown by e^|tau| with |tau| at most 14",
-    )
+            name = f"$d={d}$, $N={N}$, $j={j + 1}$"
+            check.at_most(f"others moved, {name}", bound=1e-9, measured=moved, because=ROUNDING)
+            check.at_most(
+                f"radius over the allowed one, {name}", bound=1 + 1e-9, measured=own / radius, because=ROUNDING
+            )
+            start[f"radius over the allowed one, {name}"] = after_shrinking(route, j, route)[1] / radius
+            if j == 0:
+                pooled[f"others moved, {name}"] = pooled_shrinking(route, j, radius)
+    check.null("attention averages over all measures together", pooled)
+    check.null("nothing done", start)
+    return check
 
 
 def separable(x: np.ndarray, y: np.ndarray) -> bool:
@@ -72,34 +93,32 @@ def separable(x: np.ndarray, y: np.ndarray) -> bool:
 
 @PAPER.claim(
     "disjoint-hulls",
-    statement="After disentangling the geodesic hulls of all pairs of measures are disjoint, where before every pair "
-    "met; a linear programme for a separating plane decides.",
-    source="Proposition 3.1",
+    says="After disentangling, the geodesic hulls of all pairs of sampled caps are disjoint, where on the two-sphere "
+    "every pair met before; a linear programme for a separating plane decides.",
+    basis=theorem("Proposition 3.1"),
     formula=r"\operatorname{conv}_g\operatorname{supp}\mu^i\cap\operatorname{conv}_g\operatorname{supp}\mu^j=\emptyset",
-    falsifier="one pair without a separating plane; comparing distances of points would not notice",
 )
-def disjoint_hulls(run: Run) -> Measurement:
-    sizes = ((3, 3), (8, 8)) if run.quick else SIZES
-    before: list[int] = []
-    after: list[int] = []
-    pairs, labels = [], []
-    for d, N in sizes:
+def disjoint_hulls(run: Run) -> Check:
+    check = Check()
+    moved_only = {}
+    for d, N in QUICK_SIZES if run.quick else SIZES:
         found = dirac(d, N, 50 if run.quick else 150, run.seed)
-        start = next(first for name, first in found.phases if name == "cluster")
-        for counts, clouds in ((before, found.clouds_at(0)), (after, found.clouds_at(start))):
-            counts.append(sum(separable(clouds[i], clouds[j]) for i in range(N) for j in range(i)))
-        pairs.append(N * (N - 1) // 2)
-        labels.append(f"d={d}, N={N}")
-    return agreement(
-        [*np.zeros(len(pairs)), *pairs],
-        [*before, *after],
-        absolute=0,
-        because="a number of pairs",
-        labels=tuple(f"separable {when}, {name}" for when in ("before", "after") for name in labels),
-    )
+        starts = dict(found.phases)
+
+        def pairs(piece: int, clouds: int = N, found: object = found) -> int:
+            x = found.clouds_at(piece)  # type: ignore[attr-defined]
+            return sum(separable(x[i], x[j]) for i in range(clouds) for j in range(i))
+
+        name = f"pairs apart once disentangled, $d={d}$, $N={N}$"
+        check.same(name, predicted=N * (N - 1) // 2, measured=pairs(starts["cluster"]), because="a number of pairs")
+        if d == 3:
+            check.same(f"pairs apart at the start, $d={d}$, $N={N}$", predicted=0, measured=pairs(0))
+        moved_only[name] = pairs(starts["disentangle"])
+    check.null("one drift, the same for all measures, in place of attention", moved_only)
+    return check
 
 
-def shrink_with_basis(route: Route, j: int, radius: float, rng: np.random.Generator) -> None:
+def shrink_with_basis(route: Route, j: int, radius: float, rng: np.random.Generator, *, ordered: bool = True) -> None:
     """Lemma 3.3 as printed: attention along each vector of an orthonormal basis of m_j^perp, one after another."""
     a = unit(route.means[j])
     basis = np.linalg.qr(np.column_stack([a, rng.normal(size=(route.d, route.d - 1))]))[0][:, 1:].T
@@ -109,63 +128,79 @@ def shrink_with_basis(route: Route, j: int, radius: float, rng: np.random.Genera
     level = float((route.clouds[j] @ a).min()) / 2
     time = float(gate_times(route.clouds[j], a, -level, a, 0.9 * radius).max())  # coming back displaces it a little
     route.emit(Gate(duration=time, a=a, beta=-level, omega=a))
-    for piece in reversed(away):
+    for piece in reversed(away) if ordered else away:
         route.emit(piece.inverse())
 
 
 @PAPER.claim(
     "one-direction-is-enough",
-    statement="Disentangling one measure takes 2(d-1)+1 pieces with a basis of directions, 3 with a single one; both "
-    "restore the others and shrink the measure alike.",
-    source="Proposition 3.1, O(dN) switches; improved to O(N)",
-    formula=r"N(2(d-1)+1)\ \to\ 3N:\quad 15\to9\ (d=3,N=3),\quad 36\to12\ (d=5,N=4)",
-    falsifier="undoing the basis vectors in forward order",
+    says="Disentangling with a single direction takes 3 pieces per measure where the basis of the lemma takes "
+    r"$2(d-1)+1$; both restore the others and shrink the measure alike, so the switches need not grow with $d$.",
+    basis=Derived("Lemma 3.3 with a generic direction orthogonal to the barycentre"),
+    formula=r"N(2(d-1)+1)\ \to\ 3N",
 )
-def one_direction_is_enough(run: Run) -> Measurement:
-    counts, errors = [], []
-    for d, N in ((3, 3), (5, 4)):
+def one_direction_is_enough(run: Run) -> Check:
+    check = Check()
+    needed, unordered = {}, {}
+    for d, N in ((3, 3), (5, 3)):
         start = in_cap(d, N, 30 if run.quick else 150, run.seed)
         radius = 0.4 * float(np.arcsin(smallest_sine(start.means)))
-        for way in (shrink_with_basis, shrink):
-            route = start.branch()
+        for name, way in (("basis", shrink_with_basis), ("one direction", shrink)):
+            route, error = start.branch(), 0.0
             base, rng = len(route.pieces), np.random.default_rng(run.seed)
             for j in range(N):
                 before = route.branch()
                 way(route, j, radius, rng)
                 moved, own = after_shrinking(before, j, route)
-                errors.append(max(moved, own - radius))
-            counts.append(len(route.pieces) - base)
-    return agreement(
-        [15, 9, 36, 12, 0.0],
-        [*counts, max(0.0, *errors)],
-        absolute=[0, 0, 0, 0, 1e-9],
-        labels=("basis, d=3, N=3", "one, d=3, N=3", "basis, d=5, N=4", "one, d=5, N=4", "restored and shrunk"),
-        because="counts of pieces; rounding grown by e^|tau|",
-    )
+                error = max(error, moved, own - radius)
+            label = f"{name}, $d={d}$, $N={N}$"
+            check.at_most(f"not restored or shrunk, {label}", bound=1e-9, measured=error, because=ROUNDING)
+            count = N * (2 * (d - 1) + 1 if name == "basis" else 3)
+            check.same(f"pieces, {label}", predicted=count, measured=len(route.pieces) - base)
+            if name == "one direction":
+                needed[f"pieces, {label}"] = N * (2 * (d - 1) + 1)
+            else:
+                trial = start.branch()
+                shrink_with_basis(trial, 0, radius, np.random.default_rng(run.seed), ordered=False)
+                unordered[f"not restored or shrunk, {label}"] = after_shrinking(start, 0, trial)[0]
+    check.rival("a basis of directions is needed", needed)
+    check.null("the basis undone in forward order", unordered)
+    return check
 
 
 @PAPER.claim(
     "colinear-barycentres",
-    statement="Measures with the same barycentre direction are told apart after one perceptron gate over part of their "
-    "supports; the whole construction then goes through with one piece more.",
-    source="Lemma 3.4",
-    formula=r"\sin\angle(m_1,m_2)=0\ \to\ \ge0.1",
-    falsifier="crossing chords that stay colinear under every gate",
+    says="Two crossing chords, whose barycentres have the same direction, are told apart by one perceptron gate over "
+    "part of their supports; the whole construction then goes through with one piece more.",
+    basis=theorem("Lemma 3.4"),
+    formula=r"\sin\angle(m_1,m_2)=0\ \to\ >0",
 )
-def colinear_barycentres(run: Run) -> Measurement:
-    sines, errors, pieces = [], [], []
+def colinear_barycentres(run: Run) -> Check:
+    check = Check(parameters={"N": 2, "d": 3})
+    attended = {}
     for first, second in ((0.4, 0.4), (0.4, 0.5)):
         clouds = chords(first, second)
         found = interpolate(clouds, points(2, 3, run.seed), seed=run.seed)
-        parted = next(start for name, start in found.phases if name == "disentangle")
-        sines.append(smallest_sine(np.stack([x.mean(axis=0) for x in found.clouds_at(parted)])))
-        errors.append(float(found.w2.max()))
-        pieces.append(found.n_pieces)
-    return at_least(
-        [0.1, 0.1, -1e-5, -1e-5, -20, -20],
-        [*sines, *(-np.array(errors)), *(-np.array(pieces))],
-        labels=("sine, equal chords", "sine, unequal chords", "minus W2", "minus W2", "minus pieces", "minus pieces"),
-        because="half of what the best of 200 gates is known to reach (0.285 and 0.183); the tolerance asked of the "
-        "construction; 2+3N+1+5N pieces and one more",
-        parameters={"N": 2, "d": 3},
-    )
+        parted = dict(found.phases)["disentangle"]
+        label = f"chords {first:g} and {second:g}"
+
+        def sine(x: list[np.ndarray]) -> float:
+            return smallest_sine(np.stack([each.mean(axis=0) for each in x]))
+
+        check.at_most(f"sine before, {label}", bound=1e-12, measured=sine(clouds), because="rounding")
+        check.at_least(
+            f"sine after the gate, {label}",
+            bound=0.03,
+            measured=sine(found.clouds_at(parted)),
+            because="an angle that the next phase can use, a tenth of the chords",
+        )
+        check.at_most(
+            f"$W_2$ at the end, {label}", bound=1e-5, measured=found.w2.max(), because="the tolerance asked for"
+        )
+        check.at_most(
+            f"pieces, {label}", bound=8 * 2 + 3 + 1, measured=found.n_pieces, because="2+3N+1+5N and one more"
+        )
+        gathered = [Gathering(duration=1.0, d=3).flow(x, np.full(len(x), 1 / len(x))) for x in clouds]
+        attended[f"sine after the gate, {label}"] = sine(gathered)
+    check.null("attention with $V=I$ in place of the gate", attended)
+    return check

@@ -9,8 +9,8 @@ from sphereflow.claims import Run
 from sphereflow.papers.measure_to_measure import PAPER, gates
 from sphereflow.papers.measure_to_measure.clustering import RADII, clustering_times
 from sphereflow.papers.measure_to_measure.disentangling import in_cap
-from sphereflow.papers.measure_to_measure.perceptrons import REFERENCE, trained
-from sphereflow.papers.measure_to_measure.scenes import atomic, dirac, shared_atom
+from sphereflow.papers.measure_to_measure.perceptrons import lower_bound, trained
+from sphereflow.papers.measure_to_measure.test_measures import atomic, dirac, shared_atom
 from sphereflow.pictures import PALETTE, blank, look
 from sphereflow.transport.sphere.disentangling import shrink, smallest_sine
 from sphereflow.transport.sphere.pictures import draw_clouds, draw_gate, draw_sphere, draw_stages, view_along
@@ -88,7 +88,7 @@ def perceptrons(run: Run) -> Figure:
             for attention, colour, name in ((False, PALETTE[1], "perceptrons"), (True, PALETTE[0], "with attention")):
                 curve = np.sqrt(trained(k, attention, 0).losses)
                 axes.semilogy(np.arange(1, len(curve) + 1), curve, style, color=colour, label=f"{name}, {k} pieces")
-        axes.axhline(REFERENCE, color="black", lw=0.8, ls="--", label="lower bound without attention")
+        axes.axhline(lower_bound(), color="black", lw=0.8, ls="--", label="lower bound without attention")
         found = shared_atom()
         axes.axhline(found.w2.max(), color=PALETTE[2], label=f"construction, {found.n_pieces} pieces")
         axes.set(xlabel="steps of training", ylabel=r"root mean square of $W_2$", xlim=(0, None), ylim=(1e-7, 5))
@@ -99,7 +99,7 @@ def perceptrons(run: Run) -> Figure:
 @PAPER.figure(
     "relay-of-balls",
     caption="A relay of five balls. Left: particles of the first ball after each of the four hops (time 200 each). "
-    "Right: the share that has arrived in the last ball against the time of each hop; dots are the reference values. "
+    "Right: the share that has arrived in the last ball against the time of each hop; dots are from Runge-Kutta steps. "
     "With the sign printed in Lemma B.2 no particle inside the balls moves.",
 )
 def relay_of_balls(run: Run) -> Figure:
@@ -116,12 +116,13 @@ def relay_of_balls(run: Run) -> Figure:
         draw_clouds(left, gates.hops(first, 200.0), frame, size=5)
         for centre in centres:
             draw_gate(left, gates.ball_gate(centre), frame)
-        for start, colour, name, reference in (
-            (everywhere, PALETTE[0], "mass in all balls", gates.CHAIN_EVERYWHERE),
-            (first, PALETTE[1], "mass in the first ball", gates.CHAIN_FIRST),
+        for start, colour, name in (
+            (everywhere, PALETTE[0], "mass in all balls"),
+            (first, PALETTE[1], "mass in the first ball"),
         ):
             right.plot(times, [gates.arrived(gates.chain(start, float(t))) for t in times], color=colour, label=name)
-            right.plot(list(reference), list(reference.values()), "o", color=colour)
+            stepped = [gates.arrived(gates.stepped_chain(start, t)) for t in (40.0, 80.0, 110.0)]
+            right.plot((40, 80, 110), stepped, "o", color=colour)
         right.set(xlabel="time of each hop", ylabel="share in the last ball", ylim=(-0.02, 1.03), xlim=(0, 340))
         right.legend(loc="center right")
     return figure

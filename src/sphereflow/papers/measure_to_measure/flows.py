@@ -7,12 +7,17 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from sphereflow.claims import Measurement, Run, at_most
+from sphereflow.claims import Check, Run
+from sphereflow.claims.basis import Equation
 from sphereflow.numerics.unit_vectors import unit
 from sphereflow.papers.measure_to_measure import PAPER
-from sphereflow.papers.measure_to_measure.scenes import dirac, shared_atom
+from sphereflow.papers.measure_to_measure.sources import TEXT, theorem
+from sphereflow.papers.measure_to_measure.test_measures import dirac, shared_atom
 from sphereflow.transport.sphere.construction import within
 from sphereflow.transport.sphere.pieces import Drift, Gate, Piece, RankOne
+from sphereflow.transport.sphere.schedule import SphereSchedule
+
+SOLVER = "global error of the adaptive solver at relative tolerance 1e-12"
 
 
 def transformer_flow(weights: dict[str, Any], t: float, x: np.ndarray, tight: float = 1e-12) -> np.ndarray:
@@ -29,111 +34,128 @@ def transformer_flow(weights: dict[str, Any], t: float, x: np.ndarray, tight: fl
     return solved.y[:, -1].reshape(x.shape)
 
 
-def sample_pieces(d: int, rng: np.random.Generator) -> list[Piece]:
+def sample_pieces(d: int, rng: np.random.Generator) -> dict[str, Piece]:
     """A drift, gates of every sign, one of them long (t times gate near a hundred), and attention both ways."""
     v = unit(rng.normal(size=(12, d)))
-    return [
-        Drift(duration=1.7, omega=v[0]),
-        Gate(duration=3.0, a=v[1], beta=0.2, omega=v[2]),
-        Gate(duration=3.0, a=v[3], beta=-0.3, omega=v[3]),
-        Gate(duration=2.0, a=v[4], beta=1.3, omega=v[5]),
-        Gate(duration=100.0, a=v[6], beta=-0.4, omega=unit(v[6] + 0.5 * v[7])),
-        Gate(duration=4.0, a=v[8], beta=-float(v[8] @ v[9]), omega=v[9]),
-        RankOne(duration=2.5, alpha=v[10]),
-        RankOne(duration=2.5, alpha=v[11], sign=-1.0),
-    ]
+    return {
+        "drift": Drift(duration=1.7, omega=v[0]),
+        "gate": Gate(duration=3.0, a=v[1], beta=0.2, omega=v[2]),
+        "gate about its centre": Gate(duration=3.0, a=v[3], beta=-0.3, omega=v[3]),
+        "gate that is always open": Gate(duration=2.0, a=v[4], beta=1.3, omega=v[5]),
+        "long gate": Gate(duration=100.0, a=v[6], beta=-0.4, omega=unit(v[6] + 0.5 * v[7])),
+        "gate shut at its goal": Gate(duration=4.0, a=v[8], beta=-float(v[8] @ v[9]), omega=v[9]),
+        "attention": RankOne(duration=2.5, alpha=v[10]),
+        "attention away": RankOne(duration=2.5, alpha=v[11], sign=-1.0),
+    }
 
 
 @PAPER.claim(
     "exact-flows",
-    statement="The drift, the gate and rank-one attention have closed flow maps; they agree with the differential "
-    "equation of the Transformer block, solved adaptively from its matrices, in d = 3 and 5.",
-    source="Lemmas 3.2, 3.3, B.2; flow maps derived",
+    says="The drift, the gate and rank-one attention have closed flow maps; they agree with the differential "
+    "equation of the Transformer block, solved adaptively from its matrices, in dimensions 3 and 5.",
+    basis=theorem("Lemmas 3.2, 3.3 and B.2"),
     formula=r"\dot x=(\langle a,x\rangle+\beta)_+P_x^\perp\omega \iff \dot y=-g,\quad y=\ln\tan(\vartheta/2)",
-    falsifier="a sign in the Moebius denominator, or the gate open on the other side",
 )
-def exact_flows(run: Run) -> Measurement:
+def exact_flows(run: Run) -> Check:
     rng = np.random.default_rng(run.seed)
-    worst = []
+    check = Check()
+    slower = {}
     for d in (3, 5):
         x = unit(rng.normal(size=(10 if run.quick else 60, d)))
         masses = np.full(len(x), 1 / len(x))
-        for piece in sample_pieces(d, rng):
-            exact = piece.flow(x, masses)
-            worst.append(np.abs(exact - transformer_flow(piece.matrices(), piece.duration, x)).max())
-    return at_most(
-        1e-9,
-        max(worst),
-        because="global error of the adaptive solver at relative tolerance 1e-12",
-        parameters={"d": "3, 5"},
-    )
+        for kind, piece in sample_pieces(d, rng).items():
+            name = f"{kind}, $d={d}$"
+            exact, solved = piece.flow(x, masses), transformer_flow(piece.matrices(), piece.duration, x)
+            check.at_most(name, bound=1e-9, measured=np.abs(exact - solved).max(), because=SOLVER)
+            slower[name] = float(np.abs(piece.timed(1.001 * piece.duration, 1.0).flow(x, masses) - solved).max())
+    check.null("the closed maps with a time longer by a thousandth", slower)
+    return check
 
 
 @PAPER.claim(
     "schedule-is-a-transformer",
-    statement="Every piece of a constructed schedule, written out as matrices V, B, W, U and b, moves each measure as "
-    "the closed forms say.",
-    source="(1.3), Section 1.1",
+    says=r"Every piece of a constructed schedule, written out as matrices $V$, $B$, $W$, $U$ and $b$, moves each "
+    "measure as the closed forms say.",
+    basis=Equation("(1.3)", via=TEXT),
     formula=r"\dot x=P_x^\perp\big(VA_B[\mu](x)+W(Ux+b)_+\big)",
-    falsifier="a mean taken over all measures together, or a factor lost between a flow and its matrices",
 )
-def schedule_is_a_transformer(run: Run) -> Measurement:
+def schedule_is_a_transformer(run: Run) -> Check:
     found = shared_atom() if run.quick else dirac(3, 3, 40, run.seed)
-    worst = 0.0
-    for seen in found.stages:
-        for weights, before, after in zip(found.schedule.matrices(), seen[:-1], seen[1:], strict=True):
-            there = transformer_flow(weights, float(weights["dt"]), before)
-            worst = max(worst, float(np.abs(there - after).max()))
-    return at_most(
-        1e-8,
-        worst,
-        because="global error of the adaptive solver at relative tolerance 1e-12",
-        parameters={"pieces": found.n_pieces, "N": len(found.sources)},
-    )
+    worst, pooled = 0.0, 0.0
+    for index, weights in enumerate(found.schedule.matrices()):
+        before, after = found.clouds_at(index), found.clouds_at(index + 1)
+        for x, y in zip(before, after, strict=True):
+            worst = max(worst, float(np.abs(transformer_flow(weights, float(weights["dt"]), x) - y).max()))
+        if weights["V"].any() and pooled == 0:
+            together = transformer_flow(weights, float(weights["dt"]), np.concatenate(before))
+            pooled = float(np.abs(together - np.concatenate(after)).max())
+    check = Check(parameters={"pieces": found.n_pieces, "N": len(found.sources)})
+    check.at_most("largest difference", bound=1e-8, measured=worst, because=SOLVER)
+    check.null("attention averages over all measures together", pooled)
+    return check
 
 
 @PAPER.claim(
     "orthogonal-mean-rests",
-    statement="A measure whose mean is orthogonal to alpha does not move under V = alpha alpha^T, for as long as one "
-    "likes, while the equilibrium is unstable: without the rule that sets rounding to zero it leaves like e^t.",
-    source="Lemma 3.3",
-    formula=r"\langle\alpha,m(\mu)\rangle=0 \Rightarrow \tau(t)=0",
-    falsifier="normalising the mean, or one shift per particle",
+    says=r"A measure whose mean is orthogonal to $\alpha$ does not move under $V=\alpha\alpha^\top$. The rest is "
+    r"unstable: a small component of the mean along $\alpha$ grows at the rate $1-E\langle x,\alpha\rangle^2$.",
+    basis=theorem("Lemma 3.3"),
+    formula=r"\langle\alpha,m(\mu)\rangle=0 \Rightarrow \tau(t)=0,\qquad"
+    r"\frac{d}{dt}\ln\langle\alpha,m\rangle=1-E\langle x,\alpha\rangle^2",
 )
-def orthogonal_mean_rests(run: Run) -> Measurement:
+def orthogonal_mean_rests(run: Run) -> Check:
     rng = np.random.default_rng(run.seed)
     x = unit(rng.normal(size=(80, 5)) + 2)
-    alpha = within(rng, 1, x.mean(axis=0)[None])[0]
-    masses = np.full(80, 1 / 80)
-    exact = RankOne(duration=18.8, alpha=alpha).flow(x, masses)
+    mean = x.mean(axis=0)
+    alpha = within(rng, 1, mean[None])[0]
     plain = transformer_flow(RankOne(duration=5.0, alpha=alpha).matrices(), 5.0, x)
-    moved = [np.abs(exact - x).max(), np.abs(plain - x).max()]
-    return at_most(
-        [1e-15, 1e-15 * np.exp(5.0)],
-        moved,
-        labels=("closed form, t = 18.8", "adaptive solver, t = 5"),
-        because="a few roundings of a coordinate, and those grown by e^t",
+    tilted = unit(alpha + 1e-6 * mean)
+    moved = transformer_flow(RankOne(duration=3.0, alpha=tilted).matrices(), 3.0, x)
+    growth = float(np.log((moved.mean(axis=0) @ tilted) / (mean @ tilted)) / 3)
+    check = Check()
+    check.at_most(
+        "moved at $t=5$",
+        bound=1e-15 * np.exp(5.0),
+        measured=np.abs(plain - x).max(),
+        because="a few roundings of a coordinate, grown by e^t",
     )
+    check.row(
+        "growth rate of a small component",
+        predicted=1 - np.mean((x @ alpha) ** 2),
+        measured=growth,
+        tolerance=1e-4,
+        because="second order in the component, 1e-6 e^3",
+    )
+    check.null(r"$\alpha$ off by a millionth", {"moved at $t=5$": float(np.abs(moved - x).max())})
+    check.rival("growth at rate one", {"growth rate of a small component": 1.0})
+    return check
 
 
 @PAPER.claim(
     "time-reversal",
-    statement="The pieces in the other order with V and W of the other sign undo the schedule, phase by phase.",
-    source="Section 1.1, time reversal",
+    says=r"The pieces in the other order with $V$ and $W$ of the other sign undo the schedule, phase by phase.",
+    basis=Equation("time reversal, Section 1.1", via=TEXT),
     formula=r"\Phi_\theta^{-1}=\Phi_{\bar\theta},\quad \bar\theta(t)=(-V,B,-W,U,b)(T-t)",
-    falsifier="turning V around but not W, or keeping the order",
 )
-def time_reversal(run: Run) -> Measurement:
+def time_reversal(run: Run) -> Check:
     found = dirac(3, 3, 50 if run.quick else 150, run.seed)
     ends = [start for _, start in found.phases[1:]] + [found.n_pieces]
-    errors = []
-    for (_, start), end in zip(found.phases, ends, strict=True):
+    check = Check()
+    forward, half = {}, {}
+    for (name, start), end in zip(found.phases, ends, strict=True):
         back = found.schedule[start:end].inverse()
-        returned = back.apply(found.clouds_at(end))
-        errors.append(max(np.abs(a - b).max() for a, b in zip(returned, found.clouds_at(start), strict=True)))
-    return at_most(
-        1e-9,
-        errors,
-        labels=tuple(name for name, _ in found.phases),
-        because="rounding 1e-16 grown by what a phase contracts, at most 1e6",
-    )
+        goal, from_here = found.clouds_at(start), found.clouds_at(end)
+
+        def miss(pieces: SphereSchedule, goal: list[np.ndarray] = goal, x: list[np.ndarray] = from_here) -> float:
+            return max(float(np.abs(a - b).max()) for a, b in zip(pieces.apply(x), goal, strict=True))
+
+        check.at_most(name, bound=1e-9, measured=miss(back), because="rounding grown by what a phase contracts, 1e6")
+        kept = SphereSchedule(tuple(found.schedule[k : k + 1].inverse().pieces[0] for k in range(start, end)), 3)
+        if end - start > 1:
+            forward[name] = miss(kept)
+        gates = [p if isinstance(p, Gate) else p.inverse() for p in reversed(found.schedule[start:end].pieces)]
+        if any(isinstance(p, Gate) for p in gates):
+            half[name] = miss(SphereSchedule(tuple(gates), 3))
+    check.null("the order of the pieces kept", forward)
+    check.null("$V$ turned around but not $W$", half)
+    return check

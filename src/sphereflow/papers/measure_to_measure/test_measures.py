@@ -29,10 +29,14 @@ def cap(rng: np.random.Generator, centre: np.ndarray, radius: float, n: int) -> 
 
 
 def overlapping_caps(d: int, N: int, n: int, seed: int) -> list[Float[np.ndarray, "n d"]]:
-    """N caps of radius 0.9 whose centres are close to each other: every two of them overlap."""
+    """Samples of N caps of radius 0.9 whose centres are close to each other: every two of them overlap."""
     rng = np.random.default_rng(seed)
-    base = unit(rng.normal(size=d))
-    return [cap(rng, unit(base + 0.35 * rng.normal(size=d) / np.sqrt(d)), 0.9, n) for _ in range(N)]
+    return [cap(rng, centre, 0.9, n) for centre in cap_centres(d, N, seed)]
+
+
+def cap_centres(d: int, N: int, seed: int) -> Float[np.ndarray, "N d"]:
+    rng = np.random.default_rng([seed, d, N])
+    return unit(unit(rng.normal(size=d)) + 0.35 * rng.normal(size=(N, d)) / np.sqrt(d))
 
 
 def chords(first: float, second: float, n: int = 40) -> list[Float[np.ndarray, "n 3"]]:
