@@ -16,7 +16,6 @@ from sphereflow.memory.landscapes import Full, cone_of, log_rest, random_pattern
 from sphereflow.memory.sampling import metropolis, published_step
 from sphereflow.papers import load
 from sphereflow.papers.dense_associative_memory import (
-    capacity,
     compact,
     equilibrium,
     escape,
@@ -52,9 +51,9 @@ class TestVerdicts(Verdicts):
 
 
 def test_gaussian_g_max_is_caught(monkeypatch):
-    """Gaussian overlaps in one place: capacity, noise and static line all notice."""
+    """Gaussian overlaps in one place: noise and static line notice."""
     monkeypatch.setattr(spherical, "g_max", lambda beta: np.asarray(beta, dtype=float) ** 2 / 2)
-    for measure in (capacity.iterated_update, noise.mean_noise_leading, static_line.static_line):
+    for measure in (noise.mean_noise_leading, static_line.static_line):
         assert measure(Run()).verdict not in WON
 
 
