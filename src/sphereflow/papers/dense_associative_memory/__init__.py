@@ -13,11 +13,13 @@ PAPER = Paper(
     summary=(
         "A memory stores e^(alpha N) random patterns on the N-sphere; its state is a point of the same sphere in "
         "a heat bath. Retrieval competes with the entropy of the sphere and with the noise of all other patterns. "
-        "Two layers of theory are kept apart by name: the published one treats overlaps as Gaussian, the exact "
-        "one uses their law on the sphere (capacity 0.5 against 0.6226 at beta = 1). For the compact kernel one "
-        "printed line contradicts the printed noise floor. Boundaries seen in simulations of moderate N are "
-        "kinetic."
+        "Two theories are kept apart by name: the published one treats overlaps as Gaussian, the exact one uses "
+        "their law on the sphere. The published maximum capacity 0.5 belongs to the first; on the sphere capacity "
+        "is 0.6226 at beta = 1 and grows without bound. For the compact kernel one printed line contradicts the "
+        "printed noise floor. Boundaries seen in simulations of moderate N are kinetic."
     ),
+    texts="Read: the abstract and the LaTeX source in the authors' repository (epolyach/DenseAM-GPU), with drafts of "
+    "three follow-up papers there; the final proceedings text was not compared.",
     bibtex="""@inproceedings{petrova2026geometric,
   title     = {Geometric Entropy and Retrieval Phase Transitions in Continuous (Thermal) Dense Associative Memory},
   author    = {Petrova, Tatiana and Polyachenko, Evgeny and State, Radu},
@@ -33,7 +35,7 @@ PAPER = Paper(
 from sphereflow.papers.dense_associative_memory import published as published
 from sphereflow.papers.dense_associative_memory import noise as noise
 from sphereflow.papers.dense_associative_memory import capacity as capacity
-from sphereflow.papers.dense_associative_memory import lines as lines
+from sphereflow.papers.dense_associative_memory import static_line as static_line
 from sphereflow.papers.dense_associative_memory import equilibrium as equilibrium
 from sphereflow.papers.dense_associative_memory import compact as compact
 from sphereflow.papers.dense_associative_memory import escape as escape

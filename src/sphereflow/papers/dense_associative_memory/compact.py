@@ -1,4 +1,4 @@
-r"""The compact kernel: its threshold on the sphere, exact one-step retrieval, neighbours and centroids.
+r"""The compact kernel: its threshold on the sphere, exact one-step retrieval, and centroids of two patterns.
 
 $$\alpha_{th}=-\tfrac12\ln(1-\phi_c^2),\qquad
   M\cdot\tfrac12I_{1-\phi_c^2}\!\left(\tfrac{N-1}2,\tfrac12\right)\text{ patterns in support}.$$
@@ -6,191 +6,235 @@ $$\alpha_{th}=-\tfrac12\ln(1-\phi_c^2),\qquad
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.integrate import quad
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq
+from scipy.special import gammaln
+from scipy.stats import norm
 
-from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.claims import Check, Run, basis
+from sphereflow.estimates import mean
 from sphereflow.memory import compact, gaussian, overlaps, state
 from sphereflow.memory.energies import LSR
-from sphereflow.memory.landscapes import random_patterns, state_at
+from sphereflow.memory.landscapes import Full, random_patterns, state_at
+from sphereflow.memory.sampling import metropolis
 from sphereflow.papers.dense_associative_memory import PAPER
 
 B = state.REFERENCE_B
+ESCAPE_DRAFT = "a follow-up draft on escape in the authors' repository epolyach/DenseAM-GPU"
 
 
 @PAPER.claim(
     "support-count",
-    statement="The mean number of patterns in the support of a random state is an incomplete beta function.",
-    source="Threshold of the compact kernel at finite N",
-    formula=r"M\cdot\tfrac12I_{1-\phi_c^2}(\tfrac{N-1}2,\tfrac12)",
-    falsifier="a Gaussian tail: three times as many at N = 16",
+    says="The share of random patterns in the support of a state is an incomplete beta function: pairs of drawn points "
+    "agree for $N=8$, 12 and 16.",
+    basis=basis.Equation("of the threshold of the Epanechnikov kernel at finite N", via=ESCAPE_DRAFT),
+    formula=r"\Pr(\phi>\phi_c)=\tfrac12I_{1-\phi_c^2}(\tfrac{N-1}2,\tfrac12)",
 )
-def support_count(run: Run) -> Measurement:
-    loads, draws = (0.25, 0.3, 0.35, 0.4), 1_000_000
-    expected = [0.0026057, 0.0192538, 0.142268, 1.051225]
-    share = 7.50887e-4
-    rng = np.random.default_rng(run.seed)
-    found = float(np.mean(overlaps.sample(rng, 16, draws) > state.wall(B)))
-    return agreement(
-        [*expected, share, share],
-        [
-            *(np.exp(compact.log_in_support(40, a, B)) for a in loads),
-            np.exp(overlaps.log_tail(state.wall(B), 16)),
-            found,
-        ],
-        absolute=[5.1e-8, 5.1e-8, 5.1e-7, 5.1e-7, 5.1e-10, 4 * np.sqrt(share / draws)],
-        because="half a unit of the last digit of the reference; four binomial standard errors of a million overlaps",
-        labels=(*[f"N=40, load {a:g}" for a in loads], "N=16, one pattern", "N=16, fraction drawn"),
-        parameters={"b": B},
-    )
+def support_count(run: Run) -> Check:
+    states, patterns = 1000, 1000 if run.quick else 10_000
+    check = Check(parameters={"b": B, "states": states, "patterns": patterns})
+    gauss, larger = {}, {}
+    for n in (8, 12, 16):
+        x, xi = random_patterns(n, states, [run.seed, n, 0]), random_patterns(n, patterns, [run.seed, n, 1])
+        inside = x @ xi.T / n > state.wall(B)
+        shares, others = mean(inside.mean(axis=1)), mean(inside.mean(axis=0))
+        name = f"$N={n}$"
+        check.row(
+            name,
+            predicted=np.exp(overlaps.log_tail(state.wall(B), n)),
+            measured=shares.value,
+            error=np.hypot(shares.error, others.error),
+            because="spread over states and over patterns",
+        )
+        gauss[name] = float(norm.sf(state.wall(B) * np.sqrt(n)))
+        larger[name] = float(np.exp(overlaps.log_tail(state.wall(B), n + 1)))
+    check.rival("a Gaussian tail", gauss)
+    check.rival("one dimension more", larger)
+    return check
 
 
 @PAPER.claim(
     "compact-threshold",
-    statement="On the sphere the threshold of the compact kernel is 0.34657 (0.25 in the published layer), and is "
-    "approached from above as N grows.",
-    source="Threshold of the compact kernel",
-    formula=r"\alpha_{th}=-\tfrac12\ln(1-\phi_c^2)",
-    falsifier="0.25, the Gaussian layer",
+    says="The load at which a random state has one pattern in its support tends to 0.3466 on the sphere, from above "
+    "and as slowly as $\\ln N/N$; with Gaussian overlaps it would tend to 0.25.",
+    basis=basis.Equation("of the threshold of the Epanechnikov kernel", via=ESCAPE_DRAFT),
+    formula=r"\alpha_{th}(N)\approx\frac{N-1}N\alpha_{th}+\frac{\ln(\phi_c\sqrt{2\pi N})}N,\qquad "
+    r"\alpha_{th}=-\tfrac12\ln(1-\phi_c^2)",
 )
-def compact_threshold(run: Run) -> Measurement:
-    sizes = (25, 50, 100, 1000, 10_000)
-    return agreement(
-        [0.34657, 0.25, 0.4210, 0.3905, 0.3719, 0.3503, 0.3471],
-        [compact.threshold(B), gaussian.lsr_threshold(B), *(compact.finite_threshold(n, B) for n in sizes)],
-        absolute=[6e-6, 1e-12] + [6e-5] * 5,
-        because="reference values with the digits given",
-        labels=("spherical", "gaussian", *[f"N={n}" for n in sizes]),
-        parameters={"b": B},
-    )
-
-
-def log_mean_sum(n: int, alpha: float) -> float:
-    """ln of M times the mean of [1 - b(1 - phi)]_+ over the overlap law, by quadrature."""
+def compact_threshold(run: Run) -> Check:
     wall = state.wall(B)
+    check = Check(parameters={"b": B})
+    gauss, bare = {}, {}
+    for n in (25, 100, 1000, 10_000):
+        # ln of the share of the sphere beyond the wall, in u = -ln(sin) so that nothing underflows.
+        scale = (n - 1) / 2
+        tail = quad(
+            lambda v, s=scale: np.exp(-v) / np.sqrt(1 - (1 - wall**2) * np.exp(-v / s)), 0, 60, epsabs=0, epsrel=1e-11
+        )[0]
+        log_share = (
+            scale * np.log(1 - wall**2) + np.log(tail / (2 * scale)) - (gammaln((n - 1) / 2) + gammaln(0.5))
+        ) + gammaln(n / 2)
+        name = f"$N={n}$"
+        correction = np.log(wall * np.sqrt(2 * np.pi * n)) / n
+        check.row(
+            name,
+            predicted=(n - 1) / n * compact.threshold(B) + correction,
+            measured=-log_share / n,
+            tolerance=4 / n**2,
+            because="next term of the expansion of the tail, of order 1/N^2",
+        )
+        gauss[name] = gaussian.lsr_threshold(B) + correction
+        bare[name] = compact.threshold(B)
+    check.rival("Gaussian overlaps", gauss)
+    check.rival("the limit without its correction", bare)
+    return check
 
-    def exponent(phi: float) -> float:
-        return float(overlaps.log_density(phi, n) + np.log(1 - B * (1 - phi)))
 
-    top = max(exponent(p) for p in wall + np.geomspace(1e-7, 1 - wall, 4000)[:-1])
-    reach = min(60 / n, 1 - wall)
-    total = quad(
-        lambda p: float(np.exp(exponent(p) - top)) if p > wall else 0.0, wall, wall + reach, epsrel=1e-10, limit=400
-    )[0]
-    return alpha * n + top + float(np.log(total))
+def log_mean_sum(n: int, others: int, log_law: np.ndarray, phi: np.ndarray) -> float:
+    """ln of so many times the mean of [1 - b(1 - phi)]_+ under a law given on an even grid."""
+    law = np.exp(log_law - log_law.max())
+    kernel = np.maximum(1 - B * (1 - phi), 0.0)
+    return float(np.log(others * (law @ kernel) / law.sum()))
 
 
 @PAPER.claim(
     "above-threshold",
-    statement="Above the threshold the kernel sum of a typical state grows exponentially, so its energy falls like "
-    "-N^2 and retrieval is lost at every temperature.",
-    source="Compact kernel above threshold",
-    formula=r"\tfrac1N\ln E\,S\to\alpha-\alpha_{th},\qquad H\simeq-\tfrac{N^2}b(\alpha-\alpha_{th})",
-    falsifier="a limit other than 0.0534",
+    says="At load 0.6, above the threshold, the mean kernel sum of a random state grows exponentially with $N$ and "
+    "exceeds the 1 that a stored pattern gives itself, so its energy is the lower one.",
+    basis=basis.Derived("the overlap law of the sphere; typical states compared with a stored pattern"),
+    formula=r"\tfrac1N\ln E\,S\to\alpha-\alpha_{th}",
 )
-def above_threshold(run: Run) -> Measurement:
-    values = [log_mean_sum(n, 0.4) / n for n in (1000, 4000)]
-    extrapolated = log_mean_sum(1_000_000, 0.4) / 1_000_000
-    return agreement(
-        [0.0437, 0.0505, 0.4 - compact.threshold(B)],
-        [*values, extrapolated],
-        absolute=[6e-5, 6e-5, 4e-5],
-        because="reference with 4 decimals; corrections are 2.5 ln(N)/N, 3.5e-5 at N = 1e6",
-        labels=("N=1000", "N=4000", "N=1000000 against the limit"),
-        parameters={"b": B, "alpha": 0.4},
-    )
+def above_threshold(run: Run) -> Check:
+    draws, load = 200 if run.quick else 2000, 0.6
+    rng = np.random.default_rng(run.seed)
+    phi = np.linspace(-1, 1, 200_001)[1:-1]
+    check = Check(parameters={"b": B, "load": load, "draws": draws})
+    gauss, dimension = {}, {}
+    for n in (12, 15, 18):
+        others = round(np.exp(load * n))
+        sums = mean(
+            np.array([np.maximum(1 - B * (1 - overlaps.sample(rng, n, others)), 0.0).sum() for _ in range(draws)])
+        )
+        name = rf"$\ln E\,S$, $N={n}$"
+        check.row(
+            name,
+            predicted=log_mean_sum(n, others, overlaps.log_density(phi, n), phi),
+            measured=np.log(sums.value),
+            error=sums.error / sums.value,
+            repeats=draws,
+            tolerance=1e-6,
+            because="standard error of the mean, carried to its logarithm; the grid of 200,001 overlaps",
+        )
+        gauss[name] = log_mean_sum(n, others, -n * phi**2 / 2, phi)
+        dimension[name] = log_mean_sum(n, others, overlaps.log_density(phi, n + 2), phi)
+    largest = r"$\ln E\,S$ less that of a pattern, $N=18$"
+    check.at_least(largest, bound=0.0, measured=check.rows[-1].measured, because="a sum of 1")
+    check.rival("Gaussian overlaps", gauss)
+    check.rival("the exponent (N-1)/2 in the overlap law", dimension)
+    return check
 
 
 @PAPER.claim(
     "one-step-retrieval",
-    statement="Inside one cap a single gradient step of the right length lands exactly on the pattern.",
-    source="Epanechnikov energy: exact retrieval in one step",
+    says="Inside one cap a single gradient step of the length $1-b(1-\\phi)$ lands exactly on the pattern, and so does "
+    "the mean of the patterns in support.",
+    basis=basis.Derived("the gradient of the kernel written with the distance"),
     formula=r"x-\eta\nabla H=\xi,\qquad \eta=1-b(1-\phi),\quad \nabla H=(x-\xi)/\eta",
-    falsifier="the gradient of x.xi/N in place of the distance: another radial part",
 )
-def one_step_retrieval(run: Run) -> Measurement:
+def one_step_retrieval(run: Run) -> Check:
     n = 64
     patterns = random_patterns(n, 20, run.seed)
     energy = LSR.on_sphere(B, n)
     phi = np.linspace(state.wall(B) + 0.01, 0.999, 12)
-    x = jnp.asarray(state_at(patterns[0], phi, run.seed))
+    start = state_at(patterns[0], phi, run.seed)
+    x, stored = jnp.asarray(start), jnp.asarray(patterns)
     eta = (1 - B * (1 - phi))[:, None]
-    stepped = x - eta * energy.gradient(x, jnp.asarray(patterns))
-    updated = energy.update(x, jnp.asarray(patterns))
-    misses = [np.abs(np.asarray(y) - patterns[0]).max() for y in (stepped, updated)]
-    return agreement(
-        [0.0, 0.0],
-        misses,
-        absolute=1e-10,
-        because="an identity, to rounding times the largest gradient",
-        labels=("gradient step", "mean of the patterns in support"),
-        parameters={"N": n, "M": 20, "b": B},
-    )
+
+    def miss(y: np.ndarray | jax.Array) -> float:
+        return float(np.abs(np.asarray(y) - patterns[0]).max())
+
+    check = Check(parameters={"N": n, "M": 20, "b": B})
+    names = ("largest miss of the gradient step", "largest miss of the mean of the patterns in support")
+    because = "rounding times the largest gradient"
+    landed = (x - eta * energy.gradient(x, stored), energy.update(x, stored))
+    check.series(names, predicted=0.0, measured=[miss(y) for y in landed], tolerance=1e-10, because=because)
+    check.rival(r"the gradient of $x\cdot\xi/N$, $-\xi/\eta$", {names[0]: miss(start + patterns[0])})
+    check.rival("a step of length 1", {names[0]: miss(start - (start - patterns[0]) / eta)})
+    return check
 
 
-@PAPER.claim(
-    "absolute-stability",
-    statement="Below a load that falls with temperature no neighbour is within reach of the retrieval shell.",
-    source="Entropic escape between caps",
-    formula=r"\phi_{min}=\phi_c\phi_{eq}-\sqrt{(1-\phi_c^2)(1-\phi_{eq}^2)},"
-    r"\qquad \alpha_{abs}=-\tfrac12\ln(1-\phi_{min}^2)",
-    falsifier="values of the Gaussian layer",
-)
-def absolute_stability(run: Run) -> Measurement:
-    t = np.array([0.1, 0.2, 0.3, 0.5, 1.0])
-    # Independently: the smallest overlap of a neighbour whose cap the shell of overlap phi_eq reaches at all.
-    angle = np.arccos(state.wall(B)) + np.arccos(state.lsr_overlap(t, B))
-    return agreement(
-        [0.1278, 0.0833, 0.0604, 0.0370, 0.0163, *(-np.log1p(-(np.cos(angle) ** 2)) / 2)],
-        [*compact.absolute_stability(t, B)] * 2,
-        absolute=[6e-5] * 5 + [1e-12] * 5,
-        because="reference with 4 decimals; adding the two angles is the same in other words",
-        labels=tuple(f"{w}, T={v:g}" for w in ("reference", "angles") for v in t),
-        parameters={"b": B, "layer": "spherical"},
-    )
+def pair(n: int, rho: float) -> np.ndarray:
+    """Two patterns of length sqrt(N) and overlap rho."""
+    return np.sqrt(n) * np.stack([np.eye(n)[0], rho * np.eye(n)[0] + np.sqrt(1 - rho**2) * np.eye(n)[1]])
+
+
+def advantage(n: int, rho: float) -> float:
+    """Energy of a pattern less that of the centroid of two patterns at T = 0, over N, by the energy itself."""
+    patterns = pair(n, rho)
+    centre = patterns.sum(axis=0)
+    centre *= np.sqrt(n) / np.linalg.norm(centre)
+    energy = LSR.on_sphere(B, n)
+    at_pattern, at_centre = (float(energy.energy(jnp.asarray(x), jnp.asarray(patterns))) for x in (patterns[0], centre))
+    return (at_pattern - at_centre) / n
 
 
 @PAPER.claim(
     "centroids",
-    statement="The centroid of two close patterns is a minimum of its own, deeper than a pattern at T = 0 once their "
-    "overlap exceeds 0.4571; such pairs exist above load 0.1172, and caps touch at overlap 0.",
-    source="Two-pattern centroids of the compact kernel",
+    says="Two close patterns hold a state between them: chains started there stay at the overlap of the two-pattern "
+    "equation with both, and at $T=0$ the centroid is deeper than a pattern once the patterns' overlap exceeds 0.4571.",
+    basis=basis.Equation("of the two-pattern centroid", via=ESCAPE_DRAFT),
     formula=r"\frac1{1-b+b\phi}=\frac{2T\phi}{1+\rho-2\phi^2},\qquad \rho>2(1-\tfrac1{2b})^2-1",
-    falsifier="a minimum of the two-pattern free energy elsewhere",
 )
-def centroids(run: Run) -> Measurement:
-    cells = ((0.1, 0.3), (0.3, 0.5), (1.0, 0.4))
-
-    def minimum(t: float, rho: float) -> float:
-        # Overlap phi with both patterns leaves the entropy of the part orthogonal to their plane.
-        found = minimize_scalar(
-            lambda p: -np.log(2 * (1 - B + B * p)) / B - t / 2 * np.log(1 - 2 * p * p / (1 + rho)),
-            bounds=(state.wall(B) + 1e-12, np.sqrt((1 + rho) / 2) - 1e-12),
-            method="bounded",
-            options={"xatol": 1e-12},
-        )
-        return float(found.x)
-
-    deeper = -np.log(2 * (1 - B + B * compact.centroid_overlap(0.0, compact.centroid_rival(B), B))) / B
-    return agreement(
-        [0.4571, 0.1172, 0.0, 0.0, *(minimum(t, rho) for t, rho in cells)],
-        [
-            compact.centroid_rival(B),
-            compact.centroid_load(B),
-            compact.touching(B),
-            deeper,
-            *(compact.centroid_overlap(t, rho, B) for t, rho in cells),
-        ],
-        absolute=[6e-5, 6e-5, 1e-12, 1e-12] + [2e-6] * 3,
-        because="reference with 4 decimals; a smooth minimum is located to the square root of rounding",
-        labels=(
-            "rival overlap",
-            "load",
-            "touching caps",
-            "energy of the rival centroid",
-            *[f"centroid, T={t:g}, rho={rho:g}" for t, rho in cells],
-        ),
-        parameters={"b": B},
+def centroids(run: Run) -> Check:
+    n, rho, chains, steps = 300, 0.5, 64, 1200 if run.quick else 6000
+    temperatures = np.array([0.1, 0.2])
+    patterns = pair(n, rho)
+    check = Check(parameters={"b": B, "N": n, "rho": rho, "chains": chains, "steps": steps})
+    t = np.repeat(temperatures, chains)
+    rng = np.random.default_rng(run.seed)
+    overlap = np.array([compact.centroid_overlap(float(v), rho, B) for v in t])
+    # A point with this overlap with both patterns: along their sum, the rest in a random other direction.
+    along = patterns.sum(axis=0) / np.linalg.norm(patterns.sum(axis=0))
+    aside = np.concatenate([np.zeros((len(t), 2)), rng.standard_normal((len(t), n - 2))], axis=1)
+    aside /= np.linalg.norm(aside, axis=1, keepdims=True)
+    cosine = overlap / np.sqrt((1 + rho) / 2)
+    x0 = np.sqrt(n) * (cosine[:, None] * along + np.sqrt(1 - cosine**2)[:, None] * aside)
+    walked = metropolis(
+        Full(LSR.on_sphere(B, n), jnp.asarray(patterns, jnp.float32)),
+        jnp.asarray(x0, jnp.float32),
+        jnp.asarray(t, jnp.float32),
+        jnp.asarray(2.4 * t / np.sqrt(n), jnp.float32),
+        jax.random.key(run.seed),
+        steps,
     )
+    both = np.asarray(walked.final, dtype=float) @ patterns.T / n
+    alone, single = {}, {}
+    for place, v in enumerate(temperatures):
+        seen = mean(both[place * chains : (place + 1) * chains].mean(axis=1))
+        name = f"mean overlap with both, $T={v:g}$"
+        check.row(
+            name,
+            predicted=compact.centroid_overlap(float(v), rho, B),
+            measured=seen.value,
+            error=seen.error,
+            repeats=chains,
+            tolerance=1 / n,
+            because="standard error over chains, and the correction of order 1/N",
+        )
+        alone[name] = float(state.lsr_overlap(v, B))
+        single[name] = compact.centroid_overlap(2 * float(v), rho, B)
+    edge = "overlap at which the centroid is as deep as a pattern"
+    check.row(
+        edge,
+        predicted=compact.centroid_rival(B),
+        measured=brentq(lambda r: advantage(20, r), 0.1, 0.69, xtol=1e-9),
+        tolerance=1e-8,
+        because="a root to 1e-9",
+    )
+    check.rival("the overlap with one pattern alone", alone)
+    check.rival("the equation without the factor 2", single)
+    check.rival("caps that touch", {edge: compact.touching(B)})
+    return check

@@ -10,23 +10,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.stats import ks_2samp
 
-from sphereflow.claims import Measurement, Run, agreement, at_least
+from sphereflow.claims import Check, Run, basis
+from sphereflow.claims.check import FALSE_ALARM
+from sphereflow.estimates import mean
 from sphereflow.memory.chains import bulk_metropolis
-from sphereflow.memory.energies import LSE
-from sphereflow.memory.landscapes import Full, random_patterns
-from sphereflow.memory.sampling import metropolis
-from sphereflow.memory.state import lse_mean_overlap, lse_overlap
+from sphereflow.memory.energies import LSE, LSR, Energy
+from sphereflow.memory.landscapes import Full, random_patterns, state_at
+from sphereflow.memory.sampling import metropolis, published_step
+from sphereflow.memory.state import REFERENCE_B, lse_mean_overlap, lse_overlap, lsr_overlap, wall
 from sphereflow.papers.dense_associative_memory import PAPER
-from sphereflow.sphere import von_mises_fisher
+from sphereflow.papers.dense_associative_memory.sources import ENTROPY
+from sphereflow.papers.dense_associative_memory.static_line import cap_points
 
 
-def mean_by_quadrature(n: int, temperature: float) -> float:
-    """Mean overlap under (1 - phi^2)^((N-3)/2) exp(N phi / T), with scipy's quadrature."""
+def mean_by_quadrature(n: int, temperature: float, exponent: float) -> float:
+    """Mean overlap under (1 - phi^2)^exponent exp(N phi / T), with scipy's quadrature."""
 
     def weight(phi: float) -> float:
-        return float(np.exp((n - 3) / 2 * np.log1p(-phi * phi) + n * (phi - 1) / temperature))
+        return float(np.exp(exponent * np.log1p(-phi * phi) + n * (phi - 1) / temperature))
 
     top, bottom = (
         quad(f, -1, 1, points=[float(lse_overlap(temperature))], epsabs=0, epsrel=1e-12, limit=400)[0]
@@ -37,56 +41,138 @@ def mean_by_quadrature(n: int, temperature: float) -> float:
 
 @PAPER.claim(
     "finite-size-mean",
-    statement="The mean overlap with one pattern at finite N is a ratio of Bessel functions.",
-    source="One pattern in a heat bath at finite N",
+    says="The mean overlap with one pattern at $N=10$ is a ratio of Bessel functions; chains tell it from the limit of "
+    "large $N$.",
+    basis=basis.Derived("the Boltzmann law of one overlap on the sphere"),
     formula=r"\langle\phi\rangle=I_{N/2}(N/T)/I_{N/2-1}(N/T)",
-    falsifier="exponent (N-1)/2 instead of (N-3)/2 in the density: off by -0.0076 at T = 0.5",
 )
-def finite_size_mean(run: Run) -> Measurement:
-    n, t = 50, np.array([0.1, 0.3, 0.5, 1.0])
+def finite_size_mean(run: Run) -> Check:
+    n, t, chains = 10, np.array([0.3, 0.5, 1.0]), 600
+    walked = bulk_metropolis(n, 1.0, t, np.full(3, -2.0), chains, 2500 if run.quick else 20_000, 300, run.seed)
+    measured = mean(walked.overlap.T)
+    check = Check(parameters={"N": n, "chains": chains})
     exact = [lse_mean_overlap(n, v) for v in t]
-    chains = bulk_metropolis(n, 1.0, t, np.full(4, -2.0), 64, 1500 if run.quick else 20_000, 300, run.seed)
-    error = chains.overlap.std(axis=1, ddof=1) / np.sqrt(64)
-    gain = np.array(exact) - lse_overlap(t)
-    double = np.array([lse_mean_overlap(2 * n, v) for v in t]) - lse_overlap(t)
-    return agreement(
-        [0.9522, 0.8634, 0.7837, 0.6211, *(mean_by_quadrature(n, v) for v in t), *exact, *[2.0] * 4],
-        [*exact, *exact, *chains.overlap.mean(axis=1), *(gain / double)],
-        absolute=[6e-5] * 4 + [1e-11] * 4 + list(4 * error) + [0.1] * 4,
-        because="reference with 4 decimals; quadrature to 1e-12; four standard errors of 64 chains; the distance from "
-        "the limit halves as N doubles, up to the next order 1/N",
-        labels=tuple(
-            f"{what}, T={v:g}" for what in ("reference", "quadrature", "Monte Carlo", "gap(N)/gap(2N)") for v in t
-        ),
-        parameters={"N": n},
+    names = [f"chains, $T={v:g}$" for v in t]
+    check.series(
+        names,
+        predicted=exact,
+        measured=measured.value,
+        error=measured.error,
+        repeats=chains,
+        because="standard error of the chains",
     )
+    check.series(
+        [f"quadrature, $T={v:g}$" for v in t],
+        predicted=exact,
+        measured=[mean_by_quadrature(n, v, (n - 3) / 2) for v in t],
+        tolerance=1e-10,
+        because="relative accuracy 1e-12 of the quadrature",
+    )
+    check.rival("the limit of large N", dict(zip(names, lse_overlap(t).tolist(), strict=True)))
+    wrong = [mean_by_quadrature(n, v, (n - 2) / 2) for v in t]
+    check.rival("the exponent (N-2)/2 in the density", dict(zip(names, wrong, strict=True)))
+    return check
+
+
+def fitted_exponent(phi: np.ndarray, energy: np.ndarray, grid: np.ndarray) -> tuple[float, float]:
+    """(m, standard error) of the law (1 - phi^2)^m exp(-energy) that makes the overlaps most likely.
+
+    `energy` is N u / T on the even grid of overlaps on which the law is normalised.
+    """
+    goal = float(np.mean(np.log1p(-(phi**2))))
+    logs = np.log1p(-(grid**2))
+
+    def moments(m: float) -> tuple[float, float]:
+        law = m * logs - energy
+        law = np.exp(law - law.max())
+        law /= law.sum()
+        first = float(law @ logs)
+        return first, float(law @ (logs - first) ** 2)
+
+    m = float(brentq(lambda v: moments(v)[0] - goal, -0.9, 200.0))
+    return m, float(1 / np.sqrt(len(phi) * moments(m)[1]))
+
+
+@PAPER.claim(
+    "entropy-of-the-sphere",
+    says="The entropy in the law of the overlap is that of the sphere for both kernels: the exponent fitted to the "
+    "last states of chains with stored patterns is $(N-3)/2$.",
+    basis=ENTROPY,
+    formula=r"p(\phi)\propto(1-\phi^2)^{(N-3)/2}e^{-Nu(\phi)/T}",
+)
+def entropy_of_the_sphere(run: Run) -> Check:
+    n, count, chains, steps, t = 20, 6, 4000, 400 if run.quick else 2000, 0.3
+    patterns = random_patterns(n, count, [run.seed, 2])
+    kernels: dict[str, tuple[Energy, float, float]] = {
+        "LSE": (LSE(1.0), -1.0, float(lse_overlap(t))),
+        "LSR": (LSR.on_sphere(REFERENCE_B, n), wall(REFERENCE_B), float(lsr_overlap(t, REFERENCE_B))),
+    }
+    check = Check(parameters={"N": n, "M": count, "T": t, "chains": chains, "steps": steps})
+    fill = jnp.ones(chains, jnp.float32)
+    for kernel, (energy, lowest, start) in kernels.items():
+        x0 = jnp.asarray(state_at(patterns[0], np.full(chains, start), run.seed), jnp.float32)
+        landscape = Full(energy, jnp.asarray(patterns, jnp.float32))
+        sigma = float(published_step(n, t)) * fill
+        walked = metropolis(landscape, x0, t * fill, sigma, jax.random.key(run.seed), steps)
+        phi = np.asarray(walked.final, dtype=float) @ patterns[0] / n
+        grid = lowest + (1 - lowest) * (np.arange(4000) + 0.5) / 4000
+        b = REFERENCE_B
+        cost = n / t * (1 - grid if kernel == "LSE" else -np.log1p(-b * (1 - grid)) / b)
+        m, error = fitted_exponent(phi[phi > lowest], cost, grid)
+        check.row(
+            kernel,
+            predicted=(n - 3) / 2,
+            measured=m,
+            error=error,
+            tolerance=0.1,
+            because="standard error of the likelihood, and 0.1 for the few chains that meet a second pattern",
+        )
+    check.rival("the exponent (N-1)/2", (n - 1) / 2)
+    check.rival("N/2, from the limit of large N", n / 2)
+    return check
 
 
 @PAPER.claim(
     "exact-sampling",
-    statement="At T = 1/beta the chains have the law 'a uniform pattern, then a von Mises-Fisher point around it'.",
-    source="Exact point: the equilibrium is a mixture of von Mises-Fisher laws",
+    says=r"At $T=1/\beta$ the last states of independent chains have the law 'a uniform pattern, then a point of "
+    r"concentration $\beta N$ around it'.",
+    basis=basis.Derived("at T = 1/beta the partition function is a sum of equal integrals"),
     formula=r"Z=\int dx\sum_\mu e^{-\beta N(1-\phi^\mu)},\qquad x\mid\mu\sim\mathrm{vMF}(\xi^\mu,\beta N)",
-    falsifier="bath and kernel temperatures mixed, or a wrong concentration",
 )
-def exact_sampling(run: Run) -> Measurement:
-    n, count, chains, steps = 10, 50, 4000, 250 if run.quick else 1500
+def exact_sampling(run: Run) -> Check:
+    n, count, chains, steps, beta = 10, 50, 4000, 250 if run.quick else 1500, 1.25
     patterns = random_patterns(n, count, run.seed)
     rng = np.random.default_rng(run.seed)
     start = random_patterns(n, chains, [run.seed, 1])
-    landscape = Full(LSE(1.0), jnp.asarray(patterns, jnp.float32))
+    landscape = Full(LSE(beta), jnp.asarray(patterns, jnp.float32))
     ones = jnp.ones(chains, jnp.float32)
-    walked = metropolis(landscape, jnp.asarray(start, jnp.float32), ones, 0.5 * ones, jax.random.key(run.seed), steps)
-    # Points around the first axis, reflected onto the chosen patterns.
-    axis = np.eye(n)[0]
-    drawn = np.asarray(von_mises_fisher(jax.random.key(run.seed + 1), chains, jnp.asarray(axis), float(n)))
-    mirror = axis - patterns[rng.integers(0, count, chains)] / np.sqrt(n)
-    drawn = drawn - 2 * mirror * (np.sum(mirror * drawn, axis=1) / np.sum(mirror**2, axis=1))[:, None]
-    nearest = [np.max(x @ patterns.T, axis=1) / n for x in (np.asarray(walked.final, dtype=float), np.sqrt(n) * drawn)]
-    return at_least(
-        0.001,
-        float(ks_2samp(*nearest).pvalue),
-        because="Kolmogorov-Smirnov test of the largest overlap; a true law fails once in a thousand seeds",
-        note=f"Mean largest overlap {nearest[0].mean():.4f} (chains), {nearest[1].mean():.4f} (mixture).",
-        parameters={"N": n, "M": count, "chains": chains, "steps": steps, "sigma": 0.5, "beta": 1, "T": 1},
+    walked = metropolis(
+        landscape, jnp.asarray(start, jnp.float32), ones / beta, 0.5 * ones, jax.random.key(run.seed), steps
     )
+
+    def nearest(x: np.ndarray) -> np.ndarray:
+        return np.max(x @ patterns.T, axis=1) / np.sqrt(n)
+
+    def drawn(kappa: float, number: int) -> np.ndarray:
+        return nearest(cap_points(rng, patterns[rng.integers(0, count, number)] / np.sqrt(n), kappa))
+
+    seen, exact = nearest(np.asarray(walked.final, dtype=float) / np.sqrt(n)), drawn(beta * n, 5 * chains)
+    check = Check(parameters={"N": n, "M": count, "chains": chains, "steps": steps, "beta": beta, "T": 1 / beta})
+    chain_mean, exact_mean = mean(seen), mean(exact)
+    check.row(
+        "mean largest overlap",
+        predicted=exact_mean.value,
+        measured=chain_mean.value,
+        error=np.hypot(chain_mean.error, exact_mean.error),
+        because="standard errors of the chains and of the exact draws",
+    )
+    distance = "distance of the laws of the largest overlap"
+    bound = np.sqrt(-np.log(FALSE_ALARM / 2) / 2 * (1 / chains + 1 / (5 * chains)))
+    because = "Kolmogorov-Smirnov, false alarm 1e-5"
+    check.at_most(distance, bound=bound, measured=ks_2samp(seen, exact).statistic, because=because)
+    for name, kappa in (("the concentration N", n), (r"the concentration $N\beta/T$", n * beta**2)):
+        other = drawn(kappa, 5 * chains)
+        check.rival(name, {"mean largest overlap": float(other.mean())})
+        check.null(f"{name}, whole law", {distance: float(ks_2samp(seen, other).statistic)})
+    check.rival("a uniform point of the sphere", {"mean largest overlap": float(nearest(start / np.sqrt(n)).mean())})
+    return check

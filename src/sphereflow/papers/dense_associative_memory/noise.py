@@ -8,166 +8,178 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.integrate import quad
-from scipy.special import logsumexp
+from scipy.optimize import brentq
+from scipy.special import gammaln, logsumexp
 
-from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.claims import Check, Run, basis
+from sphereflow.estimates import mean
 from sphereflow.memory import overlaps, spherical
 from sphereflow.memory.noise import log_mean_noise, log_mean_noise_leading, one_step_weight, sample_log_noise
 from sphereflow.papers.dense_associative_memory import PAPER
+from sphereflow.papers.dense_associative_memory.sources import NOISE_SUM
 
 
-def by_quadrature(n: int, alpha: float, beta: float) -> float:
-    """ln of M times the integral of h(phi) exp(-beta N (1 - phi)), with scipy's quadrature."""
-    total, _ = quad(
-        lambda phi: float(np.exp(overlaps.log_density(phi, n) - beta * n * (1 - phi))), -1, 1, epsabs=0, epsrel=1e-12
+def log_kernel_integral(n: int, beta: float, exponent: float) -> float:
+    """ln of the mean of exp(-beta N (1 - phi)) under the density (1 - phi^2)^exponent, with scipy's quadrature."""
+    top, bottom = (
+        quad(lambda p, k=k: (1 - p * p) ** exponent * np.exp(-k * (1 - p)), -1, 1, epsabs=0, epsrel=1e-12, limit=400)[0]
+        for k in (beta * n, 0.0)
     )
-    return alpha * n + float(np.log(total))
+    return float(np.log(top / bottom))
 
 
 @PAPER.claim(
     "mean-noise",
-    statement="The mean of the noise sum has a Bessel form; quadrature of the overlap law and draws agree with it.",
-    source="Exact noise sum on the sphere",
+    says="The mean of the noise sum over drawn overlaps is the Bessel form, which the overlap law of the sphere gives.",
+    basis=NOISE_SUM,
     formula=r"E\,S_{nr}=M\,\Gamma(\tfrac N2)(\tfrac{2}{\beta N})^{N/2-1}e^{-\beta N}I_{N/2-1}(\beta N)",
-    falsifier="a wrong normalisation of the overlap law, or the mean of logarithms (-6.79) in place of their mean",
 )
-def mean_noise(run: Run) -> Measurement:
-    n, alpha, beta, draws = 20, 0.3, 1.0, 6000 if run.quick else 40_000
+def mean_noise(run: Run) -> Check:
+    draws, beta = 4000 if run.quick else 40_000, 1.0
     rng = np.random.default_rng(run.seed)
-    logs = logsumexp(-beta * n * (1 - overlaps.sample(rng, n, (draws, 402))), axis=1)
-    drawn = float(logsumexp(logs) - np.log(draws))
-    # The relative spread of one draw is 1.5, so four standard errors of the logarithm of the mean are 6/sqrt(draws).
-    return agreement(
-        [-6.372965, -6.372965, -6.376513],
-        [log_mean_noise(n, alpha, beta), by_quadrature(n, alpha, beta), drawn],
-        absolute=[5.1e-7, 5.1e-7, 6 / np.sqrt(draws)],
-        because="reference with 6 decimals; four standard errors of the draws, whose relative spread is 1.5",
-        labels=("Bessel, M = e^6", "quadrature, M = e^6", f"{draws} draws of 402 overlaps"),
-        parameters={"N": n, "alpha": alpha, "beta": beta},
-    )
+    check = Check(parameters={"beta": beta, "load": 0.3, "draws": draws})
+    gauss, exponent, logarithm = {}, {}, {}
+    for n in (10, 20):
+        others = round(np.exp(0.3 * n)) - 1
+        logs = logsumexp(-beta * n * (1 - overlaps.sample(rng, n, (draws, others))), axis=1)
+        sums = mean(np.exp(logs))
+        name = f"$N={n}$, {others} others"
+        load = np.log(others) / n
+        check.row(
+            name,
+            predicted=log_mean_noise(n, load, beta),
+            measured=np.log(sums.value),
+            error=sums.error / sums.value,
+            repeats=draws,
+            tolerance=1e-12,
+            because="standard error of the mean, carried to its logarithm",
+        )
+        check.row(
+            f"quadrature, {name}",
+            predicted=log_mean_noise(n, load, beta),
+            measured=np.log(others) + log_kernel_integral(n, beta, (n - 3) / 2),
+            tolerance=1e-10,
+            because="relative accuracy 1e-12 of the quadrature",
+        )
+        gauss[name] = np.log(others) - beta * n + beta**2 * n / 2
+        exponent[name] = np.log(others) + log_kernel_integral(n, beta, (n - 1) / 2)
+        logarithm[name] = float(logs.mean())
+    check.rival("Gaussian overlaps of variance 1/N", gauss)
+    check.rival("the exponent (N-1)/2 in the overlap law", exponent)
+    check.null("the mean of the logarithm in place of the logarithm of the mean", logarithm)
+    return check
 
 
 @PAPER.claim(
     "mean-noise-leading",
-    statement="The leading terms of the mean noise are exact up to terms of order 1/N.",
-    source="Saddle-dominated noise sum",
+    says="The leading terms of the mean noise, with their prefactor, miss quadrature by less than $0.02/N$ in the "
+    "logarithm.",
+    basis=NOISE_SUM,
     formula=r"E\,S_{nr}\simeq e^{N(\alpha+g_{max}-\beta)}/\sqrt{1-\phi^{*4}}",
-    falsifier="a missing prefactor (0.08 in the logarithm), or the Gaussian g_max",
 )
-def mean_noise_leading(run: Run) -> Measurement:
-    sizes = (10, 50, 1000)
-    measured = [log_mean_noise(n, 0.3, 1.0) - log_mean_noise_leading(n, 0.3, 1.0) for n in sizes]
-    return agreement(
-        [-9.2e-4, -1.3e-4, -6e-6],
-        measured,
-        absolute=[5.1e-6, 5.1e-6, 5.1e-7],
-        because="half a unit of the last digit of the reference differences",
-        labels=tuple(f"N={n}" for n in sizes),
-        parameters={"beta": 1},
-    )
+def mean_noise_leading(run: Run) -> Check:
+    check = Check(parameters={"load": 0.3})
+    bare, square, gauss = {}, {}, {}
+    for beta in (0.5, 1.0):
+        phi = float(spherical.saddle(beta))
+        for n in (10, 50, 200):
+            name = rf"$\beta={beta:g}$, $N={n}$"
+            check.row(
+                name,
+                predicted=log_mean_noise_leading(n, 0.3, beta),
+                measured=0.3 * n + log_kernel_integral(n, beta, (n - 3) / 2),
+                tolerance=0.02 / n,
+                because="the next term of the expansion, of order 1/N",
+            )
+            leading = n * (0.3 - float(spherical.capacity(beta)))
+            bare[name] = leading
+            square[name] = leading - np.log1p(-(phi**2)) / 2
+            gauss[name] = n * (0.3 + beta**2 / 2 - beta)
+    check.rival("without the prefactor", bare)
+    check.rival(r"the prefactor $(1-\phi^{*2})^{-1/2}$", square)
+    check.rival(r"Gaussian overlaps, $g_{max}=\beta^2/2$", gauss)
+    return check
+
+
+def frozen_noise(n: int, alpha: float, beta: float) -> tuple[float, float]:
+    r"""(typical noise, that of the nearest pattern alone) below $\alpha^*$, from extreme values.
+
+    The nearest patterns are a Poisson process whose density falls like $e^{-Nm\beta(\phi-\phi_1)}$ where one pattern
+    is expected beyond $\phi_1$; their sum is a stable variable of index m, with the mean logarithm
+    $\ln\Gamma(1-m)/m+\gamma(1/m-1)$.
+    """
+    first = brentq(lambda p: alpha * n + float(overlaps.log_tail(p, n)), 1e-6, 1 - 1e-9)
+    m = first / (1 - first**2) * (n - 3) / n / beta
+    stable = gammaln(1 - m) / m + np.euler_gamma * (1 / m - 1)
+    return first + stable / (beta * n), first + np.euler_gamma / m / (beta * n)
 
 
 @PAPER.claim(
     "typical-noise",
-    statement="Below the load alpha* = 0.2406 the typical noise is that of the nearest pattern, not of the mean: 0.405 "
-    "at N = 150 and load 0.1, whatever way it is drawn.",
-    source="Typical noise floor, two regimes",
-    formula=r"\phi_{noise}=\sqrt{1-e^{-2\alpha}}\ (\alpha<\alpha^*),\qquad (\alpha+g_{max})/\beta\ (\alpha\ge\alpha^*)",
-    falsifier="0.477: the branch of the mean used below alpha*",
+    says=r"Below the load $\alpha^*$ the typical noise is that of the few nearest patterns, above it that of the mean: "
+    "draws for $N=300$ to 3000 follow the extreme-value law on one side and the mean on the other.",
+    basis=basis.Derived("extreme values of independent overlaps; the papers use the mean at all loads"),
+    formula=r"\phi_{noise}(N)=\phi_1+\frac{\ln\Gamma(1-m)/m+\gamma(1/m-1)}{\beta N},\quad M\Pr(\phi>\phi_1)=1,\quad "
+    r"m=\frac{|s'(\phi_1)|}\beta",
 )
-def typical_noise(run: Run) -> Measurement:
-    n, alpha, beta = 150, 0.1, 1.0
-    count = round(np.exp(alpha * n))
-    rng = np.random.default_rng(run.seed)
-    direct = np.array(
-        [logsumexp(beta * n * overlaps.sample(rng, n, count)) / (beta * n) for _ in range(4 if run.quick else 16)]
-    )
-    law = 1 + sample_log_noise(n, alpha, beta, 2000, run.seed) / (beta * n)
-    below = float(spherical.noise_overlap(alpha, beta))
-    return agreement(
-        [0.405, 0.405, 0.0],
-        [direct.mean(), law.mean(), max(law.mean() - below, 0.0)],
-        absolute=[0.015, 0.015, 0.0],
-        because="reference with the spread of 16 draws; convergence to the limit 0.4258 is from below",
-        labels=(
-            f"{count} overlaps drawn one by one",
-            "nearest patterns and the mean of the rest",
-            "excess over the limit",
-        ),
-        parameters={"N": n, "alpha": alpha, "beta": beta},
-    )
-
-
-@PAPER.claim(
-    "typical-noise-limit",
-    statement="With patterns drawn in law but not stored, the typical noise is followed to N = 3000 (e^300 patterns) "
-    "and tends to the limit on both sides of alpha*.",
-    source="Typical noise floor, two regimes",
-    formula=r"\phi_{noise}(N)-\phi_{noise}=O(\ln N/N)",
-    falsifier="a distance from the limit that stops falling, or falls to the other branch",
-)
-def typical_noise_limit(run: Run) -> Measurement:
-    beta, sizes = 1.0, (150, 600, 3000)
-    measured, predicted, tolerance, labels = [], [], [], []
-    for alpha in (0.05, 0.1, 0.4):
-        limit = float(spherical.noise_overlap(alpha, beta))
-        for n in sizes:
-            draws = 1 + sample_log_noise(n, alpha, beta, 200, run.seed) / (beta * n)
-            measured.append(draws.mean())
-            predicted.append(limit)
-            # The density of the extreme puts it a multiple of ln(N)/(N |s'(phi)|) below its limit.
-            slope = limit / (1 - limit**2)
-            tolerance.append(2 * np.log(n) / (n * slope) if alpha < spherical.load_switch(beta) else 1 / n)
-            labels.append(f"load {alpha:g}, N={n}")
-    return agreement(
-        predicted,
-        measured,
-        absolute=tolerance,
-        because="corrections are logarithmic over N below alpha* (density of the extreme) and of order 1/N above it",
-        labels=tuple(labels),
-        parameters={"beta": beta},
-    )
-
-
-@PAPER.claim(
-    "noise-smooth",
-    statement="The two regimes of the noise floor meet at alpha* with equal value and slope.",
-    source="Typical noise floor, two regimes",
-    formula=r"g_{max}(\beta)/\beta=\sup_\alpha[\phi_{max}(\alpha)-\alpha/\beta]",
-    falsifier="a jump at alpha*",
-)
-def noise_smooth(run: Run) -> Measurement:
-    betas = np.array([0.25, 1.0, 4.0])
-    alpha = np.linspace(0, 3, 300_001)
-    best = [np.max(spherical.extreme_overlap(alpha) - alpha / b) for b in betas]
-    return agreement(
-        best,
-        spherical.g_max(betas) / betas,
-        absolute=1e-9,
-        because="a maximum over a grid of step 1e-5 is short by the square of the step",
-        labels=tuple(f"beta={b:g}" for b in betas),
-    )
+def typical_noise(run: Run) -> Check:
+    beta, draws = 1.0, 600 if run.quick else 6000
+    check = Check(parameters={"beta": beta, "draws": draws, "alpha*": spherical.load_switch(beta)})
+    limit, annealed, nearest = {}, {}, {}
+    prefactor = -np.log1p(-(float(spherical.saddle(beta)) ** 4)) / 2
+    for alpha in (0.05, 0.15, 0.4):
+        for n in (300, 1000, 3000):
+            drawn = mean(1 + sample_log_noise(n, alpha, beta, draws, run.seed) / (beta * n))
+            name = f"load {alpha:g}, $N={n}$"
+            mean_branch = (alpha + float(spherical.g_max(beta)) + prefactor / n) / beta
+            frozen = alpha < spherical.load_switch(beta)
+            check.row(
+                name,
+                predicted=frozen_noise(n, alpha, beta)[0] if frozen else mean_branch,
+                measured=drawn.value,
+                error=drawn.error,
+                repeats=draws,
+                tolerance=0.2 / n if frozen else 2 / n**2,
+                because="standard error; what the straight slope of the density leaves out is of higher order in 1/N",
+            )
+            if frozen:
+                annealed[name] = mean_branch
+                nearest[name] = frozen_noise(n, alpha, beta)[1]
+            limit[name] = float(spherical.noise_overlap(alpha, beta))
+    check.rival("the mean noise at all loads", annealed)
+    check.rival("the nearest pattern alone", nearest)
+    check.rival("the limit of infinite N", limit)
+    return check
 
 
 @PAPER.claim(
     "one-step-weight",
-    statement="The softmax weight of a stored pattern for itself falls from 1 to 0 across the capacity as predicted.",
-    source="One attention step from a stored pattern",
+    says=r"The median softmax weight of a stored pattern for itself falls across the capacity as predicted, at "
+    r"$\beta=1$ and loads 0.5 to 0.7, more steeply for larger $N$.",
+    basis=basis.Derived("one attention step from a stored pattern against the mean noise"),
     formula=r"w_1\approx[1+e^{N(\alpha-\alpha_c)}/\sqrt{1-\phi^{*4}}]^{-1}",
-    falsifier="the Gaussian g_max, or a missing factor N",
 )
-def weight(run: Run) -> Measurement:
-    cells = [(12, a) for a in (0.35, 0.4, 0.5, 0.6, 0.7)] + [(18, a) for a in (0.35, 0.4, 0.5)]
-    draws = {12: 2500, 18: 500} if run.quick else {12: 8000, 18: 4000}
-    measured = [float(np.median(one_step_weight(sample_log_noise(n, a, 0.5, draws[n], run.seed)))) for n, a in cells]
-    formula = [float(one_step_weight(log_mean_noise_leading(n, a, 0.5))) for n, a in cells]
-    reference = [0.616, 0.464, 0.204, 0.0712, 0.0225, 0.661, 0.441, 0.1145]
-    return agreement(
-        [*reference, *formula],
-        [*measured, *measured],
-        absolute=[0.015] * 8 + [0.02] * 8,
-        because="medians over 4000 draws of an independent program, with the spread of a few hundred draws; the "
-        "formula is the limit of large N",
-        labels=tuple(f"N={n}, load {a:g}, against {what}" for what in ("reference", "formula") for n, a in cells),
-        parameters={"beta": 0.5, "draws": draws},
-    )
+def weight(run: Run) -> Check:
+    draws, beta = 300 if run.quick else 4000, 1.0
+    check = Check(parameters={"beta": beta, "draws": draws})
+    gauss, smaller, bound = {}, {}, {}
+    for n in (10, 16):
+        for load in (0.5, 0.6, 0.7):
+            weights = one_step_weight(sample_log_noise(n, load, beta, draws, run.seed))
+            name = f"$N={n}$, load {load:g}"
+            check.row(
+                name,
+                predicted=one_step_weight(log_mean_noise_leading(n, load, beta)),
+                measured=np.median(weights),
+                error=1.2533 * weights.std(ddof=1) / np.sqrt(draws),
+                repeats=draws,
+                tolerance=0.15 / n,
+                because="standard error of a median, and the distance of order 1/N of the median from the mean",
+            )
+            gauss[name] = 1 / (1 + np.exp(n * (load - 0.5)))
+            bound[name] = 1 / (1 + np.exp(n * (load - spherical.separation_bound(beta))))
+            smaller[name] = float(one_step_weight(log_mean_noise_leading(26 - n, load, beta)))
+    check.rival("the capacity 0.5 of Gaussian overlaps", gauss)
+    check.rival("the load up to which separated patterns guarantee retrieval", bound)
+    check.rival("the two sizes exchanged", smaller)
+    return check

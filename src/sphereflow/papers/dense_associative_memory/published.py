@@ -11,9 +11,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from sphereflow.claims import Measurement, Run, agreement
-from sphereflow.memory import gaussian, state
+from sphereflow.claims import Check, Run
+from sphereflow.memory import gaussian, spherical, state
 from sphereflow.papers.dense_associative_memory import PAPER
+from sphereflow.papers.dense_associative_memory.sources import LSE_LINE, LSR_LINE, STATE
 
 B = state.REFERENCE_B
 
@@ -46,89 +47,89 @@ def critical_temperature(alpha: float, energy: Callable[[float], float], lowest:
 
 @PAPER.claim(
     "retrieval-state",
-    statement="The retrieval overlap and its free energy have closed forms for both kernels.",
-    source="Retrieval state, Gaussian (LSE) and Epanechnikov (LSR) kernels",
+    says="The closed forms of the retrieval overlap and its free energy are the minimum of energy less entropy for "
+    "both kernels.",
+    basis=STATE,
     formula=r"\phi_{eq}=\frac{\sqrt{T^2+4}-T}{2},\qquad (bT+1)y^2-(2+T+bT)y+T=0,\ y=1-\phi",
-    falsifier="the larger root of the quadratic, or an entropy other than (1/2) ln(1 - phi^2)",
 )
-def retrieval_state(run: Run) -> Measurement:
-    temperatures = (0.1, 0.3, 1.0, 2.0)
-    lse = [minimised(lse_energy, t, 0.0) for t in temperatures]
-    lsr = [minimised(lsr_energy, t, state.wall(B)) for t in temperatures]
-    t = np.array(temperatures)
-    closed = np.stack(
-        [state.lse_overlap(t), state.lse_free_energy(t), state.lsr_overlap(t, B), state.lsr_free_energy(t, B)]
+def retrieval_state(run: Run) -> Check:
+    check = Check(parameters={"b": B})
+    doubled, larger = {}, {}
+    kernels = (
+        ("LSE", lse_energy, 0.0, state.lse_overlap, state.lse_free_energy),
+        ("LSR", lsr_energy, state.wall(B), lambda t: state.lsr_overlap(t, B), lambda t: state.lsr_free_energy(t, B)),
     )
-    return agreement(
-        np.concatenate([np.array(lse).T, np.array(lsr).T]).ravel(),
-        closed.ravel(),
-        absolute=np.repeat([2e-7, 1e-12, 2e-7, 1e-12], len(t)),
-        because="the minimum of a smooth function is found to the square root of rounding, its value to rounding",
-        labels=tuple(f"{k} {w}, T={v:g}" for k in ("LSE", "LSR") for w in ("overlap", "f") for v in t),
-        parameters={"b": B},
-    )
+    for kernel, energy, lowest, overlap, free_energy in kernels:
+        for t in (0.1, 0.3, 1.0, 2.0):
+            phi, f = minimised(energy, t, lowest)
+            name = f"{kernel} overlap, $T={t:g}$"
+            because = "the minimum of a smooth function is found to the square root of rounding"
+            check.row(name, predicted=overlap(t), measured=phi, tolerance=2e-7, because=because)
+            check.row(
+                f"{kernel} free energy, $T={t:g}$",
+                predicted=free_energy(t),
+                measured=f,
+                tolerance=1e-12,
+                because="the value at a minimum is found to rounding",
+            )
+            doubled[name] = float(overlap(2 * t))
+            if kernel == "LSR":
+                # The two roots have the sum (2 + T + bT) / (bT + 1).
+                larger[name] = 2 - (2 + t + B * t) / (B * t + 1) - float(overlap(t))
+    check.rival(r"an entropy $\ln(1-\phi^2)$ without the factor 1/2", doubled)
+    check.rival("the larger root of the quadratic", larger)
+    return check
 
 
 @PAPER.claim(
     "published-lse-line",
-    statement="Published layer: the critical temperature of LSE at six loads, from the closed line.",
-    source="Critical line of the Gaussian kernel",
+    says="With Gaussian overlaps the closed line of the Gaussian kernel is where the minimised free energy meets the "
+    "noise floor.",
+    basis=LSE_LINE,
     formula=r"\alpha_c(T)=\tfrac12[1-f_{ret}(T)]^2",
-    falsifier="the exact layer used in its place (T_c = 1.03 instead of 0.751 at load 0.1)",
 )
-def published_lse_line(run: Run) -> Measurement:
-    loads = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4)
-    return agreement(
-        [3.39768, 1.29828, 0.75118, 0.33957, 0.15543, 0.05359],
-        [gaussian.lse_critical_temperature(a) for a in loads],
-        absolute=6e-6,
-        because="reference values by direct minimisation, with 5 decimals",
-        labels=tuple(f"load {a:g}" for a in loads),
-        parameters={"beta": 1, "layer": "gaussian"},
-    )
-
-
-@PAPER.claim(
-    "printed-lsr-end",
-    statement="Published layer: the LSR line as printed meets its threshold 0.25 at T = 0.2132, its smallest root.",
-    source="Critical line of the Epanechnikov kernel, as printed (the text says about 0.22)",
-    formula=r"\tfrac12[1-f_{ret}^{LSR}(T_{max})]^2=\alpha_{th}=\tfrac12(1-1/b)^2",
-    falsifier="2.80, where the same square rises through the threshold again",
-)
-def printed_lsr_end(run: Run) -> Measurement:
-    return agreement(
-        [0.213155, 0.25],
-        [gaussian.lsr_published_end(B), gaussian.lsr_threshold(B)],
-        absolute=[5.1e-7, 1e-12],
-        because="reference value with 6 decimals; the threshold is exact",
-        labels=("T_max", "threshold"),
-        parameters={"b": B, "layer": "gaussian"},
-    )
+def published_lse_line(run: Run) -> Check:
+    check = Check(parameters={"beta": 1, "overlaps": "Gaussian"})
+    exact, kernel_limited = {}, {}
+    for load in (0.05, 0.1, 0.2, 0.3, 0.4):
+        name = f"$T_c$ at load {load:g}"
+        check.row(
+            name,
+            predicted=gaussian.lse_critical_temperature(load),
+            measured=critical_temperature(load, lse_energy, 0.0),
+            tolerance=1e-8,
+            because="a root to 1e-10 of a minimum known to rounding",
+        )
+        exact[name] = brentq(lambda t, a=load: float(spherical.equal_depth(t, 1.0)) - a, 1e-4, 20.0)
+        kernel_limited[name] = brentq(lambda t, a=load: minimised(lse_energy, t, 0.0)[1] - (0.5 - a), 1e-6, 20.0)
+    check.rival("the overlap law of the sphere", exact)
+    check.rival(r"the kernel-limited floor $1-\alpha/\beta-\beta/2$", kernel_limited)
+    return check
 
 
 @PAPER.claim(
     "printed-lsr-line",
-    statement="The critical line printed for the compact kernel follows from the noise floor printed for it. It does "
-    "not: with that noise floor the line runs to arbitrarily high temperature instead of ending at T = 0.213.",
-    source="Critical line of the Epanechnikov kernel, as printed",
+    says="With the noise floor printed for the compact kernel its critical line runs to arbitrarily high "
+    r"temperature as the load falls to $\alpha_{th}=1/4$; it does not end at $T=0.213$.",
+    prints=r"The critical line of the Epanechnikov kernel is $\alpha_c(T)=\frac12[1-f_{ret}(T)]^2$ above "
+    r"$\alpha_{th}$.",
+    basis=LSR_LINE,
     formula=r"\alpha_c(T)=\tfrac12\Big[1-\frac{1-e^{-bf_{ret}(T)}}{b}\Big]^2\neq\tfrac12[1-f_{ret}(T)]^2",
-    falsifier="a critical temperature of the printed noise floor that lies on the printed line",
 )
-def printed_lsr_line(run: Run) -> Measurement:
-    loads = (0.26, 0.3, 0.35, 0.4)
-    measured = [critical_temperature(a, lsr_energy, state.wall(B)) for a in loads]
-    printed = [critical_temperature(a, lsr_energy, state.wall(B), printed=True) for a in loads]
-    return agreement(
-        [gaussian.lsr_critical_temperature(a, B) for a in loads],
-        measured,
-        absolute=1e-7,
-        printed=printed,
-        because="a root of a minimised free energy; the closed line is compared with direct minimisation",
-        labels=tuple(f"T_c at load {a:g}" for a in loads),
-        note="f_ret(T_c) = -(1/b) ln(1 - b(1 - sqrt(2 alpha))), the printed noise floor, gives T_c = "
-        + ", ".join(f"{t:.4g}" for t in measured)
-        + " at loads 0.26, 0.3, 0.35, 0.4; the printed line has "
-        + ", ".join(f"{t:.4g}" for t in printed)
-        + ". It uses the noise floor of the other kernel, 1 - sqrt(2 alpha).",
-        parameters={"b": B, "layer": "gaussian"},
+def printed_lsr_line(run: Run) -> Check:
+    loads = (0.255, 0.26, 0.3, 0.35, 0.4)
+    check = Check(
+        parameters={"b": B, "overlaps": "Gaussian"},
+        note="The printed line uses the noise floor of the other kernel, $1-\\sqrt{2\\alpha}$. The LaTeX source was "
+        "read; whether the proceedings still print it is not known.",
     )
+    check.series(
+        [f"$T_c$ at load {a:g}" for a in loads],
+        predicted=[gaussian.lsr_critical_temperature(a, B) for a in loads],
+        measured=[critical_temperature(a, lsr_energy, state.wall(B)) for a in loads],
+        tolerance=1e-7,
+        because="a root of a minimised free energy; the closed line is compared with direct minimisation",
+    )
+    check.printed([critical_temperature(a, lsr_energy, state.wall(B), printed=True) for a in loads])
+    check.rival("the line of the Gaussian kernel", [gaussian.lse_critical_temperature(a) for a in loads])
+    return check

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
+from scipy.integrate import quad
 
-from sphereflow.claims import Measurement, Run, agreement, at_least, at_most
+from sphereflow.claims import Check, Run, basis
 from sphereflow.dynamics import SA, USA
 from sphereflow.evolution import evolve
 from sphereflow.metastability import certify, first_exit
-from sphereflow.papers.dynamic_metastability.direct import closing_time, field
 from sphereflow.papers.dynamic_metastability.paper import PAPER
+from sphereflow.papers.dynamic_metastability.reference_solver import closing_time, field
+from sphereflow.papers.dynamic_metastability.sources import LEAN, METASTABILITY, SLOW_MOTION
 
 OFFSETS = (-0.08, 0.01, 0.07)
 MODELS = {"sa": SA, "usa": USA}
@@ -22,195 +23,133 @@ def on_circle(theta: np.ndarray) -> np.ndarray:
     return np.stack([np.cos(theta), np.sin(theta)], axis=-1)
 
 
-def three_caps(scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """Nine tokens in three caps 120 degrees apart, and the centres."""
-    centres = 2 * np.pi * np.arange(3) / 3
-    return on_circle((centres[:, None] + scale * np.array(OFFSETS)).ravel()), on_circle(centres)
-
-
-@functools.lru_cache(maxsize=8)
-def cap_frames(kind: str, beta: float) -> tuple[np.ndarray, np.ndarray]:
-    """(times, tokens) of the nine tokens, dense up to t = 40 and then spread out to t = 10,000."""
-    times = np.concatenate([np.linspace(0, 40, 81), np.linspace(40, 600, 29)[1:], np.geomspace(600, 1e4, 12)[1:]])
-    return times, np.asarray(evolve(MODELS[kind](beta), three_caps()[0], saveat=times, tol=1e-13).xs)
+@PAPER.claim(
+    "brackets",
+    says="Over random separated starts, in two and three dimensions, caps collapse before the bound on $T_1$ and no "
+    "token leaves its larger cap before $T_2$.",
+    basis=METASTABILITY,
+    formula=r"T_{\mathrm{collapse}}\le T_1\le2ne^{8\varepsilon\beta}+\frac{en\lambda\beta^2}{\beta-1},\qquad "
+    r"T_{\mathrm{exit}}\ge T_2=\frac\varepsilon n e^{(1-\alpha)\beta}",
+)
+def brackets(run: Run) -> Check:
+    rows = random_brackets(run.seed, 12 if run.quick else 60, run)
+    check = Check(parameters={"starts": len(rows), "d": "2, 3", "n": 8})
+    for k, row in enumerate(rows):
+        where = f"start {k + 1}, $d={row['d']:g}$, $\\beta={row['beta']:.0f}$"
+        because = "a theorem: no tolerance"
+        check.at_most(f"log collapse, {where}", bound=row["log_T1"], measured=row["log_collapse"], because=because)
+        check.at_least(f"log exit, {where}", bound=row["log_T2"], measured=row["log_exit"], because=because)
+    return check
 
 
 @PAPER.claim(
-    "certificate",
-    statement="The constants of three caps: alpha, gamma, the largest lambda, the bound on T1, and log T2.",
-    source="definition of separated configurations and theorem on dynamic metastability",
-    formula=r"\gamma=1-\alpha-8\varepsilon-\frac1\beta\log\frac{2n^2}{\varepsilon},"
-    r"\ \log T_2=(1-\alpha)\beta+\log\frac{\varepsilon}{n}",
-    falsifier="alpha taken between tokens, or from the caps of radius epsilon instead of 2 epsilon",
+    "exit-time",
+    says="Three clusters at the angles 0, 2 and 4.1 move a distance 0.1 after a time that grows like "
+    r"$e^{1.4\\beta}$ and is that of the closest pair alone; it lies above the theorem's $T_2$.",
+    basis=basis.Derived("thm: metastability gives the lower bound; the time itself is that of the closest pair"),
+    formula=r"T=\int_{1.8}^{2}\frac{du}{s\,e^{-\beta(1-\cos u)}\sin u},\quad s=\tfrac23\ (\mathrm{USA}),\ 2\ "
+    r"(\mathrm{SA})",
 )
-def certificate_constants(run: Run) -> Measurement:
-    known = (
-        (60, 0.004, 1.0, -0.2671628, 1.0583452, 1.1498275, 4.6465e29),
-        (30, 0.01, 1.0, -0.1226197, 0.7195275, 0.8702538, 4.70093e11),
-        (100, 0.002, 0.5, -0.3378707, 1.2088487, 1.2708335, 2.81692e54),
-    )
-    predicted, measured, labels = [], [], []
-    for beta, epsilon, scale, *constants in known:
-        x, centres = three_caps(scale)
+def exit_time(run: Run) -> Check:
+    theta = np.array([0.0, 2.0, 4.1])
+    # Three tokens per cluster, so close that they are one from the beginning.
+    x, centres = on_circle((theta[:, None] + np.array([-1e-3, 0.0, 1e-3])).ravel()), on_circle(theta)
+    epsilon = (1 - math.cos(0.1)) / 2
+    check = Check(parameters={"n": 9, "gap": 2, "moved": 0.1, "epsilon": epsilon})
+    steady: dict[str, float] = {}
+    swapped: dict[str, float] = {}
+    bound: dict[str, float] = {}
+    for beta in (100.0, 200.0, 400.0):
         found = certify(x, beta, epsilon, centres=centres)
-        predicted += [*constants[:3], math.log(constants[3])]
-        measured += [found.alpha, found.gamma, found.lambda_max, found.log_T2]
-        labels += [f"{name} beta={beta}" for name in ("alpha", "gamma", "lambda", "log T2")]
-    x, centres = three_caps()
-    predicted.append(570.60267)
-    measured.append(certify(x, 60, 0.004, centres=centres).T1_bound(0.3))
-    digits = [5e-8, 5e-8, 5e-8, 1.1e-5] * 2 + [5e-8, 5e-8, 5e-8, 1.8e-6] + [5e-6]
-    digits[7] = 1.1e-6
-    return agreement(
-        predicted,
-        measured,
-        absolute=np.array(digits) * 1.01,
-        because="digits of an independent computation",
-        labels=(*labels, "T1 bound, lambda=.3"),
-        parameters={"n": 9, "caps": "3 at 120 degrees"},
-    )
+        # Of the integrand only e^{beta(1 - cos u)} is large: its largest value, at the first gap, is taken out.
+        first = beta * (1 - math.cos(2.0))
+        shape = quad(lambda u, b=beta, f=first: math.exp(b * (1 - math.cos(u)) - f) / math.sin(u), 1.8, 2.0)[0]
+        for kind, speed in (("sa", 2.0), ("usa", 2 / 3)):
+            name = rf"$\log T$, {kind.upper()}, $\beta={beta:g}$"
+            measured = first_exit(found, kind, x)
+            check.row(
+                name,
+                predicted=first + math.log(shape / speed),
+                measured=measured,
+                tolerance=2 * math.exp(-beta * (math.cos(2.0) - math.cos(2.1))) + 1e-4,
+                because="the pull of the third cluster, at the gap 2.1",
+            )
+            check.at_least(f"{name}, above $T_2$", bound=found.log_T2, measured=measured, because="a theorem")
+            steady[name] = first + math.log(0.2 / (speed * math.sin(2.0)))
+            swapped[name] = first + math.log(shape * speed * 3 / 4)
+            bound[name] = found.log_T2
+    check.rival("constant speed, distance over initial speed", steady)
+    check.rival("SA and USA equally fast but for their masses exchanged", swapped)
+    check.rival("the theorem's bound taken for the time", bound)
+    return check
 
 
 @PAPER.claim(
-    "lambda-condition",
-    statement="The corrected condition on lambda says exactly that the bound on T1 lies below T2.",
-    source="theorem on dynamic metastability, condition (a) with its logarithm's sign corrected",
-    formula=r"\lambda=\frac{(\beta-1)\varepsilon}{\beta^2n^2e}e^{(1-\alpha)\beta}(1-e^{-\gamma\beta})\iff T_1=T_2",
-    falsifier="a difference between the two times at the end of the interval",
+    "relaxation-rates",
+    says="Tokens of a cap approach each other exponentially, at the rate of the cap's mass under USA and at the rate 1 "
+    "under SA whatever the mass: the clusters of coinciding tokens are a slow manifold that attracts.",
+    basis=SLOW_MOTION,
+    formula=r"|x_i-x_j|\sim e^{-m_qt}\ (\mathrm{USA}),\qquad e^{-t}\ (\mathrm{SA})",
 )
-def lambda_condition(run: Run) -> Measurement:
-    ratios = []
-    for beta, epsilon in ((30.0, 0.01), (60.0, 0.004)):
-        x, centres = three_caps()
-        found = certify(x, beta, epsilon, centres=centres)
-        n = found.n
-        end = math.exp((1 - found.alpha) * beta) * -math.expm1(-found.gamma * beta)
-        end *= (beta - 1) * epsilon / (beta**2 * n**2 * math.e)
-        # The bound on T1 is affine in lambda: read off at two admissible ones, it is continued to the end.
-        low, high = found.T1_bound(0.1), found.T1_bound(0.5)
-        bound = low + (high - low) / 0.4 * (end - 0.1)
-        ratios.append(bound / math.exp(found.log_T2))
-    return agreement(
-        [1.0, 1.0], ratios, absolute=1e-11, because="an identity, up to rounding of a difference of two bounds"
-    )
-
-
-@PAPER.claim(
-    "confinement-and-collapse",
-    statement="Up to t = 10,000 tokens stay in the larger caps, and from the T1 bound on they are within 2e^-18.",
-    source="theorem on dynamic metastability",
-    formula=r"x_i(t)\in S_q(2\varepsilon),\qquad |x_i-x_j|^2\le2e^{-\lambda\beta}\quad(T_1\le t\le T_2)",
-    falsifier="a token outside its cap, or two tokens of a cap apart after the T1 bound",
-)
-def confinement_and_collapse(run: Run) -> Measurement:
-    x, centres = three_caps()
-    found = certify(x, 60, 0.004, centres=centres)
-    bound = found.T1_bound(0.3)
-    heights, spreads = [], []
-    for kind in MODELS:
-        times, frames = cap_frames(kind, 60.0)
-        heights.append(min(found.height(x) for x in frames))
-        spreads.append(max(found.spread(x) for x in frames[times >= bound]))
-    return at_most(
-        [0.0, 0.0, 2 * math.exp(-18), 2 * math.exp(-18)],
-        [-heights[0], -heights[1], *spreads],
-        because="a theorem: no tolerance",
-        labels=("outside SA", "outside USA", "spread SA", "spread USA"),
-        parameters={"beta": 60, "epsilon": 0.004, "lambda": 0.3, "n": 9},
-    )
-
-
-@PAPER.claim(
-    "collapse-inside-caps",
-    statement="How fast nine tokens in three caps collapse: squared distances at t=5 and 20, and the time to 2e^-18.",
-    source="simulation of the theorem's setting, computed independently",
-    falsifier="a wrong time unit or normalisation",
-)
-def collapse_inside_caps(run: Run) -> Measurement:
-    x, centres = three_caps()
-    found = certify(x, 60, 0.004, centres=centres)
-    predicted = [1.31328e-6, 1.22896e-19, 6.88194, 1.375564e-3, 6.44729e-8, 21.12475]
-    measured = []
-    for kind in MODELS:
-        times, frames = cap_frames(kind, 60.0)
-        measured += [found.spread(frames[times == 5.0][0]), found.spread(frames[times == 20.0][0])]
-        measured.append(closing_time(x, 60.0, kind, found.labels, 2 * math.exp(-18), 100.0))
-    labels = tuple(f"{kind} {what}" for kind in MODELS for what in ("t=5", "t=20", "time"))
-    return agreement(
-        predicted,
-        measured,
-        relative=[1e-5, 1e-4, 2e-6, 1e-5, 1e-5, 2e-6],
-        labels=labels,
-        because="printed digits; distances of 3e-10 carry the solver's 1e-14",
-    )
-
-
-@PAPER.claim(
-    "T1-below-bound",
-    statement="The collapse inside the caps takes far less than the bound on T1, for several beta and epsilon.",
-    source="theorem on dynamic metastability",
-    formula=r"T_1\le2ne^{8\varepsilon\beta}+\frac{en\lambda\beta^2}{\beta-1}",
-    falsifier="a measured time above the bound",
-)
-def collapse_below_bound(run: Run) -> Measurement:
-    cases = ((30.0, 0.01, 1.6), (60.0, 0.004, 1.0), (100.0, 0.002, 0.75))
-    bounds, times, labels = [], [], []
-    for beta, epsilon, scale in cases:
-        x, centres = three_caps(scale)
-        found = certify(x, beta, epsilon, centres=centres)
-        for kind in MODELS:
-            bounds.append(found.T1_bound(0.3))
-            times.append(closing_time(x, beta, kind, found.labels, 2 * math.exp(-0.3 * beta), 1000.0))
-            labels.append(f"{kind} beta={beta:g}")
-    return at_most(
-        bounds,
-        times,
-        because="a theorem: no tolerance",
-        labels=tuple(labels),
-        note="measured " + ", ".join(f"{t:.3g}" for t in times),
-        parameters={"lambda": 0.3},
-    )
+def relaxation_rates(run: Run) -> Check:
+    beta, sizes = 40.0, (2, 3, 4)
+    centres = np.array([0.0, 2.0, 4.1])
+    offsets = [np.array(OFFSETS[:2]), np.array(OFFSETS), np.array((*OFFSETS, 0.03))]
+    theta = np.concatenate([c + o for c, o in zip(centres, offsets, strict=True)])
+    edges = np.cumsum((0, *sizes))
+    check = Check(parameters={"n": 9, "beta": beta, "tokens in caps": sizes})
+    swapped: dict[str, float] = {}
+    smallest: dict[str, float] = {}
+    for kind, first, last in (("sa", 8.0, 12.0), ("usa", 24.0, 36.0)):
+        times = np.append(np.linspace(0, first, 50), last)
+        frames = np.asarray(evolve(MODELS[kind](beta), on_circle(theta), saveat=times, tol=1e-13).xs)[-2:]
+        for q, size in enumerate(sizes):
+            cap = frames[:, edges[q] : edges[q + 1]]
+            spread = np.linalg.norm(cap - cap.mean(axis=1, keepdims=True), axis=(1, 2))
+            name = f"{kind.upper()}, mass {size}/9"
+            check.row(
+                name,
+                predicted=1.0 if kind == "sa" else size / 9,
+                measured=np.log(spread[0] / spread[1]) / (last - first),
+                relative=2e-3,
+                because="what is left of the nonlinear part at the first of the two times, and of the other caps",
+            )
+            swapped[name] = size / 9 if kind == "sa" else 1.0
+            smallest[name] = 1.0 if kind == "sa" else 2 / 9
+    check.rival("the rate 1 under USA and the mass under SA", swapped)
+    check.rival("all caps at the smallest rate", smallest)
+    check.rival("rates of the squared distance", check.times(2.0))
+    return check
 
 
 @PAPER.claim(
     "differential-inequality",
-    statement="The smallest inner product inside a cap grows at least as fast as the paper's inequality says.",
-    source="differential inequality behind the theorem",
+    says="Along runs of nine tokens in three caps the smallest inner product inside a cap grows at least as fast as "
+    "the paper's inequality says.",
+    basis=basis.Equation("of the smallest inner product in a cap", via=LEAN),
     formula=r"\dot\rho\ge\frac2n\rho(1-\rho)e^{\beta(\rho-1)}-2ne^{-(1-\alpha)\beta}",
-    falsifier="a factor n in the wrong place",
 )
-def differential_inequality(run: Run) -> Measurement:
+def differential_inequality(run: Run) -> Check:
     labels = np.repeat(np.arange(3), 3)
-    slack = [_smallest_slack(kind, cap_frames(kind, beta)[1], labels, beta) for beta in (30.0, 60.0) for kind in MODELS]
-    return at_least(
-        [0.0] * 4,
-        slack,
-        slack=1e-12,
-        because="rounding of the vector field",
-        labels=("SA beta=30", "USA beta=30", "SA beta=60", "USA beta=60"),
-        parameters={"n": 9, "t1": 1e4},
-    )
-
-
-@PAPER.claim(
-    "brackets",
-    statement="Over random separated starts the certificate's T1 and T2 are never violated by collapse and first exit.",
-    source="theorem on dynamic metastability",
-    formula=r"T_{\mathrm{collapse}}\le T_1,\qquad T_{\mathrm{exit}}\ge T_2",
-    falsifier="one start that collapses later than the T1 bound or leaves its cap before T2",
-)
-def brackets(run: Run) -> Measurement:
-    rows = random_brackets(run.seed, 12 if run.quick else 60, run)
-    late = [r["log_collapse"] - r["log_T1"] for r in rows]
-    early = [r["log_T2"] - r["log_exit"] for r in rows]
-    return at_most(
-        np.zeros(2 * len(rows)),
-        [*late, *early],
-        because="a theorem: no tolerance",
-        note=f"{len(rows)} starts; closest: collapse at {math.exp(max(late)):.2g} of the T1 bound, "
-        f"exit {-max(early):.2f} e-folds after T2",
-        parameters={"starts": len(rows), "d": "2, 3"},
-    )
+    centres = 2 * np.pi * np.arange(3) / 3
+    x0 = on_circle((centres[:, None] + np.array(OFFSETS)).ravel())
+    times = np.concatenate([np.linspace(0, 10, 41), np.geomspace(10, 100, 11)[1:]])
+    check = Check(parameters={"n": 9, "t": 100})
+    counted: dict[str, float] = {}
+    for beta in (30.0, 60.0):
+        for kind in MODELS:
+            frames = np.asarray(evolve(MODELS[kind](beta), x0, saveat=times, tol=1e-13).xs)
+            name = rf"smallest slack, {kind.upper()}, $\beta={beta:g}$"
+            check.at_least(
+                name,
+                bound=0.0,
+                measured=smallest_slack(kind, frames, labels, beta, 1 / 9),
+                tolerance=1e-12,
+                because="rounding of the vector field",
+            )
+            counted[name] = smallest_slack(kind, frames, labels, beta, 1.0 if kind == "usa" else 3.0)
+    check.null("without the factor 1/n (for SA: 3 in its place)", counted)
+    return check
 
 
 def random_brackets(seed: int, count: int, run: Run) -> list[dict[str, float]]:
@@ -253,8 +192,11 @@ def _random_caps(rng: np.random.Generator, d: int) -> tuple[np.ndarray, float]:
     return x / np.linalg.norm(x, axis=1, keepdims=True), float(rng.uniform(40, 120))
 
 
-def _smallest_slack(kind: str, frames: np.ndarray, labels: np.ndarray, beta: float) -> float:
-    """min over times and caps of the derivative of the smallest inner product minus its lower bound."""
+def smallest_slack(kind: str, frames: np.ndarray, labels: np.ndarray, beta: float, factor: float) -> float:
+    """min over times and caps of the derivative of the smallest inner product minus its lower bound.
+
+    `factor` stands for the 1/n of the bound.
+    """
     n = len(labels)
     same = labels[:, None] == labels[None, :]
     inner = np.einsum("tid,tjd->tij", frames, frames)
@@ -269,6 +211,6 @@ def _smallest_slack(kind: str, frames: np.ndarray, labels: np.ndarray, beta: flo
         rate = rates[:, members][:, :, members].reshape(len(frames), -1)
         at = np.argmin(block, axis=1)
         rho, slope = (np.take_along_axis(table, at[:, None], 1)[:, 0] for table in (block, rate))
-        bound = 2 / n * rho * (1 - rho) * np.exp(beta * (rho - 1)) - 2 * n * math.exp(-(1 - alpha) * beta)
+        bound = 2 * factor * rho * (1 - rho) * np.exp(beta * (rho - 1)) - 2 * n * math.exp(-(1 - alpha) * beta)
         worst = min(worst, float(np.min(slope - bound)))
     return worst

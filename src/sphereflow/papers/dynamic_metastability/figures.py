@@ -13,9 +13,10 @@ from sphereflow.metastability import coarsen_to_one, staircase
 from sphereflow.metastability.pictures import draw_energy
 from sphereflow.metastability.staircases import limit
 from sphereflow.papers.dynamic_metastability.caps import on_circle, random_brackets
-from sphereflow.papers.dynamic_metastability.mergers import START, merge, sequences
+from sphereflow.papers.dynamic_metastability.mergers import sequences
 from sphereflow.papers.dynamic_metastability.paper import PAPER
-from sphereflow.papers.dynamic_metastability.separation import FRACTIONS, SIZES, fraction
+from sphereflow.papers.dynamic_metastability.separation import BETAS, SIZES, fraction
+from sphereflow.papers.dynamic_metastability.staircase import START, merge
 from sphereflow.pictures import PALETTE, look
 from sphereflow.sphere import draw
 
@@ -142,7 +143,7 @@ def separated_fractions(run: Run) -> Figure:
     with look():
         figure = Figure(figsize=(5.2, 3.6), layout="constrained")
         axes = figure.add_subplot()
-        for colour, beta in zip(PALETTE, FRACTIONS, strict=False):
+        for colour, beta in zip(PALETTE, BETAS, strict=False):
             shares = np.array([fraction(n, beta, draws, run.seed + n) for n in SIZES])
             spread = 2 * np.sqrt(shares * (1 - shares) / draws)
             axes.errorbar(SIZES, shares, spread, marker="o", ms=4, lw=1, color=colour, label=f"$\\beta={beta}$")

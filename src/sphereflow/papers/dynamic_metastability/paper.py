@@ -15,6 +15,8 @@ PAPER = Paper(
         "stay put for a time exponentially long in beta, although in the end everything merges into one point. In a "
         "rescaled clock the energy becomes a staircase, each jump a merger of two clusters."
     ),
+    texts="Read: the abstract, a public third-party Lean transcription of version 1 with the paper's labels, and the "
+    "authors' two scripts; the paper's full text and figures were not available.",
     bibtex="""@article{geshkovski2024dynamic,
   title={Dynamic metastability in the self-attention model},
   author={Geshkovski, Borjan and Koubbi, Hugo and Polyanskiy, Yury and Rigollet, Philippe},
