@@ -169,7 +169,7 @@ def pair_bound(weights: np.ndarray, n: int, d: float) -> np.ndarray:
 )
 def inversion_bound_obeyed(run: Run) -> Check:
     rng = np.random.default_rng(run.seed + 8)
-    draws, other = 40_000 if run.quick else 400_000, 0.05
+    draws, other = 40_000 if run.quick else 100_000, 0.05
     check = Check(parameters={"draws": draws, "unselected weight": other})
     closer = {}
     for d, n in ((24, 2), (44, 3), (64, 4)):

@@ -122,7 +122,7 @@ def spurious_limit(run: Run) -> Check:
     check.row("slope by formula", predicted=-np.log(2) / 2, measured=slope_at_scale(), tolerance=1e-15, because="exact")
     check.rival("convergence to the target", dict.fromkeys(limits, 0.0))
     check.rival("slope without the factor 1/2", {"slope": -np.log(2)})
-    check.rival("convergence for every step", dict.fromkeys(("low point, step 6", "high point, step 6"), np.log(2)))
+    check.rival("convergence for every step", {f"{end} point, step 6": np.log(2) for end in ("low", "high")})
     return check
 
 

@@ -135,7 +135,7 @@ def mass_bound(run: Run) -> Check:
         d = 1 / (4 * np.sqrt(beta))
         angles = np.array([-d, d, np.pi])
 
-        def force(mass: float, here: object = here, angles: np.ndarray = angles) -> float:
+        def force(mass: float, here: Problem = here, angles: np.ndarray = angles) -> float:
             x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
             pull = landscape.field(here, x, np.array([mass / 2, mass / 2, 1 - mass]))[1]
             return float(pull @ [-np.sin(angles[1]), np.cos(angles[1])])

@@ -64,7 +64,8 @@ def ring_range(run: Run) -> Check:
         return float(np.exp(beta * (height - 1)) / beta - w / 2 - ive(0, x) / beta + w / 2 * height**2)
 
     check = Check()
-    never, early = {}, {}
+    never: dict[str, float] = {}
+    early: dict[str, float] = {}
     for beta in (5.0, 10.0, 20.0):
         low = brentq(lambda w, b=beta: at_pole(b, w), 0.15, 0.6, xtol=1e-12)
         for side, shift, rings, poles in (("above", 2e-4, 1, 0), ("below", -2e-4, 2, 1)):
