@@ -17,6 +17,8 @@ PAPER = Paper(
         "limit is measured against its bound: it is of order 1/beta at fixed times, better than the guaranteed "
         "sqrt(log(beta)/beta), and its smallest value over time falls like beta^(-1/2)."
     ),
+    texts="Read: the abstract only, and a short digest that names the matrices; the paper's text and experiments "
+    "were not available. Set-ups, constants and rates are worked out here.",
     bibtex="""@article{alcalde2026quantifying,
   title   = {Quantifying concentration phenomena of mean-field Transformers in the low-temperature regime},
   author  = {Alcalde, Albert and Bungert, Leon and Riedl, Konstantin and Roith, Tim},
@@ -29,8 +31,8 @@ PAPER = Paper(
 # isort: off
 from sphereflow.papers.low_temperature_concentration import zero_temperature as zero_temperature
 from sphereflow.papers.low_temperature_concentration import expansion as expansion
-from sphereflow.papers.low_temperature_concentration import rates as rates
 from sphereflow.papers.low_temperature_concentration import phases as phases
+from sphereflow.papers.low_temperature_concentration import rates as rates
 from sphereflow.papers.low_temperature_concentration import directions as directions
 from sphereflow.papers.low_temperature_concentration import sphere as sphere
 from sphereflow.papers.low_temperature_concentration import figures as figures

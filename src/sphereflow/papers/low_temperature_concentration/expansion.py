@@ -10,17 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from sphereflow.claims import Measurement, Run, agreement
+from sphereflow.claims import Check, Run
 from sphereflow.interaction import attend
 from sphereflow.meanfield.zero_temperature import laplace_barycentre
 from sphereflow.meanfield.zonal import gauss_nodes
 from sphereflow.papers.low_temperature_concentration import PAPER
+from sphereflow.papers.low_temperature_concentration.sources import LAPLACE
 from sphereflow.sphere import from_angles
 
 _NODES = 4096
-# Distance to the first-order prediction times beta^2 at beta = 50, 200, 800, for rho = 1 + 0.5 cos(theta - 0.3).
-REMAINDERS = {2.0: (0.32754, 0.32564, 0.32517), 1.0: (0.08586, 0.08545, 0.08535)}
-BETAS = (50.0, 200.0, 800.0)
 
 
 def bump(theta: np.ndarray, order: int = 0) -> np.ndarray:
@@ -50,60 +48,77 @@ def remainder(beta: float, theta: float, form: np.ndarray) -> float:
     return float(np.linalg.norm(barycentre(beta, theta, form) - first_order(beta, theta, form)))
 
 
-def second_order_size(theta: float) -> float:
+def second_order_size(theta: float, curvature: float = 1 / 8) -> float:
     r"""$|(-\frac18-\frac{\rho''}{2\rho},\ \frac12(\rho''/\rho)')|$, the coefficient of $\beta^{-2}$ for B = 1."""
     rho, first, second, third = (float(bump(np.array(theta), order)) for order in range(4))
-    return float(np.hypot(-1 / 8 - second / (2 * rho), 0.5 * (third / rho - second * first / rho**2)))
+    return float(np.hypot(-curvature - second / (2 * rho), 0.5 * (third / rho - second * first / rho**2)))
 
 
 @PAPER.claim(
     "laplace-expansion",
-    statement="The attention average is the preferred direction plus a correction of order 1/beta that follows the "
-    "gradient of the log-density; the rest is of order 1/beta^2 with a known coefficient.",
-    source="Quantitative Laplace principle, sharpened for smooth densities",
+    says=r"The attention average is the preferred direction plus a correction of order $1/\beta$ that follows the "
+    r"gradient of the log-density; the rest is of order $1/\beta^2$ with a known coefficient.",
+    basis=LAPLACE,
     formula=r"m_\beta=u+\frac1{\beta|k|}\left[-\frac{d-1}2u+P_u\nabla\log\rho(u)\right]+O(\beta^{-2})",
-    falsifier="A remainder of order sqrt(log(beta)/beta), all that the theorem needs.",
 )
-def laplace_expansion(run: Run) -> Measurement:
+def laplace_expansion(run: Run) -> Check:
     one = np.eye(2)
-    found = {theta: [b**2 * remainder(b, theta, one) for b in BETAS] for theta in REMAINDERS}
-    ratio = found[2.0][-1] / second_order_size(2.0)
+    check = Check(parameters={"density": "1 + 0.5 cos(theta - 0.3)"})
+    flat, bare = {}, {}
+    for theta in (1.0, 2.0, 4.0):
+        for beta in (200.0, 800.0):
+            name = rf"remainder times $\beta^2$ at angle {theta:g}, $\beta={beta:g}$"
+            check.row(
+                name,
+                predicted=second_order_size(theta),
+                measured=beta**2 * remainder(beta, theta, one),
+                relative=1.5 / beta,
+                because="the next order, 1/beta",
+            )
+            flat[name] = second_order_size(theta, 0.0)
+            x = np.array([np.cos(theta), np.sin(theta)])
+            bare[name] = beta**2 * float(np.linalg.norm(barycentre(beta, theta, one) - (1 - 0.5 / beta) * x))
     form = np.array([[0.6, 0.5], [0.0, 1.0]])
     general = [b**2 * remainder(b, 2.0, form) for b in (400.0, 800.0)]
-    return agreement(
-        [*REMAINDERS[2.0], *REMAINDERS[1.0], 0.32502, 1.0, 1.0],
-        [*found[2.0], *found[1.0], second_order_size(2.0), ratio, general[1] / general[0]],
-        absolute=[5.1e-6] * 6 + [6e-6, 1e-3, 1e-2],
-        because="five printed decimals; at beta = 800 the next order is 1e-3; with a matrix B the remainder times "
-        "beta^2 must settle as well",
-        labels=(
-            *(f"theta={t:g} beta={b:g}" for t in REMAINDERS for b in BETAS),
-            "coefficient",
-            "remainder / coefficient",
-            "general B: remainder at 800 / at 400",
-        ),
+    because = "the next order, 1/beta"
+    check.row(
+        "general $B$: at 800 over at 400",
+        predicted=1.0,
+        measured=general[1] / general[0],
+        tolerance=0.01,
+        because=because,
     )
+    check.rival("without the curvature of the sphere, 1/8", flat)
+    check.null("the first order without the gradient of the density", bare)
+    check.rival(r"a remainder of order $\beta^{-3/2}$", {"general $B$: at 800 over at 400": 2**0.5})
+    return check
 
 
 @PAPER.claim(
     "uniform-average",
-    statement="For the uniform law the attention average is exact: the preferred direction times a ratio of Bessel "
-    "functions.",
-    source="Laplace principle, exact case",
+    says="For the uniform law the attention average is the preferred direction times a ratio of Bessel functions, "
+    "in 2, 3 and 8 dimensions.",
+    basis=LAPLACE,
     formula=r"m_\beta(x)=A_d(\beta|k|)\,u,\qquad A_d=I_{d/2}/I_{d/2-1}",
 )
-def uniform_average(run: Run) -> Measurement:
-    cases = [(d, b) for d in (2, 3, 8) for b in (1.0, 20.0, 300.0)]
-    measured = []
-    for d, b in cases:
+def uniform_average(run: Run) -> Check:
+    check = Check()
+    first: dict[str, float] = {}
+    shifted: dict[str, float] = {}
+    for d in (2, 3, 8):
         heights, masses = gauss_nodes(d, 400) if d > 2 else (np.cos(np.pi * (np.arange(400) + 0.5) / 400), np.ones(400))
-        weights = masses * np.exp(b * (heights - 1))
-        measured.append(weights @ heights / weights.sum())
-    predicted = [special.ive(d / 2, b) / special.ive(d / 2 - 1, b) for d, b in cases]
-    return agreement(
-        predicted,
-        measured,
-        absolute=1e-12,
-        because="Gauss quadrature, to rounding",
-        labels=tuple(f"d={d} beta|k|={b:g}" for d, b in cases),
-    )
+        for b in (1.0, 20.0, 300.0):
+            weights = masses * np.exp(b * (heights - 1))
+            name = rf"$d={d}$, $\beta|k|={b:g}$"
+            check.row(
+                name,
+                predicted=special.ive(d / 2, b) / special.ive(d / 2 - 1, b),
+                measured=weights @ heights / weights.sum(),
+                tolerance=1e-12,
+                because="Gauss quadrature, to rounding",
+            )
+            first[name] = 1 - (d - 1) / (2 * b)
+            shifted[name] = float(special.ive((d + 1) / 2, b) / special.ive((d - 1) / 2, b))
+    check.rival("the first order of the expansion", first)
+    check.rival("one dimension more", shifted)
+    return check
