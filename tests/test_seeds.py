@@ -116,7 +116,7 @@ BY_NUMPY = {
     "transport.euclidean.laws.Histogram.sample": lambda f, s: f(transport.Histogram([0.0, 1.0, 2.0], [0.5, 0.5]), 2, s),
     "transport.euclidean.laws.Pushed.sample": lambda f, s: f(transport.Pushed(SCHEDULE, NORMAL), 2, s),
     "transport.maps.smooth_map.ImageLaw.sample": lambda f, s: f(ImageLaw(NORMAL, SHIFT), 2, s),
-    "transport.conditional.maurey.playback": lambda f, s: f(NEURONS, 9, seed=s).a,
+    "transport.conditional.maurey.sample_schedule": lambda f, s: f(NEURONS, 9, seed=s).a,
     "transport.conditional.maurey.ensemble": lambda f, s: f(NEURONS, 5, ROWS[:2], 2, seed=s)[0],
     "transport.conditional.maurey.fit_velocities": lambda f, s: f(ROWS, MOVED, neurons=3, times=1, seed=s).residual,
     "transport.learned.schedules.small_weights": lambda f, s: f(2, 2, s),

@@ -37,7 +37,7 @@ def test_single_precision_agrees_with_double(widths):
     found = TwoSidedField(0.7)(DATA.astype(jnp.float32), samples.astype(jnp.float32))
     assert found.value.dtype == jnp.float32
     np.testing.assert_allclose(found.value, exact.value, atol=1e-5)
-    np.testing.assert_allclose(found.heard_data[1:], exact.heard_data[1:], rtol=1e-4)
+    np.testing.assert_allclose(found.effective_sample_size[1:], exact.effective_sample_size[1:], rtol=1e-4)
     assert not np.any(found.blind)
     assert not np.any(exact.blind)
 
@@ -84,7 +84,7 @@ def test_a_matched_cloud_hardly_drifts():
     rng = np.random.default_rng(1)
     data, samples = (jnp.asarray(rng.normal(size=(3000, 2))) for _ in range(2))
     drift = PopulationField("gaussian", 1.0, itself="include")(data, samples)
-    assert float(jnp.sqrt(jnp.mean(drift.value**2))) < 5 / np.sqrt(float(jnp.mean(drift.heard_data)))
+    assert float(jnp.sqrt(jnp.mean(drift.value**2))) < 5 / np.sqrt(float(jnp.mean(drift.effective_sample_size)))
 
 
 @pytest.mark.parametrize(

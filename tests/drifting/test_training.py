@@ -11,7 +11,7 @@ import pytest
 
 from sphereflow.drifting import Friction, TwoSidedField, checkpoints
 from sphereflow.drifting.domains import two_domains
-from sphereflow.drifting.friction import left_by_adam
+from sphereflow.drifting.friction import adam_effective_gain
 from sphereflow.drifting.generators import Generator
 from sphereflow.drifting.latents import principal_components, read_ages, read_idx, read_rows
 from sphereflow.drifting.samplers import from_rows, law
@@ -73,9 +73,9 @@ def test_gain_friction_is_the_linear_schedule_under_plain_descent():
 
 
 def test_adam_cancels_friction_that_hardly_changes():
-    assert left_by_adam(Friction("gain", 0.3, 0.3, 200)) == pytest.approx(np.ones(200))
+    assert adam_effective_gain(Friction("gain", 0.3, 0.3, 200)) == pytest.approx(np.ones(200))
     # Short runs: the first moment lags 9 steps, the second is the plain mean of the squares (1 - u)^2 so far.
-    assert left_by_adam(Friction("gain", 0.0, 1.0, 100))[50] == pytest.approx(0.59 / np.sqrt(0.583), abs=0.02)
+    assert adam_effective_gain(Friction("gain", 0.0, 1.0, 100))[50] == pytest.approx(0.59 / np.sqrt(0.583), abs=0.02)
 
 
 @pytest.mark.slow

@@ -140,13 +140,13 @@ def test_a_wrong_constant_piece_is_caught(fresh, monkeypatch):
 
 
 def test_missing_chances_in_play_are_caught(fresh, monkeypatch):
-    right = maurey.playback
+    right = maurey.sample_schedule
 
     def unweighted(fields, n, **rest):
         good = right(fields, n, **rest)
         return Schedule(good.w / 64, good.a, good.b, good.tau)
 
-    monkeypatch.setattr(maurey, "playback", unweighted)
+    monkeypatch.setattr(maurey, "sample_schedule", unweighted)
     monkeypatch.setattr(random_play, "REPETITIONS", 2)
     assert random_play.maurey_slope(Run()).verdict == "fails"
 

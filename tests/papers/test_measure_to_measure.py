@@ -19,7 +19,7 @@ from sphereflow.papers.measure_to_measure import (
 from sphereflow.transport.sphere import certificates as measure_certificates
 from sphereflow.transport.sphere import matching as measure_match
 from sphereflow.transport.sphere import pieces as sphere_pieces
-from sphereflow.transport.sphere.construction import Route
+from sphereflow.transport.sphere.construction import ConstructionState
 from sphereflow.transport.sphere.interpolation import interpolate
 from sphereflow.transport.sphere.pieces import Gate, RankOne
 from sphereflow.transport.sphere.schedule import SphereSchedule
@@ -73,7 +73,7 @@ def test_pooled_means_are_caught(monkeypatch):
     route = disentangling.in_cap(3, 3, 30, 0)
     trial = route.branch()
     alpha, time, _, _ = disentangling_direction(trial)
-    monkeypatch.setattr(Route, "emit", pooled)
+    monkeypatch.setattr(ConstructionState, "emit", pooled)
     before = trial.clouds[0].copy()
     trial.emit(RankOne(duration=time, alpha=alpha))
     assert np.abs(trial.clouds[0] - before).max() > 1e-2  # the measure with the orthogonal mean should rest
@@ -119,7 +119,7 @@ def test_chordal_distance_is_caught(monkeypatch):
 def test_every_particle_counts_for_the_great_circle():
     """The centre of the other cluster is off the great circle, one of its particles is on it."""
     pair = np.stack([test_measures.unit(test_measures.A + test_measures.B), test_measures.C])
-    route = Route([test_measures.A[None], pair], [np.ones(1), np.full(2, 0.5)])
+    route = ConstructionState([test_measures.A[None], pair], [np.ones(1), np.full(2, 0.5)])
     with pytest.raises(measure_match.Collision):
         measure_match.move(route, measure_match.Group(0, np.array([0])), test_measures.B, np.random.default_rng(0))
 

@@ -45,7 +45,7 @@ def test_a_corner_has_the_law_of_the_corner_of_whole_matrices(name, r, d):
 def test_lower_root(shape):
     m = np.random.default_rng(0).standard_normal(shape)
     m[1] = m[0]  # dependent rows do not hurt
-    root = np.asarray(jax.jit(laws.lower_root)(jnp.asarray(m)))
+    root = np.asarray(jax.jit(laws.lq_factor)(jnp.asarray(m)))
     assert root.shape == (shape[0], min(shape))
     np.testing.assert_allclose(root @ root.T, m @ m.T, atol=1e-12 * max(shape))
 

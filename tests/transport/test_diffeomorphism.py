@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sphereflow.errors import SphereflowError
-from sphereflow.transport import affine_schedule, fit_map, fit_velocities, playback, score_card, train_map
+from sphereflow.transport import affine_schedule, fit_map, fit_velocities, sample_schedule, score_card, train_map
 from sphereflow.transport.conditional.maurey import Neurons, ensemble
 from sphereflow.transport.euclidean.affine import rotation, shear
 from sphereflow.transport.euclidean.laws import gaussian
@@ -188,7 +188,7 @@ NEURONS = Neurons(np.array([[0.5, 0.0], [0.0, -1.0]]), np.array([[0.0, 1.0], [1.
 def test_every_sampling_is_unbiased(sampling):
     """The sum of w tau over plays of a neuron is c_j: on average for the draw, up to one play for the others."""
     n = 3000
-    schedule = playback(NEURONS, n, sampling=sampling, seed=1)
+    schedule = sample_schedule(NEURONS, n, sampling=sampling, seed=1)
     assert schedule.n_pieces == n
     assert schedule.duration == pytest.approx(1.0)
     for j in range(2):
@@ -202,7 +202,7 @@ def test_an_ensemble_is_its_schedules():
     images, volumes = ensemble([NEURONS, NEURONS], 10, x, 3, seed=5)
     rng = np.random.default_rng(5)
     for image, volume in zip(images, volumes, strict=True):
-        y, log_det = playback([NEURONS, NEURONS], 10, seed=int(rng.integers(2**31))).carry(x)
+        y, log_det = sample_schedule([NEURONS, NEURONS], 10, seed=int(rng.integers(2**31))).carry(x)
         np.testing.assert_allclose(image, y, atol=1e-14)
         np.testing.assert_allclose(volume, log_det, atol=1e-14)
 
@@ -216,7 +216,7 @@ def test_coordinates_that_rest_get_no_weight():
     with pytest.raises(SphereflowError, match="pairs"):
         fit_velocities(x, y[:100])
     with pytest.raises(SphereflowError, match="no field"):
-        playback([], 3)
+        sample_schedule([], 3)
 
 
 def test_a_score_card_sees_what_a_push_forward_hides():

@@ -40,7 +40,7 @@ class DriftField(NamedTuple):
 
     value: Float[Array, "n D"]
     raw: Float[Array, "n D"]
-    heard_data: Float[Array, " n"]
+    effective_sample_size: Float[Array, " n"]
     heard_generated: Float[Array, " n"]
     blind: Bool[Array, " n"]
 
@@ -222,7 +222,7 @@ class MultiRadiusField(Field):
             parts.append(part)
         heard = [
             jnp.mean(jnp.stack(side), axis=0)
-            for side in ([p.heard_data for p in parts], [p.heard_generated for p in parts])
+            for side in ([p.effective_sample_size for p in parts], [p.heard_generated for p in parts])
         ]
         return DriftField(total * unit, raw * unit, heard[0], heard[1], jnp.zeros(n, dtype=bool))
 

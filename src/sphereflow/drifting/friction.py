@@ -70,7 +70,7 @@ class Friction:
         return np.stack(path)
 
 
-def left_by_adam(friction: Friction, fast: float = 0.9, slow: float = 0.999) -> np.ndarray:
+def adam_effective_gain(friction: Friction, fast: float = 0.9, slow: float = 0.999) -> np.ndarray:
     r"""What Adam leaves of gain friction, step by step: $\hat m_t/\sqrt{\hat v_t}$ for gradients $1-\lambda_t$.
 
     Both moments are weighted means over the past, so the common factor cancels but for their lag. A learning rate

@@ -22,7 +22,7 @@ import optax
 from jaxtyping import Array, Float
 
 from sphereflow.drifting.fields import DriftField, Field
-from sphereflow.drifting.friction import Friction, left_by_adam
+from sphereflow.drifting.friction import Friction, adam_effective_gain
 from sphereflow.drifting.generators import Generator
 from sphereflow.drifting.samplers import Sampler
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
@@ -105,7 +105,7 @@ class Recipe:
         if self.schedule == "constant":
             return np.full(len(t), rate)
         friction = Friction("gain", 0.0, 1.0, self.steps)
-        return rate * (friction.gain(t) if self.schedule == "linear" else left_by_adam(friction)[t])
+        return rate * (friction.gain(t) if self.schedule == "linear" else adam_effective_gain(friction)[t])
 
     @property
     def rule(self) -> optax.GradientTransformation:

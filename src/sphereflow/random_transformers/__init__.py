@@ -12,7 +12,7 @@ from sphereflow.random_transformers.gram_chain import run_gram as run_gram
 from sphereflow.random_transformers.network import RandomNetwork as RandomNetwork
 from sphereflow.random_transformers.network import prompts as prompts
 from sphereflow.random_transformers.network import run as run
-from sphereflow.random_transformers.time_scales import Clock as Clock
+from sphereflow.random_transformers.time_scales import TimeScales as TimeScales
 from sphereflow.random_transformers.time_scales import clock as clock
 from sphereflow.random_transformers.weight_laws import AnyLaw as AnyLaw
 from sphereflow.random_transformers.weight_laws import Weights as Weights

@@ -22,7 +22,7 @@ from sphereflow.estimates import Estimate, mean
 from sphereflow.random_transformers.depth_observables import effective_rank, first_passage, pair_overlap
 from sphereflow.random_transformers.equiangular import overlap_path, time_between
 from sphereflow.random_transformers.network import Notify, RandomNetwork, run
-from sphereflow.random_transformers.time_scales import Clock, clock
+from sphereflow.random_transformers.time_scales import TimeScales, clock
 from sphereflow.random_transformers.weight_laws import weights
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, checked, following, key_from
@@ -67,7 +67,7 @@ class Architecture:
         return self.beta * self.weight_scale
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> TimeScales:
         return clock(self.d, self.layers, self.heads, self.step, value_scale=self.value_scale)
 
     @property

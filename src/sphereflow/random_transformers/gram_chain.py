@@ -23,7 +23,7 @@ from sphereflow.compilation import compiled
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.random_transformers.network import Depths, Notify, RandomNetwork, chi_key, realisation_keys
 from sphereflow.random_transformers.normals import standard_normals
-from sphereflow.random_transformers.weight_laws import Weights, lower_root, wishart_normals, wishart_root
+from sphereflow.random_transformers.weight_laws import Weights, lq_factor, wishart_normals, wishart_root
 from sphereflow.results import recorded_call
 from sphereflow.seeds import Seed
 from sphereflow.shapes import AnyArray
@@ -39,12 +39,12 @@ def gram_layer(network: RandomNetwork, key: Array, root: Float[Array, "n n"], d:
     counts = network.normals(n, d)[0], n * n, wishart_normals(n, d - n)
     z, inside, outside = jnp.split(standard_normals(key, sum(counts), root.dtype), np.cumsum(counts)[:-1])
     means = network.attend(root, network.scores(z, score_key, n, d)) @ root
-    spread = lower_root(jnp.swapaxes(means, 0, 1).reshape(n, -1)) * (law.value.scale / d**0.5)
+    spread = lq_factor(jnp.swapaxes(means, 0, 1).reshape(n, -1)) * (law.value.scale / d**0.5)
     drift = law.value.mean * jnp.sum(means, axis=0)
     size = network.step / network.heads
     within = root + size * (drift + spread @ inside.reshape(n, n))
     beyond = size * (spread @ wishart_root(outside, rest, n, d - n))
-    return lower_root(normalise(jnp.concatenate([within, beyond], axis=1)))
+    return lq_factor(normalise(jnp.concatenate([within, beyond], axis=1)))
 
 
 @compiled

@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int
 from sphereflow.compilation import compiled
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.random_transformers.normals import standard_normals
-from sphereflow.random_transformers.weight_laws import AnyLaw, Law, ValueLaw, Weights, finite, haar_corner, lower_root
+from sphereflow.random_transformers.weight_laws import AnyLaw, Law, ValueLaw, Weights, finite, haar_corner, lq_factor
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, key_from
 from sphereflow.shapes import AnyArray
@@ -88,7 +88,7 @@ class RandomNetwork(eqx.Module):
             v, a = jax.vmap(lambda k: sample(k, d))(jax.random.split(key, self.heads))
             means = self.attend(x, a) @ x
             return jnp.einsum("hab,hib->ia", v, means).astype(x.dtype) / self.heads
-        root = lower_root(x) if n < d else x
+        root = lq_factor(x) if n < d else x
         counts = self.normals(n, d)
         z = standard_normals(key, sum(counts), x.dtype)
         scores = self.scores(z[: counts[0]], chi_key(key), root.shape[1], d)
@@ -126,7 +126,7 @@ def _transformed(law: ValueLaw, z: Float[Array, " m"], means: Float[Array, "h n 
         return drift + law.scale.astype(means.dtype) * jnp.einsum("hab,hib->ia", v, means)
     stacked = jnp.swapaxes(means, 0, 1).reshape(n, h * d)
     if n < h * d:
-        stacked = lower_root(stacked)
+        stacked = lq_factor(stacked)
     return drift + (law.scale / d**0.5).astype(means.dtype) * (stacked @ z.reshape(-1, d))
 
 

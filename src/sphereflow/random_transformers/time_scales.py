@@ -20,7 +20,7 @@ from sphereflow.errors import real_number, whole_number
 _SMALL = 0.1
 
 
-class Clock(NamedTuple):
+class TimeScales(NamedTuple):
     """A network's scales: `t` eta L, `tau` diffusive time, `alpha` noise per unit of t, and the regime in a word."""
 
     t: float
@@ -31,7 +31,7 @@ class Clock(NamedTuple):
     regime: str
 
 
-def clock(d: int, layers: int, heads: int, step: float, *, value_scale: float = 1.0) -> Clock:
+def clock(d: int, layers: int, heads: int, step: float, *, value_scale: float = 1.0) -> TimeScales:
     r"""Scales from (d, L, H, eta); `value_scale` is $\sigma_V\sqrt d$.
 
     The regimes compare $\alpha\eta L$ (all the noise), $\eta^2L$ and $\eta^3L$ with 0.1: "ballistic" (an ODE with the
@@ -51,7 +51,7 @@ def clock(d: int, layers: int, heads: int, step: float, *, value_scale: float = 
         regime = "diffusive"
     else:
         regime = "ballistic" if first <= _SMALL else "modified"
-    return Clock(step * layers, value_scale**2 * step**2 * layers / heads, alpha, first, second, regime)
+    return TimeScales(step * layers, value_scale**2 * step**2 * layers / heads, alpha, first, second, regime)
 
 
 def one_step_factor(d: int, sigma: Float[np.ndarray, "..."] | float) -> Float[np.ndarray, "..."] | float:

@@ -245,11 +245,11 @@ def haar_corner(z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Arra
     if d == r:
         q, upper = jnp.linalg.qr(first)
         return q * jnp.sign(jnp.diagonal(upper))
-    whole = lower_root(jnp.concatenate([first, wishart_root(z[r * r :], key, r, d - r)], axis=1))
+    whole = lq_factor(jnp.concatenate([first, wishart_root(z[r * r :], key, r, d - r)], axis=1))
     return solve_triangular(whole * jnp.sign(jnp.diagonal(whole)), first, lower=True)
 
 
-def lower_root(m: Float[Array, "n k"]) -> Float[Array, "n r"]:
+def lq_factor(m: Float[Array, "n k"]) -> Float[Array, "n r"]:
     r"""L with $LL^T=MM^T$, lower triangular with $r=\min(n,k)$ columns, by Householder reflections.
 
     No jitter and no failure for dependent rows: distances between nearly equal rows survive down to rounding.

@@ -7,7 +7,7 @@ door: source, target, number of pieces. On the sphere pieces are Transformer blo
 from sphereflow.transport.abstract import AbstractSchedule as AbstractSchedule
 from sphereflow.transport.conditional.maurey import Neurons as Neurons
 from sphereflow.transport.conditional.maurey import fit_velocities as fit_velocities
-from sphereflow.transport.conditional.maurey import playback as playback
+from sphereflow.transport.conditional.maurey import sample_schedule as sample_schedule
 from sphereflow.transport.conditional.sampler import ConditionalFit as ConditionalFit
 from sphereflow.transport.conditional.sampler import ConditionalSampler as ConditionalSampler
 from sphereflow.transport.conditional.sampler import fit_conditional as fit_conditional

@@ -13,7 +13,7 @@ import numpy as np
 
 from sphereflow.claims import Check, Run, basis
 from sphereflow.papers.diffeomorphism_pushforward import PAPER, pipeline
-from sphereflow.transport.conditional.maurey import fit_velocities, playback
+from sphereflow.transport.conditional.maurey import fit_velocities, sample_schedule
 from sphereflow.transport.euclidean.affine import affine_schedule
 from sphereflow.transport.euclidean.schedule import Schedule
 from sphereflow.transport.learned.maps import train_map
@@ -36,7 +36,7 @@ def playable(neurons: int, seed: int) -> Schedule:
     x = points(seed)
     turned = np.asarray(TURN.apply(x))
     velocity = fit_velocities(turned, pipeline.swirl(x), neurons=neurons, times=8, ridge=1e-4, reach=2.0, seed=seed)
-    return TURN + playback(velocity.fields, 8 * (neurons + 5), sampling="swept", seed=seed)
+    return TURN + sample_schedule(velocity.fields, 8 * (neurons + 5), sampling="swept", seed=seed)
 
 
 @cache

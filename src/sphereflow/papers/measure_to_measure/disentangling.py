@@ -12,7 +12,7 @@ from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.sources import theorem
 from sphereflow.papers.measure_to_measure.test_measures import chords, dirac, overlapping_caps, points
 from sphereflow.transport.sphere.cap import into_cap
-from sphereflow.transport.sphere.construction import Route
+from sphereflow.transport.sphere.construction import ConstructionState
 from sphereflow.transport.sphere.disentangling import choose_direction, shrink, smallest_sine
 from sphereflow.transport.sphere.flows import gate_times
 from sphereflow.transport.sphere.interpolation import interpolate
@@ -24,20 +24,20 @@ BASIS_TIME = 6.0
 ROUNDING = "rounding grown by e^|tau| with |tau| at most 14"
 
 
-def in_cap(d: int, N: int, n: int, seed: int) -> Route:
+def in_cap(d: int, N: int, n: int, seed: int) -> ConstructionState:
     clouds = overlapping_caps(d, N, n, seed)
-    route = Route(clouds, [np.full(n, 1 / n)] * N)
+    route = ConstructionState(clouds, [np.full(n, 1 / n)] * N)
     into_cap(route, np.random.default_rng(seed))
     return route
 
 
-def after_shrinking(route: Route, j: int, other: Route) -> tuple[float, float]:
+def after_shrinking(route: ConstructionState, j: int, other: ConstructionState) -> tuple[float, float]:
     """(farthest that another measure ends from where it was, radius of measure j about its old barycentre)."""
     moved = [np.abs(a - b).max() for i, (a, b) in enumerate(zip(route.clouds, other.clouds, strict=True)) if i != j]
     return float(max(moved)), float(angles(other.clouds[j], unit(route.means[j])).max())
 
 
-def pooled_shrinking(route: Route, j: int, radius: float) -> float:
+def pooled_shrinking(route: ConstructionState, j: int, radius: float) -> float:
     """How far the others end from where they were when attention averages over all measures together."""
     alpha, time, a, level = choose_direction(route.branch(), j, np.random.default_rng(j))
     there, ends = np.concatenate(route.clouds), np.cumsum([len(x) for x in route.clouds])[:-1]
@@ -118,7 +118,9 @@ def disjoint_hulls(run: Run) -> Check:
     return check
 
 
-def shrink_with_basis(route: Route, j: int, radius: float, rng: np.random.Generator, *, ordered: bool = True) -> None:
+def shrink_with_basis(
+    route: ConstructionState, j: int, radius: float, rng: np.random.Generator, *, ordered: bool = True
+) -> None:
     """Lemma 3.3 as printed: attention along each vector of an orthonormal basis of m_j^perp, one after another."""
     a = unit(route.means[j])
     basis = np.linalg.qr(np.column_stack([a, rng.normal(size=(route.d, route.d - 1))]))[0][:, 1:].T

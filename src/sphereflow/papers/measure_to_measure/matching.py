@@ -10,17 +10,17 @@ from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.sources import TEXT, theorem
 from sphereflow.papers.measure_to_measure.test_measures import A, B, cap, points, shared_atom
-from sphereflow.transport.sphere.construction import Route, within
+from sphereflow.transport.sphere.construction import ConstructionState, within
 from sphereflow.transport.sphere.flows import gate, gate_times
 from sphereflow.transport.sphere.interpolation import interpolate
-from sphereflow.transport.sphere.matching import Group, hop, move
+from sphereflow.transport.sphere.matching import Group, move, single_gate_move
 from sphereflow.transport.sphere.pieces import Gate, Piece, RankOne
 from sphereflow.transport.sphere.schedule import SphereSchedule
 
 
-def single_points(count: int, d: int, seed: int) -> Route:
+def single_points(count: int, d: int, seed: int) -> ConstructionState:
     x = points(count, d, seed)
-    return Route([p[None] for p in x], [np.ones(1)] * count)
+    return ConstructionState([p[None] for p in x], [np.ones(1)] * count)
 
 
 @PAPER.claim(
@@ -39,7 +39,7 @@ def match_one_point(run: Run) -> Check:
             gathered, alone = start.branch(), start.branch()
             move(gathered, first, goal, np.random.default_rng(trial))
             left = max(left, _without_restoring(start, gathered))
-            for route in (gathered, alone) if hop(alone, first, goal) else (gathered,):
+            for route in (gathered, alone) if single_gate_move(alone, first, goal) else (gathered,):
                 hit = max(hit, float(angles(route.clouds[0][0], goal)))
                 moved = [np.abs(a - b).max() for a, b in zip(route.clouds[1:], start.clouds[1:], strict=True)]
                 rest = max(rest, float(max(moved)))
@@ -56,7 +56,7 @@ def match_one_point(run: Run) -> Check:
     return check
 
 
-def _without_restoring(start: Route, route: Route) -> float:
+def _without_restoring(start: ConstructionState, route: ConstructionState) -> float:
     """How far the others are away after gathering and corridor."""
     schedule = SphereSchedule(route.pieces[: (len(route.pieces) + 1) // 2], start.d)
     there = schedule.apply([x.copy() for x in start.clouds[1:]])

@@ -64,7 +64,7 @@ class Neurons:
         return float(np.mean(draws - (self.velocity(x) ** 2).sum(axis=1)))
 
 
-def playback(fields: Neurons | Sequence[Neurons], n: int, *, sampling: str = "iid", seed: Seed = 0) -> Schedule:
+def sample_schedule(fields: Neurons | Sequence[Neurons], n: int, *, sampling: str = "iid", seed: Seed = 0) -> Schedule:
     """n pieces over a unit of time, split evenly among the fields, which follow each other in time.
 
     "iid" draws every neuron afresh; "systematic" gives each its share of the plays up to rounding, in random order;
@@ -102,7 +102,7 @@ def ensemble(
     """(images, log-determinants) of the points under independent playbacks, all carried at once, piece by piece."""
     rng = rng_from(seed)
     drawn = [
-        playback(fields, n, sampling=sampling, seed=int(rng.integers(2**31)))
+        sample_schedule(fields, n, sampling=sampling, seed=int(rng.integers(2**31)))
         for _ in range(whole_number("repetitions", repetitions))
     ]
     w, a, b, tau = (np.stack([getattr(s, name) for s in drawn], axis=1) for name in ("w", "a", "b", "tau"))

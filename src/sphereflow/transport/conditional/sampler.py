@@ -29,7 +29,7 @@ from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import LARGEST, Seed, number_from, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.abstract import MOST_PIECES
-from sphereflow.transport.conditional.maurey import SAMPLINGS, VelocityFit, fit_velocities, playback
+from sphereflow.transport.conditional.maurey import SAMPLINGS, VelocityFit, fit_velocities, sample_schedule
 from sphereflow.transport.euclidean.affine import affine_schedule, shear, translation
 from sphereflow.transport.euclidean.clouds import checked_cloud
 from sphereflow.transport.euclidean.schedule import Schedule
@@ -224,7 +224,7 @@ def fit_conditional(
         ridge=ridge,
         seed=number,
     )
-    played = playback(velocity.fields, pieces, sampling=sampling, seed=number)
+    played = sample_schedule(velocity.fields, pieces, sampling=sampling, seed=number)
     log_gauss = -0.5 * (plain[judged] ** 2).sum(axis=1) - 0.5 * dy * np.log(2 * np.pi) - np.linalg.slogdet(root)[1]
     return ConditionalFit(
         schedule=played + _put_back(linear, root, dx),

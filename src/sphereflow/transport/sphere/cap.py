@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.numerics.unit_vectors import angles, unit
-from sphereflow.transport.sphere.construction import Route
+from sphereflow.transport.sphere.construction import ConstructionState
 from sphereflow.transport.sphere.flows import height, polar
 from sphereflow.transport.sphere.pieces import Drift
 
@@ -21,7 +21,7 @@ RADIUS = np.pi / 5
 _CANDIDATES = 2000
 
 
-def into_cap(route: Route, rng: np.random.Generator) -> None:
+def into_cap(route: ConstructionState, rng: np.random.Generator) -> None:
     """Emit one drift, or none if everything is in a cap already."""
     route.enter("cap")
     if np.linalg.norm(middle := route.pooled.mean(axis=0)) > 0 and angles(route.pooled, unit(middle)).max() <= RADIUS:
@@ -32,7 +32,7 @@ def into_cap(route: Route, rng: np.random.Generator) -> None:
         route.emit(Drift(duration=time, omega=omega))
 
 
-def free_point(route: Route, rng: np.random.Generator) -> Float[np.ndarray, " d"]:
+def free_point(route: ConstructionState, rng: np.random.Generator) -> Float[np.ndarray, " d"]:
     """The candidate farthest from all supports."""
     pooled = route.pooled
     candidates = unit(np.concatenate([rng.normal(size=(_CANDIDATES, route.d)), -pooled.mean(axis=0, keepdims=True)]))

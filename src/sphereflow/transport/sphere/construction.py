@@ -15,7 +15,7 @@ Cloud = Float[np.ndarray, "n d"]
 Masses = Float[np.ndarray, "n"]
 
 
-class Route:
+class ConstructionState:
     """The construction's working state. Each piece is applied to every measure separately, the same for all."""
 
     def __init__(self, clouds: Sequence[Cloud], masses: Sequence[Masses]):
@@ -54,13 +54,13 @@ class Route:
         """Name what the following pieces are for."""
         self.phases.append((phase, len(self.pieces)))
 
-    def branch(self) -> Route:
+    def branch(self) -> ConstructionState:
         """A copy to try something on."""
-        other = Route(self.clouds, self.masses)
+        other = ConstructionState(self.clouds, self.masses)
         other.pieces, other.phases = list(self.pieces), list(self.phases)
         return other
 
-    def adopt(self, other: Route) -> None:
+    def adopt(self, other: ConstructionState) -> None:
         """Go on from where the branch ended."""
         self.clouds, self.pieces, self.phases = other.clouds, other.pieces, other.phases
 

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from sphereflow.errors import SphereflowError
 from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.transport.sphere.certificates import separated_pairs
-from sphereflow.transport.sphere.construction import Route, within
+from sphereflow.transport.sphere.construction import ConstructionState, within
 from sphereflow.transport.sphere.flows import gate_times, polar
 from sphereflow.transport.sphere.pieces import Gate, RankOne
 
@@ -42,7 +42,7 @@ def smallest_sine(means: Float[np.ndarray, "N d"]) -> float:
     return float(min(sines, default=1.0))
 
 
-def disentangle(route: Route, rng: np.random.Generator) -> None:
+def disentangle(route: ConstructionState, rng: np.random.Generator) -> None:
     """Emit 3 pieces per measure (and gates for colinear barycentres) until all hulls are disjoint."""
     if len(route.clouds) == 1:
         return
@@ -64,7 +64,7 @@ def disentangle(route: Route, rng: np.random.Generator) -> None:
     )
 
 
-def shrink(route: Route, j: int, radius: float, rng: np.random.Generator) -> None:
+def shrink(route: ConstructionState, j: int, radius: float, rng: np.random.Generator) -> None:
     """Lemma 3.3 with one alpha: measure j into the ball of this radius about its barycentre, the others as before."""
     alpha, time, a, level = choose_direction(route, j, rng)
     cleared = _cleared(route, j, alpha, time, a, level)
@@ -85,7 +85,9 @@ def shrink(route: Route, j: int, radius: float, rng: np.random.Generator) -> Non
     route.adopt(trial)
 
 
-def _cleared(route: Route, j: int, alpha: np.ndarray, time: float, a: np.ndarray, level: float) -> Route | None:
+def _cleared(
+    route: ConstructionState, j: int, alpha: np.ndarray, time: float, a: np.ndarray, level: float
+) -> ConstructionState | None:
     """Attention for this time, if it takes every other measure out of the gate."""
     trial = route.branch()
     trial.emit(RankOne(duration=time, alpha=alpha))
@@ -93,7 +95,9 @@ def _cleared(route: Route, j: int, alpha: np.ndarray, time: float, a: np.ndarray
     return trial if all((x @ a).max() < level for x in others) else None
 
 
-def choose_direction(route: Route, j: int, rng: np.random.Generator) -> tuple[np.ndarray, float, np.ndarray, float]:
+def choose_direction(
+    route: ConstructionState, j: int, rng: np.random.Generator
+) -> tuple[np.ndarray, float, np.ndarray, float]:
     """(alpha, time, a, delta): among directions orthogonal to m_j the one that clears the cap soonest."""
     means = route.means
     a = unit(means[j])
@@ -118,7 +122,7 @@ def choose_direction(route: Route, j: int, rng: np.random.Generator) -> tuple[np
 
 
 def clearing_time(
-    route: Route, others: Sequence[int], alpha: np.ndarray, a: np.ndarray, level: float
+    route: ConstructionState, others: Sequence[int], alpha: np.ndarray, a: np.ndarray, level: float
 ) -> tuple[float, float]:
     r"""First time with $\langle a,x\rangle<\delta$ on all other measures, and the longest shift $|\tau|$ it takes.
 
@@ -138,7 +142,7 @@ def clearing_time(
     return needed, farthest
 
 
-def part_barycentres(route: Route, rng: np.random.Generator) -> None:
+def part_barycentres(route: ConstructionState, rng: np.random.Generator) -> None:
     """While two barycentres are colinear, emit the random gate that opens the smallest angle most (Lemma 3.4)."""
     for attempt in range(4):
         best, found = smallest_sine(route.means), None
@@ -164,7 +168,7 @@ def part_barycentres(route: Route, rng: np.random.Generator) -> None:
         )
 
 
-def _random_gates(route: Route, rng: np.random.Generator) -> list[Gate]:
+def _random_gates(route: ConstructionState, rng: np.random.Generator) -> list[Gate]:
     pooled, gates = route.pooled, []
     for _ in range(_GATES):
         radius = rng.uniform(0.1, 0.5)

@@ -21,7 +21,7 @@ from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.sphere.cap import into_cap
 from sphereflow.transport.sphere.certificates import separated_pairs
-from sphereflow.transport.sphere.construction import Route
+from sphereflow.transport.sphere.construction import ConstructionState
 from sphereflow.transport.sphere.disentangling import disentangle
 from sphereflow.transport.sphere.inputs import Measure, distinct, pairs, quantised
 from sphereflow.transport.sphere.matching import Group, match
@@ -71,7 +71,7 @@ def interpolate(
     )
 
 
-def _arrived(plan: Route, starts: list[Measure], kept: list[int]) -> tuple[np.ndarray, ...]:
+def _arrived(plan: ConstructionState, starts: list[Measure], kept: list[int]) -> tuple[np.ndarray, ...]:
     """Where each source ended; one equal to an earlier source, in whatever order, goes through the schedule now."""
     return tuple(
         plan.clouds[kept.index(i)] if i in kept else plan.schedule.apply(start.points, start.masses)
@@ -79,10 +79,10 @@ def _arrived(plan: Route, starts: list[Measure], kept: list[int]) -> tuple[np.nd
     )
 
 
-def _plan(starts: list[Measure], goals: list[Measure], tolerance: float, rng: np.random.Generator) -> Route:
+def _plan(starts: list[Measure], goals: list[Measure], tolerance: float, rng: np.random.Generator) -> ConstructionState:
     """The pieces, with the clusters made smaller until every particle is within the tolerance of its atom."""
     if _apart_already(starts, goals):
-        opened = Route([m.points for m in starts], [m.masses for m in starts])
+        opened = ConstructionState([m.points for m in starts], [m.masses for m in starts])
     else:
         opened = separate(starts, rng)
     back: SphereSchedule | None = None
@@ -115,9 +115,9 @@ def _plan(starts: list[Measure], goals: list[Measure], tolerance: float, rng: np
     )
 
 
-def separate(starts: list[Measure], rng: np.random.Generator) -> Route:
+def separate(starts: list[Measure], rng: np.random.Generator) -> ConstructionState:
     """Into one cap and apart: afterwards hulls are pairwise disjoint."""
-    route = Route([m.points for m in starts], [m.masses for m in starts])
+    route = ConstructionState([m.points for m in starts], [m.masses for m in starts])
     into_cap(route, rng)
     disentangle(route, rng)
     return route
@@ -133,7 +133,7 @@ def _apart_already(starts: list[Measure], goals: list[Measure]) -> bool:
     return paired and not _crowded(starts)
 
 
-def group(route: Route, goals: list[Measure], wanted: float, rng: np.random.Generator) -> list[list[Group]]:
+def group(route: ConstructionState, goals: list[Measure], wanted: float, rng: np.random.Generator) -> list[list[Group]]:
     """For each measure one group of particles per target atom, in the order of the atoms."""
     if all(len(goal) == 1 for goal in goals):
         gather_all(route, wanted)
@@ -158,7 +158,7 @@ def group(route: Route, goals: list[Measure], wanted: float, rng: np.random.Gene
     return groups
 
 
-def _one_to_one(route: Route, i: int, goal: Measure) -> list[Group]:
+def _one_to_one(route: ConstructionState, i: int, goal: Measure) -> list[Group]:
     """Particles paired with atoms of the same mass, near ones first; nothing if the masses do not allow it."""
     masses = route.masses[i]
     if len(goal) != len(masses) or not _masses_agree(masses, goal.masses):

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError
 from sphereflow.numerics.unit_vectors import angles, unit
-from sphereflow.transport.sphere.construction import Route, within
+from sphereflow.transport.sphere.construction import ConstructionState, within
 from sphereflow.transport.sphere.flows import gate_times
 from sphereflow.transport.sphere.pieces import Gate
 
@@ -44,22 +44,22 @@ class Collision(SphereflowError):
     """Another particle lies on the great circle through start and target."""
 
 
-def centre(route: Route, group: Group) -> Float[np.ndarray, " d"]:
+def centre(route: ConstructionState, group: Group) -> Float[np.ndarray, " d"]:
     """Direction of the group's mean."""
     masses = route.masses[group.measure][group.members]
     return unit(masses @ route.clouds[group.measure][group.members])
 
 
-def strangers(route: Route, group: Group) -> Float[np.ndarray, "m d"]:
+def other_particles(route: ConstructionState, group: Group) -> Float[np.ndarray, "m d"]:
     """Every particle outside the group, its own measure's included."""
     clouds = list(route.clouds)
     clouds[group.measure] = np.delete(clouds[group.measure], group.members, axis=0)
     return np.concatenate(clouds)
 
 
-def move(route: Route, group: Group, y: Float[np.ndarray, " d"], rng: np.random.Generator) -> None:
+def move(route: ConstructionState, group: Group, y: Float[np.ndarray, " d"], rng: np.random.Generator) -> None:
     """Emit the 1, 3 or 5 pieces that carry the group to y and leave everything else where it is."""
-    x, others = centre(route, group), strangers(route, group)
+    x, others = centre(route, group), other_particles(route, group)
     if angles(x, y) < _THERE:
         return
     if angles(x, -y) < 0.05:
@@ -84,9 +84,9 @@ def move(route: Route, group: Group, y: Float[np.ndarray, " d"], rng: np.random.
         route.emit(piece)
 
 
-def hop(route: Route, group: Group, y: Float[np.ndarray, " d"]) -> bool:
+def single_gate_move(route: ConstructionState, group: Group, y: Float[np.ndarray, " d"]) -> bool:
     """Emit the one gate that carries the group to y, if a cap holds the way and nobody else; say whether it did."""
-    x, others = centre(route, group), strangers(route, group)
+    x, others = centre(route, group), other_particles(route, group)
     turn, middle = float(angles(x, y)), x + y
     if turn > np.pi - 2 * _MARGIN or turn < _THERE:
         return turn < _THERE
@@ -123,7 +123,9 @@ def _toward(x: np.ndarray, y: np.ndarray, beyond: float, a: np.ndarray, beta: fl
     return Gate(duration=float(gate_times(x[None], a, beta, goal, beyond)[0]), a=a, beta=beta, omega=goal)
 
 
-def match(route: Route, groups: list[Group], targets: Float[np.ndarray, "g d"], rng: np.random.Generator) -> None:
+def match(
+    route: ConstructionState, groups: list[Group], targets: Float[np.ndarray, "g d"], rng: np.random.Generator
+) -> None:
     """Carry every group to its target; a group whose target is occupied waits, a cycle is broken by parking one."""
     route.enter("match")
     waiting, parked = list(range(len(groups))), 0
@@ -143,7 +145,7 @@ def match(route: Route, groups: list[Group], targets: Float[np.ndarray, "g d"], 
 
 
 def _first_moved(
-    route: Route, groups: list[Group], targets: np.ndarray, free: list[int], rng: np.random.Generator
+    route: ConstructionState, groups: list[Group], targets: np.ndarray, free: list[int], rng: np.random.Generator
 ) -> int | None:
     """The first group that can go straight to its target, or else by way of other points, having gone."""
     for way in (_moved, _sent):
@@ -153,7 +155,7 @@ def _first_moved(
     return None
 
 
-def _sent(route: Route, group: Group, y: np.ndarray, rng: np.random.Generator) -> bool:
+def _sent(route: ConstructionState, group: Group, y: np.ndarray, rng: np.random.Generator) -> bool:
     """Go by way of a point near the start, the target, or both: on S^2 an opposite point bars every straight way."""
     for attempt in range(_WAYS):
         trial = route.branch()
@@ -165,8 +167,8 @@ def _sent(route: Route, group: Group, y: np.ndarray, rng: np.random.Generator) -
     return False
 
 
-def _moved(route: Route, group: Group, y: np.ndarray, rng: np.random.Generator) -> bool:
-    if hop(route, group, y):
+def _moved(route: ConstructionState, group: Group, y: np.ndarray, rng: np.random.Generator) -> bool:
+    if single_gate_move(route, group, y):
         return True
     trial = route.branch()
     try:
@@ -177,5 +179,5 @@ def _moved(route: Route, group: Group, y: np.ndarray, rng: np.random.Generator) 
     return True
 
 
-def _free(route: Route, group: Group, y: np.ndarray) -> bool:
-    return bool(angles(strangers(route, group), y).min(initial=np.pi) > _NARROW)
+def _free(route: ConstructionState, group: Group, y: np.ndarray) -> bool:
+    return bool(angles(other_particles(route, group), y).min(initial=np.pi) > _NARROW)

@@ -14,31 +14,31 @@ from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError
 from sphereflow.numerics.unit_vectors import angles, unit
-from sphereflow.transport.sphere.construction import Route, within
+from sphereflow.transport.sphere.construction import ConstructionState, within
 from sphereflow.transport.sphere.flows import cap_times, gate_times, polar
-from sphereflow.transport.sphere.matching import Group, centre, strangers
+from sphereflow.transport.sphere.matching import Group, centre, other_particles
 from sphereflow.transport.sphere.pieces import Gate, Gathering
 
 _DIRECTIONS = 100
 _CLEAR = 1.5  # radii between a new atom and what is still to be drawn together
 
 
-def whole(route: Route, i: int) -> Group:
+def whole(route: ConstructionState, i: int) -> Group:
     """All particles of a measure as one group."""
     return Group(i, np.arange(len(route.clouds[i])))
 
 
-def singles(route: Route, i: int) -> list[Group]:
+def singles(route: ConstructionState, i: int) -> list[Group]:
     """Each particle of a measure as its own group."""
     return [Group(i, np.array([k])) for k in range(len(route.clouds[i]))]
 
 
-def radius(route: Route, group: Group) -> float:
+def radius(route: ConstructionState, group: Group) -> float:
     """The largest angle between a group and its centre."""
     return float(angles(route.clouds[group.measure][group.members], centre(route, group)).max())
 
 
-def gather_all(route: Route, wanted: float) -> None:
+def gather_all(route: ConstructionState, wanted: float) -> None:
     """One attention piece after which every measure has at most this radius."""
     widest = max(radius(route, whole(route, i)) for i in range(len(route.clouds)))
     route.enter("cluster")
@@ -57,7 +57,12 @@ def gather_all(route: Route, wanted: float) -> None:
 
 
 def split(
-    route: Route, i: int, shares: Float[np.ndarray, " m"], wanted: float, whole_yet: list[int], rng: np.random.Generator
+    route: ConstructionState,
+    i: int,
+    shares: Float[np.ndarray, " m"],
+    wanted: float,
+    whole_yet: list[int],
+    rng: np.random.Generator,
 ) -> list[Group]:
     """Emit one gate per share; afterwards measure i is len(shares) groups of radius at most `wanted`.
 
@@ -76,9 +81,9 @@ def split(
     return groups
 
 
-def draw_together(route: Route, group: Group, wanted: float) -> None:
+def draw_together(route: ConstructionState, group: Group, wanted: float) -> None:
     """One gate about the group's centre, reaching half-way to the nearest other particle."""
-    c, others = centre(route, group), strangers(route, group)
+    c, others = centre(route, group), other_particles(route, group)
     own = radius(route, group)
     if own <= wanted:
         return
@@ -91,12 +96,12 @@ def draw_together(route: Route, group: Group, wanted: float) -> None:
 
 
 def _cut(
-    route: Route, group: Group, share: float, wanted: float, whole_yet: list[int], rng: np.random.Generator
+    route: ConstructionState, group: Group, share: float, wanted: float, whole_yet: list[int], rng: np.random.Generator
 ) -> Int[np.ndarray, " k"]:
     """Emit the quickest admissible gate that takes a share of the group away, and say which particles it took."""
     i, members = group.measure, group.members
     x, mass = route.clouds[i][members], route.masses[i][members]
-    others, c, own = strangers(route, group), centre(route, group), radius(route, group)
+    others, c, own = other_particles(route, group), centre(route, group), radius(route, group)
     avoid = [(centre(route, whole(route, k)), radius(route, whole(route, k))) for k in whole_yet]
     best: tuple[float, np.ndarray, float, np.ndarray] | None = None
     for z in _cap_centres(c, own, others, rng):
