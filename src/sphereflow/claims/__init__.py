@@ -7,10 +7,6 @@ from sphereflow.claims.check import Rival as Rival
 from sphereflow.claims.check import Row as Row
 from sphereflow.claims.check import Verdict as Verdict
 from sphereflow.claims.check import margin as margin
-from sphereflow.claims.measurement import Measurement as Measurement
-from sphereflow.claims.measurement import agreement as agreement
-from sphereflow.claims.measurement import at_least as at_least
-from sphereflow.claims.measurement import at_most as at_most
 from sphereflow.claims.paper import PRESETS as PRESETS
 from sphereflow.claims.paper import Claim as Claim
 from sphereflow.claims.paper import Figure as Figure

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sphereflow.claims.basis import Basis, Derived
+from sphereflow.claims.basis import Basis
 from sphereflow.claims.check import Check
-from sphereflow.claims.measurement import Measurement
 from sphereflow.errors import SphereflowError, one_of
 
 Preset = Literal["quick", "paper"]
@@ -47,7 +46,7 @@ class Claim:
     id: str
     says: str
     basis: Basis
-    measure: Callable[[Run], Check | Measurement]
+    measure: Callable[[Run], Check]
     formula: str = ""
     prints: str = ""
 
@@ -90,23 +89,13 @@ class Paper:
     figures: list[Figure] = field(default_factory=list)
 
     def claim(
-        self,
-        id: str,
-        *,
-        says: str = "",
-        basis: Basis | None = None,
-        formula: str = "",
-        prints: str = "",
-        statement: str = "",
-        source: str = "",
-        falsifier: str = "",
-    ) -> Callable[[Callable[[Run], Check | Measurement]], Callable[[Run], Check | Measurement]]:
+        self, id: str, *, says: str, basis: Basis, formula: str = "", prints: str = ""
+    ) -> Callable[[Callable[[Run], Check]], Callable[[Run], Check]]:
         """Decorator: register a function of a `Run` as the check of a claim."""
-        known = basis or Derived(source or "no source")
 
-        def register(measure: Callable[[Run], Check | Measurement]) -> Callable[[Run], Check | Measurement]:
+        def register(measure: Callable[[Run], Check]) -> Callable[[Run], Check]:
             self._refuse_repeated(id)
-            self.claims.append(Claim(id, says or statement, known, measure, formula, prints))
+            self.claims.append(Claim(id, says, basis, measure, formula, prints))
             return measure
 
         return register

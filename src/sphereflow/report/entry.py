@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sphereflow.claims import Check, Claim, Figure, Measurement, Paper, Run, Verdict
+from sphereflow.claims import Check, Claim, Figure, Paper, Run, Verdict
 from sphereflow.errors import SphereflowError
 from sphereflow.pictures import compact, look
 from sphereflow.report.finished import Finished
@@ -44,8 +44,6 @@ def measured(claim: Claim, run: Run) -> ClaimResult:
 
 def judged(claim: Claim, found: object) -> tuple[Check, Verdict]:
     """The check that a claim's function gave, and its verdict."""
-    if isinstance(found, Measurement):
-        return found.check(), found.verdict
     if not isinstance(found, Check):
         raise SphereflowError(f"the claim gave a {type(found).__name__} where a Check was due.")
     if any(rival.as_printed for rival in found.rivals) != bool(claim.prints):
