@@ -78,8 +78,8 @@ def wave_growth(run: Run) -> Check:
     "and its covariances with itself at time $t$ and with its start are those of the linear theory, the first "
     "larger than for tokens that see the whole prompt.",
     basis=basis.Theorem("quantitative mean-field limit for independent data", via=LEAN),
-    formula=r"N\,E|Z(t)|^2\approx\frac1N|U^\top\mathbf1|^2,\qquad"
-    r"N\,\mathrm{Re}\,E\,Z(t)\overline{Z(0)}\approx\frac1N\mathbf1^\top U\mathbf1,\qquad Z=\frac1N\sum_je^{i\theta_j}",
+    formula=r"N\,E|Z(t)|^2\approx\frac1N|U^\top\mathbf1|^2,\qquad "
+    r"N\,\mathrm{Re}\,E\,Z(t)\bar Z(0)\approx\frac1N\mathbf1^\top U\mathbf1,\qquad Z=\frac1N\sum_je^{i\theta_j}",
 )
 def fluctuations(run: Run) -> Check:
     samples, growth = 1000 if run.quick else 4000, float(reference.rates(1.0)[0])

@@ -40,14 +40,13 @@ def gate_sign(run: Run) -> Check:
     z = unit(np.random.default_rng(run.seed).normal(size=3))
     level = float(np.cos(0.8))
     check = Check(parameters={"R": 0.8})
-    shares = {
-        "printed weights": moved_shares(-z, level, run.seed, z),
-        "corrected": moved_shares(z, -level, run.seed, z),
-    }
-    predicted = {"printed weights": (0.0, 1.0), "corrected": (1.0, 0.0)}
-    for name, found in shares.items():
-        for where, share, exact in zip(("inside", "outside"), found, predicted[name], strict=True):
-            check.same(f"{name}: moved {where}", predicted=exact, measured=share, because="decided by a sign")
+    inside, outside = moved_shares(z, -level, run.seed, z)
+    printed_inside, printed_outside = moved_shares(-z, level, run.seed, z)
+    because = "decided by a sign"
+    check.same("corrected: moved inside", predicted=1, measured=inside, because=because)
+    check.same("corrected: moved outside", predicted=0, measured=outside, because=because)
+    check.same("printed weights: moved outside", predicted=1, measured=printed_outside, because=because)
+    check.same("printed weights: moved inside", predicted=0, measured=printed_inside, because=because)
     check.printed({"printed weights: moved inside": 1.0, "printed weights: moved outside": 0.0})
     half = moved_shares(z, level, run.seed, z)
     check.null(r"only $U$ turned around", {"corrected: moved inside": half[0], "corrected: moved outside": half[1]})

@@ -75,7 +75,7 @@ def _without_restoring(start: ConstructionState, route: ConstructionState) -> fl
 def both_endpoints_in_the_slab(run: Run) -> Check:
     rng = np.random.default_rng(run.seed)
     x, y = points(2, 4, run.seed)
-    epsilon, omega, draws = 0.2, -unit(x + y), 400 if run.quick else 4000
+    epsilon, omega, draws = 0.2, -unit(x + y), 200 if run.quick else 4000
 
     def share(normals: np.ndarray) -> float:
         """Share of the gamma orthogonal to these under which the gate on one side or the other moves x."""
