@@ -189,9 +189,9 @@ def test_ctrl_c_leaves_with_one_sentence(tmp_path):
     slow.mkdir()
     (slow / "slow_paper.py").write_text(
         "import time\n"
-        "from sphereflow.claims import Paper\n"
+        "from sphereflow.claims import Paper, basis\n"
         "PAPER = Paper('slow-paper', 'Slow', ('A',), 2000, '', '')\n"
-        "@PAPER.claim('wait', statement='', source='')\n"
+        "@PAPER.claim('wait', says='', basis=basis.Abstract())\n"
         "def wait(run):\n"
         "    print('waiting', flush=True)\n"
         "    time.sleep(60)\n"

@@ -96,3 +96,13 @@ def test_the_first_exit_is_not_before_T2_and_is_where_the_cap_ends():
         assert first_exit(found, kind, x) > found.log_T2
     symmetric = certify(NINE, 60, 0.004, centres=circle(CENTRES))
     assert first_exit(symmetric, "sa", NINE) == math.inf
+
+
+def test_the_first_exit_of_coinciding_tokens_is_that_of_tokens_close_by():
+    theta = np.array([0.0, 2.0, 4.1])
+    together, near = (np.repeat(theta, 3) + spread * np.tile([-1.0, 0.0, 1.0], 3) for spread in (0.0, 1e-3))
+    circle = lambda a: np.stack([np.cos(a), np.sin(a)], axis=1)  # noqa: E731
+    found = certify(circle(near), 100.0, (1 - math.cos(0.1)) / 2, centres=circle(theta))
+    for kind in ("sa", "usa"):
+        times = [first_exit(found, kind, circle(a)) for a in (together, near)]
+        assert times[0] == pytest.approx(times[1], abs=1e-4)

@@ -34,7 +34,7 @@ from sphereflow.errors import SphereflowError, real_number
 from sphereflow.metastability.atoms import Atoms, all_angles, real_tokens
 from sphereflow.metastability.circle_caps import circle_separated as circle_separated
 from sphereflow.metastability.circle_caps import place_centres
-from sphereflow.metastability.coarsen import Moment, Rules, advance
+from sphereflow.metastability.coarsen import Rules, advance, begin
 from sphereflow.parameters import model_name
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.sphere import tokens
@@ -132,8 +132,11 @@ def first_exit(certificate: Certificate, model: str, x: object, *, tol: float = 
         return -math.inf
     rules = Rules(model_name(model), beta, 1e-3 / math.sqrt(max(beta, 1.0)), tol)
     n = len(points)
-    moment = Moment(-math.inf, 0.0, 0.0, Atoms(points, np.full(n, 1 / n), np.arange(n)), n, math.nan)
     held = {i: [i] for i in range(n)}
+    # Tokens that coincide are one atom from the beginning: their pulls on each other must not pass for a balance.
+    moment, merges, _ = begin(Atoms(points, np.full(n, 1 / n), np.arange(n)), rules)
+    for m in merges:
+        held[m.node] = held[m.left] + held[m.right]
 
     def height(positions: np.ndarray) -> float:
         spread_out = np.empty_like(points)

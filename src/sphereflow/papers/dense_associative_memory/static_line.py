@@ -22,7 +22,7 @@ from sphereflow.papers.dense_associative_memory.sources import HOT
 def log_moment(n: int, kappa: np.ndarray | float) -> np.ndarray:
     r"""$\ln E\,e^{\kappa\phi}$ for one overlap with a uniform point of the sphere in N dimensions."""
     k = np.asarray(kappa, dtype=float)
-    return gammaln(n / 2) + (n / 2 - 1) * np.log(2 / k) + np.log(ive(n / 2 - 1, k)) + k
+    return np.asarray(gammaln(n / 2) + (n / 2 - 1) * np.log(2 / k) + np.log(ive(n / 2 - 1, k)) + k)
 
 
 def half_load(n: int, load: float, seed: int, disorder: int) -> float:

@@ -53,8 +53,7 @@ def brackets(run: Run) -> Check:
 )
 def exit_time(run: Run) -> Check:
     theta = np.array([0.0, 2.0, 4.1])
-    # Three tokens per cluster, so close that they are one from the beginning.
-    x, centres = on_circle((theta[:, None] + np.array([-1e-3, 0.0, 1e-3])).ravel()), on_circle(theta)
+    x, centres = on_circle(np.repeat(theta, 3)), on_circle(theta)
     epsilon = (1 - math.cos(0.1)) / 2
     check = Check(parameters={"n": 9, "gap": 2, "moved": 0.1, "epsilon": epsilon})
     steady: dict[str, float] = {}
