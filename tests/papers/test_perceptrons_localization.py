@@ -34,6 +34,7 @@ class TestVerdicts(Verdicts):
         "ring-range",
         "ring-with-generic-weights",
         "splitting",
+        "stationary-pairs",
         "third-atom",
     )
     slow_figures = ("counts", "density-to-atoms", "potential-atoms-variation", "ring-cascade", "splitting-cascade")
@@ -75,6 +76,13 @@ def test_a_wrong_eigenvalue_is_caught(monkeypatch):
 def test_the_naked_constant_is_not_a_bound(monkeypatch):
     monkeypatch.setattr(paper.concentration, "window_bound", lambda problem: concentration.NAKED_BOUND)
     assert paper.concentration.mass_bound(Run()).verdict == "fails"
+
+
+@pytest.mark.slow
+def test_a_field_with_other_weights_is_caught(monkeypatch):
+    right = landscape.field
+    monkeypatch.setattr(landscape, "field", lambda here, x: right(here.replaced(outer=0.99 * here.outer), x))
+    assert paper.stationary.stationary_pairs(Run()).verdict == "fails"
 
 
 def test_a_positive_hessian_does_not_make_a_global_minimiser():

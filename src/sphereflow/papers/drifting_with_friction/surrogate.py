@@ -113,7 +113,7 @@ def spurious_limit(run: Run) -> Check:
     limits = [row.name for row in check.rows]
     check.series(
         ["low point, step 6", "high point, step 6"],
-        predicted=_cycle(6.0),
+        predicted=np.array(_cycle(6.0)),
         measured=np.sort(path[-2:, -1]),
         tolerance=1e-8,
         because="a root of the second iterate",
