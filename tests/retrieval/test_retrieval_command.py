@@ -7,7 +7,14 @@ import pytest
 
 from sphereflow.cli import app
 from sphereflow.cli.exit_codes import exit_code
-from sphereflow.papers.lost_in_the_middle.tables import DOUBLE_WELL
+
+# Weight, temperature and slope of four heads whose profile has two wells.
+DOUBLE_WELL = (
+    (1.0, 0.2, 3.0),
+    (-27.519314453632965, 0.2, 0.25),
+    (-1.5515192155322617, 0.5, 0.25),
+    (3.9262326774050965e-06, 3.0, 2.0),
+)
 
 
 @pytest.fixture
