@@ -126,20 +126,20 @@ def flow_matching_errors(quick: bool, seed: int) -> list[tuple[float, float, flo
 
 @PAPER.claim(
     "flow-matching-optimum",
-    says="Optimal Flow Matching, trained as the comparison trains it, leaves a small part of the variance of known "
-    "optimal maps unexplained, less than the affine map where the optimum is not affine.",
+    says="Optimal Flow Matching, trained as the comparison trains it, leaves at most one per cent of the variance of a "
+    "known affine optimum unexplained, and at most a quarter of what the affine map leaves where the optimum is bent.",
     basis=basis.Extension("known optima for the baseline, so that it is a fair one"),
     formula=r"100\,E|T-T^*|^2/\mathrm{Var}(T^*)",
 )
 def flow_matching_optimum(run: Run) -> Check:
     gaussians, mixtures = flow_matching_errors(run.quick, run.seed)
     check = Check(parameters={"dimension": 2 if run.quick else 8, "rows": ROWS if run.quick else MANY_ROWS})
-    straight, bent = "per cent, Gaussians", "per cent, mixture and its image"
+    straight, bent = "per cent, Gaussians", "share of the affine map's error, mixture and its image"
     because = "the accuracy asked of a baseline"
-    check.at_most(straight, bound=0.5, measured=gaussians[0], because=because)
-    check.at_most(bent, bound=1.0 if run.quick else 3.0, measured=mixtures[0], because=because)
-    check.null("a shift of the mean", {straight: gaussians[2], bent: mixtures[2]})
-    check.null("the affine map", {bent: mixtures[1]})
+    check.at_most(straight, bound=1.0, measured=gaussians[0], because=because)
+    check.at_most(bent, bound=0.25, measured=mixtures[0] / mixtures[1], because=because)
+    check.null("a shift of the mean", {straight: gaussians[2], bent: mixtures[2] / mixtures[1]})
+    check.null("the affine map", {bent: 1.0})
     return check
 
 

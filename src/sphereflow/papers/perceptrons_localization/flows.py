@@ -109,8 +109,8 @@ def global_maximiser(run: Run) -> Check:
 
 @PAPER.claim(
     "ascent",
-    says=r"The ascent never exceeds the energy of the global maximiser; from one cluster, and at $\beta=1$ from a "
-    r"uniform start, it ends there. At $\beta=20$ a uniform start stops short of it.",
+    says=r"The ascent never exceeds the energy of the global maximiser; with two neurons it ends there from one "
+    r"cluster, and at $\beta=1$ from a uniform start. At $\beta=20$ a uniform start stops short of it.",
     basis=MAXIMISER,
     formula=r"\mathsf E[\mu_t]\le\frac1{2\beta}+\frac12\max v",
 )
@@ -125,7 +125,8 @@ def ascent(run: Run) -> Check:
             where = f"{name}, $\\beta={beta:g}$"
             highest = f"highest energy, uniform start, {where}"
             check.at_most(highest, bound=bound, measured=energy.max(), tolerance=1e-9, because="the scan of v")
-            if beta == 1.0:
+            # With one neuron tokens may gather where it is silent, and rest there: nothing is claimed of its end.
+            if beta == 1.0 and name == "two neurons":
                 short = f"short of the maximum, uniform start, {where}"
                 left = bound - energy[-1]
                 check.row(short, predicted=0.0, measured=left, tolerance=1e-8, because="errors enter squared")
