@@ -84,6 +84,7 @@ def test_slips_in_the_moments_are_caught(monkeypatch):
     assert table.gaussian_values(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_no_truncation_is_caught(monkeypatch):
     right = kac_rice.gaussian_modes
     monkeypatch.setattr(table, "gaussian_modes", lambda n, beta: right(n, beta, -8.0, 8.0))

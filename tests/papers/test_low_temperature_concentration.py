@@ -32,9 +32,10 @@ class TestVerdicts(Verdicts):
         "terminal-rate",
         "three-phases-on-the-sphere",
     )
-    slow_figures = ("phase-diagram", "rates")
+    slow_figures = ("three-phases", "phase-diagram", "rates")
 
 
+@pytest.mark.slow
 def test_exchanged_transpose_is_caught(monkeypatch):
     """B for B^T and V for V^T: symmetric matrices hide it, the trap does not."""
     right = directions.follow
