@@ -162,6 +162,8 @@ def row(**changed):
         ({"because": ""}, "does not say why"),
         ({"measured": [1.0, 2.0]}, r"single numbers; measured has shape \(2,\)"),
         ({"error": 0.1, "repeats": 1}, "at least 2 repeats"),
+        ({"tolerance": None, "relative": -0.1}, "relative tolerance of the row 'b' must not be negative"),
+        ({"measured": "many"}, "measured of the row 'b' must be a number, got 'many'"),
     ],
 )
 def test_rows_that_would_mislead_are_refused(changed, sentence):
@@ -175,6 +177,7 @@ def test_rows_that_would_mislead_are_refused(changed, sentence):
         ([1.0, 2.0, 3.0], "3 values for 2 rows"),
         ({"c": 1.0}, "about 'c', which is not a row"),
         ({}, "predicts nothing"),
+        ({"a": math.nan}, "no number for the row 'a': it is NaN"),
     ],
 )
 def test_rivals_that_say_nothing_about_the_rows_are_refused(values, sentence):
@@ -198,6 +201,18 @@ def test_two_entries_of_a_paper_cannot_share_a_name():
     paper.claim("one", says="", basis=HERE)(lambda run: None)
     with pytest.raises(SphereflowError, match="two entries named 'one'"):
         paper.figure("one", caption="")(lambda run: None)
+
+
+@pytest.mark.parametrize("name", ["../escaped", "a/b", "<b>", "", ".hidden", "two words"])
+def test_names_that_become_files_are_plain(name):
+    paper = Paper("p", "P", ("A",), 2000, "", "")
+    for make in (
+        lambda: Paper(name, "P", ("A",), 2000, "", ""),
+        lambda: paper.claim(name, says="", basis=HERE)(lambda run: None),
+        lambda: paper.figure(name, caption="")(lambda run: None),
+    ):
+        with pytest.raises(SphereflowError, match="must be letters and digits"):
+            make()
 
 
 @pytest.mark.parametrize("where", [basis.Summary("a blog"), HERE, basis.Extension("ours")])

@@ -222,6 +222,8 @@ class Check:
     ) -> None:
         if any(row.name == name for row in self.rows):
             raise SphereflowError(f"two rows of a check are named '{name}'.")
+        if relative is not None and not relative >= 0:
+            raise SphereflowError(f"the relative tolerance of the row '{name}' must not be negative, got {relative}.")
         if tolerance is not None and relative is not None:
             raise SphereflowError(f"the row '{name}' has both an absolute and a relative tolerance: give one.")
         if side == "equal" and tolerance is None and relative is None and error is None:
@@ -253,7 +255,11 @@ class Check:
             raise SphereflowError(f"the rival '{rival}' is about '{unknown[0]}', which is not a row of the check.")
         if not values:
             raise SphereflowError(f"the rival '{rival}' predicts nothing.")
-        return {name: _number(name, "rival", value) for name, value in values.items()}
+        numbers = {name: _number(name, "rival", value) for name, value in values.items()}
+        # A slip in a rival would otherwise be a rival that loses: NaN agrees with nothing.
+        if broken := [name for name, value in numbers.items() if math.isnan(value)]:
+            raise SphereflowError(f"the rival '{rival}' has no number for the row '{broken[0]}': it is NaN.")
+        return numbers
 
 
 def margin(repeats: int | None = None) -> float:
@@ -266,7 +272,10 @@ def margin(repeats: int | None = None) -> float:
 
 
 def _number(name: str, role: str, value: ArrayLike) -> float:
-    array = np.asarray(value, dtype=float)
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise SphereflowError(f"{role} of the row '{name}' must be a number, got {value!r}.") from None
     if array.size != 1:
         raise SphereflowError(f"the row '{name}' compares single numbers; {role} has shape {array.shape}.")
     return float(array.reshape(()))

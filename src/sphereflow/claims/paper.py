@@ -2,6 +2,7 @@ r"""A paper: its claims, each a statement with the function that checks it, and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -34,6 +35,12 @@ class Run:
         return self.preset == "quick"
 
 
+def _slug(what: str, given: str) -> None:
+    """Names become names of files and anchors of pages: letters, digits, dashes, underscores and dots."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", given):
+        raise SphereflowError(f"{what} must be letters and digits, joined by dashes; got '{given}'.")
+
+
 @dataclass(frozen=True)
 class Claim:
     """One checkable statement.
@@ -51,6 +58,7 @@ class Claim:
     prints: str = ""
 
     def __post_init__(self) -> None:
+        _slug("the name of a claim", self.id)
         if self.prints and not self.basis.printed:
             raise SphereflowError(
                 f"the claim {self.id} contradicts a printed sentence, but its basis is {self.basis.sentence}: only an "
@@ -66,6 +74,9 @@ class Figure:
     caption: str
     draw: Callable[[Run], Any]
     presets: tuple[str, ...] = PRESETS
+
+    def __post_init__(self) -> None:
+        _slug("the name of a figure", self.id)
 
 
 @dataclass(frozen=True)
@@ -87,6 +98,9 @@ class Paper:
     origin: str = ""
     claims: list[Claim] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        _slug("the slug of a paper", self.slug)
 
     def claim(
         self, id: str, *, says: str, basis: Basis, formula: str = "", prints: str = ""

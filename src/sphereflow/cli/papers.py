@@ -18,16 +18,16 @@ def command(
         str | None, typer.Option(metavar="NAME", help="Begin a paper of your own: my-paper gives my_paper.py.")
     ] = None,
 ) -> None:
-    """List the papers, with the number of claims that are checked for each; or begin one of your own.
+    """List the papers and the claims checked for each, those of installed packages last; or begin one of your own.
 
     Example: sphereflow papers --new my-paper
     """
     if new is not None:
         _begin(new)
         return
-    from sphereflow.papers import load_all
+    from sphereflow.papers import installed, load, load_all
 
-    found = load_all()
+    found = [*load_all(), *map(load, installed())]
     for paper in found:
         entry = {
             "paper": paper.slug,

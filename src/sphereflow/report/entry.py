@@ -46,6 +46,8 @@ def judged(claim: Claim, found: object) -> tuple[Check, Verdict]:
     """The check that a claim's function gave, and its verdict."""
     if not isinstance(found, Check):
         raise SphereflowError(f"the claim gave a {type(found).__name__} where a Check was due.")
+    if not found.rows:
+        raise SphereflowError("the claim's check has no rows.")
     if any(rival.as_printed for rival in found.rivals) != bool(claim.prints):
         raise SphereflowError("a claim that refutes has both a printed sentence and a printed value, or neither.")
     return found, found.verdict

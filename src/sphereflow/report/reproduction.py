@@ -98,7 +98,11 @@ def _papers(papers: str | Paper | Iterable[str | Paper] | None) -> list[Paper]:
     if not wanted:
         raise SphereflowError(f"no paper was asked for; the papers are {', '.join(registry.slugs())}.")
     found = [registry.load(paper) if isinstance(paper, str) else paper for paper in wanted]
-    return list({paper.slug: paper for paper in found}.values())
+    chosen = {paper.slug: paper for paper in found}
+    for paper in found:  # the same one twice is one, as its claims are the same list
+        if paper.claims is not chosen[paper.slug].claims:
+            raise SphereflowError(f"two of the papers have the slug {paper.slug}: give one of them another.")
+    return list(chosen.values())
 
 
 def _narrowed(papers: list[Paper], only: tuple[str, ...], preset: str) -> list[Paper]:
