@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from sample_papers import sample_circles, sample_trouble
 from sphereflow.claims import Check, Claim, Figure, Paper, Run, basis
 from sphereflow.errors import SphereflowError
 from sphereflow.report import ClaimResult, reproduce
-from sphereflow.report.processes import run_in_processes
+from sphereflow.report.processes import _next, _Progress, run_in_processes
 from sphereflow.report.record import paper_record, plain, report_text
 from sphereflow.report.site import site
 
@@ -200,27 +201,38 @@ def test_papers_in_processes_of_their_own_give_the_same_report(monkeypatch):
                 assert repr(a.check) == repr(b.check)
 
 
+def test_processes_stay_with_a_paper_then_begin_another_then_help_the_one_with_most_left():
+    claim = Claim("one", "", HERE, one)
+    states = [_Progress(Paper("p", "P", ("A",), 2000, "", ""), deque([claim] * size)) for size in (1, 3, 5)]
+    short, longer, longest = states
+    assert _next(states, None) is longest
+    longest.began = 1.0
+    assert _next(states, None) is longer
+    assert _next(states, short) is short
+    short.waiting.clear()
+    longer.began = 1.0
+    assert _next(states, short) is longest
+    longest.waiting.clear()
+    longer.waiting.clear()
+    assert _next(states, longer) is None
+
+
 @pytest.mark.slow
-def test_a_process_that_dies_is_the_result_of_its_paper(monkeypatch, tmp_path):
+def test_a_process_that_dies_is_the_result_of_its_entry(monkeypatch, tmp_path):
     from sphereflow import papers
 
-    for name in ("sample_circles", "sample_trouble"):
-        source = Path(sample_circles.__file__).with_name(f"{name}.py")
-        (tmp_path / source.name).write_text(source.read_text())
-    with open(tmp_path / "sample_trouble.py", "a") as file:
-        file.write("\nimport multiprocessing, os, signal\n")
-        file.write("if multiprocessing.parent_process(): os.kill(os.getpid(), signal.SIGKILL)\n")
+    source = Path(sample_circles.__file__)
+    deadly = "\n@PAPER.claim('dies', says='', basis=basis.Derived('-'))\n"
+    deadly += "def dies(run):\n    import os, signal\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    (tmp_path / source.name).write_text(source.read_text() + deadly)
     monkeypatch.setattr(papers, "__path__", [str(tmp_path)])
-    for name in ("sphereflow.papers.sample_circles", "sphereflow.papers.sample_trouble"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    report = reproduce(None, jobs=2, progress=False)
-    assert report.papers[0].ok
-    assert {claim.verdict for claim in report.papers[1].claims} == {"fails"}
-    # Alone, the one that died is followed by another, who takes what is left.
-    waiting = [papers.load("sample-circles"), papers.load("sample-trouble")]
-    left = [(each.paper.slug, each.ok) for each in run_in_processes(waiting, Run(), 1, lambda *told: None)]
-    assert left == [("sample-trouble", False), ("sample-circles", True)]
-    assert "died" in report.papers[1].claims[0].error
+    monkeypatch.delitem(sys.modules, "sphereflow.papers.sample_circles", raising=False)
+    for jobs in (1, 2):  # alone, the one that died is followed by another, who takes what is left
+        (result,) = run_in_processes([papers.load("sample-circles")], Run(), jobs, lambda *told: None)
+        verdicts = {each.claim.id: each.verdict for each in result.claims}
+        assert verdicts == {"perimeters": "holds", "below": "obeyed", "too-round": "refuted", "dies": "fails"}
+        assert "died" in result.claims[-1].error
+        assert not any(picture.error for picture in result.pictures)
 
 
 def _noting(name, log):

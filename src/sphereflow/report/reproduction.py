@@ -136,7 +136,7 @@ def _processes(jobs: int | None, chosen: list[Paper]) -> int:
     wanted = len(cores()) if jobs is None else whole_number("jobs", jobs, most=256)
     # A paper made on the spot cannot be sent away.
     here = any(paper.slug not in registry.slugs() and not paper.origin for paper in chosen)
-    return 1 if here else min(wanted, len(chosen))
+    return 1 if here else min(wanted, sum(len(entries_of(paper)) for paper in chosen))
 
 
 def _results(
@@ -144,18 +144,14 @@ def _results(
 ) -> Iterator[PaperResult]:
     """Papers as they are done; the bar counts entries, parts of those under way included."""
     if processes > 1:
-        under_way: dict[str, float] = {}
-        behind = 0
+        parts: dict[tuple[str, str], float] = {}
 
-        def told(paper: Paper, index: int, fraction: float, text: str) -> None:
-            under_way[paper.slug] = index + min(max(0.0, fraction), 1.0)
-            title = f"{entries_of(paper)[index].id} ({paper.slug})"
-            bar.move_to(behind + sum(under_way.values()), f"{title}, {text}" if text else title)
+        def told(paper: Paper, id: str, fraction: float, text: str) -> None:
+            parts[paper.slug, id] = min(max(0.0, fraction), 1.0)
+            title = f"{id} ({paper.slug})"
+            bar.move_to(sum(parts.values()), f"{title}, {text}" if text else title)
 
-        for result in run_in_processes(chosen, conditions, processes, told, out, fresh):
-            under_way.pop(result.paper.slug, None)
-            behind += len(entries_of(result.paper))
-            yield result
+        yield from run_in_processes(chosen, conditions, processes, told, out, fresh)
         return
     before = 0
     for paper in chosen:
