@@ -78,7 +78,7 @@ def separability_simulated(run: Run) -> Check:
     half = {}
     for number, (d, length) in enumerate(cases):
         run.notify(number / len(cases), f"d={d}, L={length}")
-        draws, repeats = 8 if run.quick else 40, 100
+        draws, repeats = 8, 100
         simulated, predicted, other = [], [], []
         for alpha in gaussian_weights(rng, draws, length):
             x = uniform_tokens(rng, repeats, length, d)
