@@ -99,7 +99,7 @@ def fitted_exponent(phi: np.ndarray, energy: np.ndarray, grid: np.ndarray) -> tu
 def log_weight(
     phi: np.ndarray, patterns: np.ndarray, kernel: Callable[[np.ndarray], np.ndarray], power: float, seed: int
 ) -> np.ndarray:
-    r"""$\log E\big[\big(\sum_\mu k(\phi^\mu)\big)^p\big]$ over points of the sphere with overlap phi to the first pattern."""
+    r"""$\log E\big[\big(\sum_\mu k(\phi^\mu)\big)^p\big]$ over points of the sphere with overlap phi to pattern 1."""
     n = patterns.shape[1]
     axes = patterns / np.sqrt(n)
     aside = np.random.default_rng([seed, 3]).normal(size=(4000, n))

@@ -71,7 +71,7 @@ def by_windows(angles: np.ndarray, apart: float, half: float) -> bool:
     r"\log\tfrac{2n^2}\varepsilon\big),\quad a=\arccos(1-\varepsilon)",
 )
 def circle_fractions(run: Run) -> Check:
-    draws, counted = (1500, 1500) if run.quick else (100_000, 20_000)
+    draws, counted = (1500, 1500) if run.quick else (40_000, 10_000)
     check = Check(parameters={"draws": draws, "epsilon": EPSILON})
     fixed: dict[str, float] = {}
     geometric: dict[str, float] = {}
