@@ -1,7 +1,7 @@
 r"""Translation of one mixture into another, for the figures: quality against compute.
 
 Every method is trained here, stopped at a ladder of budgets, with seeds, and measured on held-out points. The two laws
-are mixtures of Gaussians with random means, in 64 dimensions with the larger preset: in the 512 of the paper's latents a
+are mixtures of Gaussians with random means, in 64 dimensions with the larger preset: in the 512 of the paper a
 step of flow matching takes a second. No claim is made of it: the paper's comparison is on latents of faces, which are
 not available, and three seeds do not settle a factor.
 """
