@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import special
 from verdicts import Verdicts
 
 from sphereflow.claims import Run
@@ -68,6 +69,17 @@ def test_wrong_exponent_of_the_density_is_caught(monkeypatch):
     assert noise.mean_noise(Run()).verdict not in WON
     monkeypatch.setattr(equilibrium, "lse_mean_overlap", lambda n, t: equilibrium.mean_by_quadrature(n, t, (n - 2) / 2))
     assert equilibrium.finite_size_mean(Run()).verdict not in WON
+
+
+def test_the_weight_of_other_patterns_is_a_bessel_function_at_power_one():
+    n, q, phi = 20, 0.3, np.array([0.5, 0.6, 0.8])
+    patterns = np.sqrt(n) * np.array([[1.0, 0.0], [q, np.sqrt(1 - q * q)]]) @ np.eye(2, n)
+    z, order = n * np.sqrt((1 - phi**2) * (1 - q * q)), (n - 3) / 2
+    second = np.exp(n * (phi * q - 1)) * special.gamma(order + 1) * (2 / z) ** order * special.iv(order, z)
+    exact = np.log(np.exp(n * (phi - 1)) + second)
+    found = equilibrium.log_weight(phi, patterns, lambda p: np.exp(n * (p - 1)), 1.0, 0)
+    assert exact[0] - n * (phi[0] - 1) > 0.2
+    np.testing.assert_allclose(found, exact, atol=0.05)
 
 
 def test_printed_line_is_refuted_by_more_than_its_tolerance():

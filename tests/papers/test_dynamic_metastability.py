@@ -83,6 +83,15 @@ def test_greedy_caps_are_caught(monkeypatch):
     assert separation.circle_fractions(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
+def test_tokens_that_need_more_room_are_caught(monkeypatch):
+    """A prediction without the widths of the caps, and one with every draw separated."""
+    epsilon, apart = separation.least_distance(5, 50.0)
+    for wrong in (apart - 4 * math.acos(1 - 2 * epsilon), 0.3):
+        monkeypatch.setattr(separation, "least_distance", lambda n, beta, wrong=wrong: (epsilon, wrong))
+        assert separation.high_dimension(Run()).verdict != "holds"
+
+
 def test_fixed_steps_in_time_see_only_the_first_merger():
     # Euler with dt = .1 for 20,000 steps at beta = 50: t = 2000, between e^4.3 and e^21.7.
     theta = START.copy()

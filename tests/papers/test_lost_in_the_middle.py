@@ -7,8 +7,9 @@ from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.papers import load
-from sphereflow.papers.lost_in_the_middle import reference, shape, thresholds, volterra
+from sphereflow.papers.lost_in_the_middle import mean_field, reference, shape, thresholds, volterra
 from sphereflow.retrieval import circle_movie
+from sphereflow.retrieval.layered import density_prompt, layered_flow
 
 PAPER = load("lost-in-the-middle")
 
@@ -51,6 +52,17 @@ def test_the_reference_for_other_prompts_is_the_closed_form_for_uniform_ones():
     found = reference.prompt_covariance(np.ones(32), 1.0, 1.0, 1.0, 2, [0.1, 0.6])
     exact = reference.influence(reference.rates(1.0)[1], 1.0, 1.0, np.array([0.1, 0.6]), 1.0)
     np.testing.assert_allclose(found, exact, rtol=1e-7)
+
+
+@pytest.mark.slow
+def test_the_averages_of_a_prompt_that_turns_are_those_of_many_more_layers():
+    """Chords between the layers of the claim are off by 0.002, which its error bars see at the sizes of the paper."""
+    prompt = density_prompt(lambda sigma, theta: np.exp(np.cos(theta - np.pi * sigma)))
+    flow = layered_flow(prompt, 1.0, beta=1.0, slope=1.0, panel=0.2)
+    sigma = (np.arange(120) + 0.5) / 120
+    exact = [np.interp(sigma[90:], flow.sigma, flow.mean(h)).mean() for h in (np.cos, np.sin)]
+    told = [row.predicted for row in mean_field.prompt_that_turns(Run()).rows]
+    np.testing.assert_allclose(told, exact, atol=2e-4)
 
 
 def test_positions_off_by_half_a_cell_are_caught(monkeypatch):

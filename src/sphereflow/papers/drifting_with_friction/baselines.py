@@ -92,7 +92,7 @@ def bridge_normaliser(run: Run) -> Check:
 def flow_matching_errors(quick: bool, seed: int) -> list[tuple[float, float, float]]:
     """Unexplained variance, per cent, of the learned map, the affine map and a shift: Gaussians, and mixtures."""
     rng = np.random.default_rng(seed)
-    dimension, steps = (2, 400) if quick else (8, 4000)
+    dimension, steps = (2, 400) if quick else (8, 2000)
     width, count = (32, ROWS) if quick else (128, MANY_ROWS)
     covariances = [_covariance(rng, dimension) for _ in range(2)]
     laws = list(zip((np.zeros(dimension), rng.normal(size=dimension)), covariances, strict=True))

@@ -24,9 +24,9 @@ def runs_of_attention(quick: bool, seed: int) -> tuple[SideBySide, SideBySide]:
     """Independent runs from uniform tokens: many short ones, and fewer long ones; Euler steps when quick."""
     dt = 0.1 if quick else None
     early = modes_and_clusters(
-        384, BETA, 384 if quick else 3840, np.array(EARLY), seed=seed + 5, dt=0.2 if quick else None
+        384, BETA, 384 if quick else 1920, np.array(EARLY), seed=seed + 5, dt=0.2 if quick else None
     )
-    return early, modes_and_clusters(128, BETA, 64 if quick else 640, np.array(LATE), seed=seed + 6, dt=dt)
+    return early, modes_and_clusters(128, BETA, 64 if quick else 320, np.array(LATE), seed=seed + 6, dt=dt)
 
 
 @PAPER.claim(

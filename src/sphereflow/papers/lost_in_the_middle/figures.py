@@ -91,9 +91,9 @@ def minimum(run: Run) -> Figure:
     "falls like 1/N.",
 )
 def particles(run: Run) -> Figure:
-    cases = [(LARGE, k, 350 if run.quick else 3000) for k in (5, 14, 17, 38, 56)]
+    cases = [(LARGE, k, 350 if run.quick else 2000) for k in (5, 14, 17, 38, 56)]
     if not run.quick:
-        cases += [(512, k, 1000) for k in (26, 64, 152, 304, 460)]
+        cases += [(512, k, 500) for k in (26, 64, 152, 304, 460)]
     with look():
         figure = blank(5.8, 3.8)
         axes = figure.add_subplot()

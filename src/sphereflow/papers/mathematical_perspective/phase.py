@@ -102,11 +102,14 @@ def save_times(run: Run) -> np.ndarray:
 
 
 def diagram(run: Run, d: int) -> PhaseDiagram:
-    """The diagram of a preset: the paper's 32 tokens, 2048 replicas and 90 temperatures on the circle, or fewer."""
+    """The diagram of a preset: the paper's 32 tokens and 90 temperatures, or fewer.
+
+    The paper averages 2048 starts on the circle; with 128 the standard error of a fraction is below 0.045.
+    """
     if run.quick:
         betas, replicas = np.linspace(0.1, 9, 18), 64 if d == 2 else 32
     else:
-        betas, replicas = np.linspace(0.1, 9, 90), 2048 if d == 2 else 256
+        betas, replicas = np.linspace(0.1, 9, 90), 128
     return phase_diagram(32, d, betas, save_times(run), replicas, run.seed, run.notify)
 
 

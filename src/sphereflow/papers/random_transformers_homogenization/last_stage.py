@@ -48,8 +48,8 @@ def final_rate(run: Run) -> Check:
     cases = [(5, 0.5, 1), (3, 5.0, 2)]
     networks, step, tau = 1000, 0.2, 2.0
     if not run.quick:
-        cases = [(n, s, h) for n in (2, 4, 5) for s in (0.5, 5.0) for h in (1, 2)]
-        networks, step, tau = 2000, 0.1, 8.0
+        cases = [(n, s, h) for n in (3, 5) for s in (0.5, 5.0) for h in (1, 2)]
+        networks, step, tau = 2000, 0.1, 5.0
     check = Check(parameters={"d": d, "eta": step, "tau": tau, "distance": DISTANCE, "networks": networks})
     slow, fewer = {}, {}
     for k, (n, s, heads) in enumerate(cases):
