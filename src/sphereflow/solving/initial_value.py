@@ -25,6 +25,7 @@ from sphereflow.dynamics import Dynamics
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.parameters import known, positive
 from sphereflow.shapes import AnyArray, ArrayLike
+from sphereflow.solving.explicit import explicit_solve
 from sphereflow.solving.kinks import Kinked, has_kinks
 from sphereflow.solving.methods import SOLVERS, check_method, clock_origin, local_tolerance, step_controller
 from sphereflow.solving.wrapped import Dense, Projected
@@ -183,6 +184,8 @@ def _solve(
             raise SphereflowError("a field with kinks has no continuous adjoint: leave out adjoint.")
         method = Kinked(method, model, origin, local)
     steps = step_controller(chosen, traits, local, origin, clock if between and not dense else None, kinked)
+    usual = type(solver) is diffrax.Dopri8 and chosen is None and event is None
+    lighter = usual and isinstance(adjoint, diffrax.ForwardMode) and traits.jump_times is None and not kinked
 
     def unit(y: Array) -> Array:
         return normalise(y) if on_sphere else y
@@ -201,6 +204,20 @@ def _solve(
     if apart:
         frames = diffrax.SubSaveAt(**when, fn=lambda t, y, args: kept(unit(y)))
         saveat = diffrax.SaveAt(subs=[frames, diffrax.SubSaveAt(t1=True)])
+
+    def one_lighter(start: Float[Array, "n d"]) -> tuple[Any, ...]:
+        frames, end, final, taken, in_time = explicit_solve(
+            lambda t, y: vector_field(t, y, (model, origin)),
+            unit(start),
+            clock,
+            local,
+            first_step,
+            None if traits.max_step is None else jnp.asarray(traits.max_step, x0.dtype),
+            lambda y: kept(unit(y)),
+            max_steps,
+        )
+        final = unit(final) if apart else frames[-1]
+        return frames, origin + end, final, taken, jnp.zeros((), bool), ~in_time
 
     def one(start: Float[Array, "n d"]) -> tuple[Any, ...]:
         with _no_callbacks():
@@ -236,6 +253,8 @@ def _solve(
             found.result == diffrax.RESULTS.max_steps_reached,
         )
 
+    if lighter:
+        one = one_lighter
     for _ in range(x0.ndim - 2):
         one = jax.vmap(one)
     return Solution(times, *one(x0))

@@ -23,7 +23,7 @@ from sphereflow.sphere import normalise
 # Where in a step the defect is measured (it is near its largest value there, for every method we have), and the share
 # of h times the defect that counts: the error of the interpolant is 0.1 to 0.3 of it, and may be several times the
 # local tolerance, which is a tenth of the one promised.
-_PLACE, _SHARE = 0.9, 0.05
+PLACE, SHARE = 0.9, 0.05
 
 
 class Wrapped(diffrax.AbstractWrappedSolver):
@@ -80,11 +80,11 @@ class Dense(Wrapped):
         y1, error, between, *rest = self.solver.step(terms, t0, t1, y0, args, solver_state, made_jump)
         interpolant = self.interpolation_cls(t0=t0, t1=t1, **between)
         h = t1 - t0
-        t = t0 + _PLACE * h
+        t = t0 + PLACE * h
         p, rise = jax.jvp(interpolant.evaluate, (t,), (h,))
         wanted = terms.vf_prod(t, p, args, terms.contr(t0, t1))  # h times the field, also where time runs backwards
 
         def with_defect(e: Any, r: Any, w: Any) -> Any:
-            return jnp.maximum(jnp.abs(e), _SHARE * jnp.abs(r - w))
+            return jnp.maximum(jnp.abs(e), SHARE * jnp.abs(r - w))
 
         return y1, jax.tree.map(with_defect, error, rise, wanted), between, *rest
