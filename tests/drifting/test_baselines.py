@@ -32,7 +32,7 @@ def test_the_potential_is_convex(potential):
 @pytest.mark.slow
 def test_starts_solve_the_equation(potential):
     x, t = jnp.asarray(4 * RNG.normal(size=(40, 3))), jnp.asarray(RNG.uniform(0.01, 0.99, 40))
-    starts = invert(potential, x, t, tolerance=1e-9)
+    starts = invert(potential, x, t, tol=1e-9)
     np.testing.assert_allclose(path_end(potential, starts.z, t), x, atol=1e-8)
     slope = jax.grad(potential)
     other = root(lambda z: np.asarray(t[0] * slope(jnp.asarray(z)) + (1 - t[0]) * z - x[0]), np.zeros(3), tol=1e-12)

@@ -33,7 +33,7 @@ from sphereflow.drifting.samplers import from_rows
 from sphereflow.drifting.training import MOST_SEED, Recipe, beginning, train
 from sphereflow.errors import one_of, real_number
 from sphereflow.observables import frechet, mmd, sliced_wasserstein
-from sphereflow.progress import progress_bar
+from sphereflow.progress import Progress, progress_bar
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Record, Seed, checked, following, key_from, recorded, rng_from
 
@@ -123,7 +123,7 @@ def quality_against_compute(
     epsilon: float = 0.05,
     hidden: int = 256,
     show: Callable[[Point, Float[np.ndarray, "k D"]], None] | None = None,
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> Quality:
     """Train every method from scratch for every budget of steps and every seed, and measure it on held-out points.
 

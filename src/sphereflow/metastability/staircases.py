@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
+from sphereflow.dynamics import Dynamics, attention_name
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.metastability.coarsen import coarsen_to_one
 from sphereflow.metastability.history import CURVE, MergeHistory
 from sphereflow.metastability.modes import UnstableModes, slow_modes
 from sphereflow.metastability.slow import clock_radius
-from sphereflow.parameters import model_name
+from sphereflow.progress import Progress
 from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed
@@ -85,16 +86,16 @@ def staircase(
     beta: float = 200.0,
     seed: Seed = 0,
     *,
-    model: str = "sa",
+    model: str | Dynamics = "sa",
     d: int = 2,
     x0: ArrayLike | None = None,
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> Staircase:
     """The staircase of n tokens (uniform on S^{d-1} from `seed`, or `x0`) from one call.
 
     `model` "sa" is softmax attention, as in `simulate`; "usa" is the model of the theorem.
     """
-    kind = model_name(model)
+    kind = attention_name(model, beta)
     real_number("beta", beta, above=math.e, most=1e6)
     drawn = draw("uniform", whole_number("n", n, least=2, most=10**4), whole_number("d", d, least=2), seed)
     start = np.asarray(drawn if x0 is None else x0, dtype=float)
@@ -109,14 +110,14 @@ def staircase(
 
 
 def limit(
-    x0: Float[np.ndarray, "n d"], model: str = "usa", masses: Float[np.ndarray, " n"] | None = None
+    x0: Float[np.ndarray, "n d"], model: str | Dynamics = "usa", masses: Float[np.ndarray, " n"] | None = None
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     r"""Repeated merging of the closest pair: heights $\lim\log t/\beta$ and plateau levels after each merger.
 
     Clusters meet at their mean weighted by mass (USA) or by squared mass (SA): at large beta the lighter one moves by
     $(\alpha_2/\alpha_1)$ or $(\alpha_2/\alpha_1)^2$ times as much as the heavier.
     """
-    x = np.asarray(x0, dtype=float).copy()
+    x, kind = np.asarray(x0, dtype=float).copy(), attention_name(model)
     a = np.full(len(x), 1 / len(x)) if masses is None else np.asarray(masses, dtype=float).copy()
     gaps = 1 - x @ x.T
     np.fill_diagonal(gaps, np.inf)
@@ -124,7 +125,7 @@ def limit(
     for _ in range(len(x) - 1):
         i, j = sorted(divmod(int(np.argmin(gaps)), len(x)))
         height = max(height, float(gaps[i, j]))
-        x[i] = _meeting_point(x[i], x[j], float(a[i]), float(a[j]), model_name(model))
+        x[i] = _meeting_point(x[i], x[j], float(a[i]), float(a[j]), kind)
         level += 2 * float(a[i] * a[j])
         a[i] += a[j]
         gaps[j, :] = gaps[:, j] = np.inf

@@ -143,7 +143,9 @@ def particles_other_temperature(run: Run) -> Check:
 def sphere(run: Run) -> Check:
     n, k = (32, 23) if run.quick else (64, 45)
     repeats = 168 if run.quick else 2000
-    found = sphere_influence(n, k - 1, 1.0, beta=1.0, slope=1.0, d=3, repeats=repeats, seed=run.seed, notify=run.notify)
+    found = sphere_influence(
+        n, k - 1, 1.0, beta=1.0, slope=1.0, d=3, repeats=repeats, seed=run.seed, progress=run.notify
+    )
     sigma0 = (k - 0.5) / n
     check = Check(parameters={"N": n, "repeats": repeats})
     check.series(
