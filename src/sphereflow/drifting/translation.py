@@ -95,6 +95,17 @@ class Quality(Result):
         """The methods that were compared, in order."""
         return list(dict.fromkeys(p.method for p in self.points))
 
+    def compute_to_reach(self, method: str, level: float, measure: str = "operations") -> Float[np.ndarray, " seeds"]:
+        """What every seed of a method spent until its Frechet distance was at most `level`; infinite if it never was.
+
+        `measure` is "passes", "operations" or "seconds".
+        """
+        one_of("method", method, tuple(self.methods))
+        one_of("measure", measure, ("passes", "operations", "seconds"))
+        own = [p for p in self.points if p.method == method]
+        reached = {p.seed: [q for q in own if q.seed == p.seed and q.frechet <= level] for p in own}
+        return np.array([min((getattr(p, measure) for p in each), default=np.inf) for each in reached.values()])
+
     def plot(self) -> Figure:
         """Two distances to held-out data against three counts of compute, and friction alone."""
         from sphereflow.drifting.pictures import quality
@@ -174,16 +185,6 @@ def quality_against_compute(
                         show(point, moved)
                     bar.advance()
     return Quality(points)
-
-
-def compute_to_reach(points: Sequence[Point], method: str, level: float, measure: str = "operations") -> np.ndarray:
-    """What every seed of a method spent until its Frechet distance was at most `level`; infinite where it never was."""
-    mine = [p for p in points if p.method == method]
-    spent = []
-    for seed in dict.fromkeys(p.seed for p in mine):
-        reached = [getattr(p, measure) for p in mine if p.seed == seed and p.frechet <= level]
-        spent.append(min(reached, default=np.inf))
-    return np.array(spent)
 
 
 def translator(

@@ -118,6 +118,6 @@ def _network_call(s: Settings) -> str:
     return f"network.run_network({law}, x0[None], {depth}, {attention}saves={INTERVALS})"
 
 
-def strong(value: Any) -> Any:
+def float64_scalar(value: Any) -> Any:
     """A number as an array whose type does not depend on what it meets, so that programs are compiled once."""
     return jnp.asarray(np.float64(value))

@@ -24,7 +24,7 @@ from sphereflow.compilation import compiled
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.progress import Progress, reporting
 from sphereflow.random_transformers.normals import standard_normals
-from sphereflow.random_transformers.weight_laws import AnyLaw, Law, ValueLaw, Weights, finite, haar_corner, lq_factor
+from sphereflow.random_transformers.weight_laws import AnyLaw, Law, ValueLaw, Weights, finite, haar_block, lq_factor
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, key_from
 from sphereflow.shapes import AnyArray
@@ -102,11 +102,11 @@ class RandomNetwork(eqx.Module):
         return scores, d * (self.heads * d if matrices else min(n, self.heads * d))
 
     def scores(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "h r r"]:
-        """The corners of A of all heads."""
+        """The leading blocks of A of all heads."""
         assert isinstance(self.law, Weights)
         law = self.law.score
         keys = jax.random.split(key, self.heads)
-        return jax.vmap(lambda each, k: law.corner(each, k, r, d))(z.reshape(self.heads, -1), keys)
+        return jax.vmap(lambda each, k: law.leading_block(each, k, r, d))(z.reshape(self.heads, -1), keys)
 
     def layer(self, key: Array, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """One layer on the tokens of one realisation."""
@@ -121,7 +121,7 @@ def _transformed(law: ValueLaw, z: Float[Array, " m"], means: Float[Array, "h n 
     h, n, d = means.shape
     drift = law.mean.astype(means.dtype) * jnp.sum(means, axis=0)
     if law.kind == "orthogonal":
-        v = jax.vmap(lambda each: haar_corner(each, jax.random.key(0), d, d))(z.reshape(h, -1))
+        v = jax.vmap(lambda each: haar_block(each, jax.random.key(0), d, d))(z.reshape(h, -1))
         return drift + law.scale.astype(means.dtype) * jnp.einsum("hab,hib->ia", v, means)
     stacked = jnp.swapaxes(means, 0, 1).reshape(n, h * d)
     if n < h * d:

@@ -91,7 +91,7 @@ def wave_influence(
     waves: tuple[int, ...] = (1, 2, 3),
     repeats: int = 500,
     copies: int = 8,
-    room: int | None = None,
+    padded_length: int | None = None,
     modes: int | None = None,
     seed: Seed = 0,
     progress: Progress = None,
@@ -99,7 +99,7 @@ def wave_influence(
     r"""$N\,E\cos m(\theta_N(t)-\theta_k(0))$ for the waves m and independent uniform tokens; `source` is k - 1.
 
     Quadrature: `copies` equidistant angles with a random shift; all waves below their number average to zero. Runs with
-    the same `room` and `modes` share one compiled program.
+    the same `padded_length` and `modes` share one compiled program.
     """
     source = whole_number("source", source, least=0, most=whole_number("n", n, least=2) - 2)
     if max(waves) >= whole_number("copies", copies, least=2):
@@ -107,7 +107,7 @@ def wave_influence(
     m = np.asarray(waves, dtype=float)[:, None, None]
     model = CausalCircle(beta, weights, normalise, length=n, modes=modes)
     estimate = source_average(
-        circle_advance(model, t, room),
+        circle_advance(model, t, padded_length),
         uniform_angles(n),
         equidistant(copies),
         lambda target, start: np.cos(m * (target - start)),
@@ -168,16 +168,16 @@ def sphere_influence(
     return estimate.scaled(n)
 
 
-def circle_advance(model: CausalCircle, t: float, room: int | None = None) -> Advance:
+def circle_advance(model: CausalCircle, t: float, padded_length: int | None = None) -> Advance:
     """Sequences of angles (B, n) at time 0 to those at time t, by fixed steps with errors of about 1e-5.
 
-    Sequences are filled up to `room` tokens, which changes nothing for the first ones (the model must know its length),
-    and batches to a fixed size: programs are compiled for few shapes.
+    Sequences are filled up to `padded_length` tokens, which changes nothing for the first ones (the model must know its
+    length), and batches to a fixed size: programs are compiled for few shapes.
     """
 
     def advance(angles: np.ndarray) -> np.ndarray:
         count, n = angles.shape
-        missing = -count % _COLUMNS, (n if room is None else room) - n
+        missing = -count % _COLUMNS, (n if padded_length is None else padded_length) - n
         wide = np.pad(angles, ((0, missing[0]), (0, missing[1])))
         parts = [flow(model, part.T, t, dt=2.5 * model.time_step) for part in np.split(wide, len(wide) // _COLUMNS)]
         return np.concatenate([np.asarray(part)[:n].T for part in parts])[:count]

@@ -125,7 +125,7 @@ def measure_profile(
     normalise: str = "mean",
     prompt: str = "uniform",
     repeats: int = 500,
-    room: int | None = None,
+    padded_length: int | None = None,
     modes: int | None = None,
     seed: Seed = 0,
     progress: Progress = None,
@@ -143,7 +143,7 @@ def measure_profile(
         raise SphereflowError(f"sources must be positions from 1 to n - 1 = {n - 1}, got {tuple(sources)}.")
     copies = vocab * max(1, -(-16 // vocab))
     model = CausalCircle(beta, weights, normalise, length=n, modes=modes)
-    advance = circle_advance(model, t, room)
+    advance = circle_advance(model, t, padded_length)
     draw, points = (uniform_angles(n), equidistant(copies)) if prompt == "uniform" else _codeword_prompt(n, vocab)
 
     def hits(target: np.ndarray, start: np.ndarray) -> np.ndarray:

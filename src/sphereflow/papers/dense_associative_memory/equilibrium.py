@@ -20,7 +20,7 @@ from sphereflow.memory.chains import bulk_metropolis
 from sphereflow.memory.energies import LSE, LSR, Energy
 from sphereflow.memory.landscapes import Full, random_patterns, state_at
 from sphereflow.memory.sampling import metropolis, published_step
-from sphereflow.memory.state import REFERENCE_B, lse_mean_overlap, lse_overlap, lsr_overlap, wall
+from sphereflow.memory.state import REFERENCE_B, lse_mean_overlap, lse_overlap, lsr_overlap, support_edge
 from sphereflow.papers.dense_associative_memory import PAPER
 from sphereflow.papers.dense_associative_memory.sources import ENTROPY
 from sphereflow.papers.dense_associative_memory.static_line import cap_points
@@ -105,7 +105,7 @@ def entropy_of_the_sphere(run: Run) -> Check:
     patterns = random_patterns(n, count, [run.seed, 2])
     kernels: dict[str, tuple[Energy, float, float]] = {
         "LSE": (LSE(1.0), -1.0, float(lse_overlap(t))),
-        "LSR": (LSR.on_sphere(REFERENCE_B, n), wall(REFERENCE_B), float(lsr_overlap(t, REFERENCE_B))),
+        "LSR": (LSR.on_sphere(REFERENCE_B, n), support_edge(REFERENCE_B), float(lsr_overlap(t, REFERENCE_B))),
     }
     check = Check(parameters={"N": n, "M": count, "T": t, "chains": chains, "steps": steps})
     fill = jnp.ones(chains, jnp.float32)
