@@ -149,4 +149,4 @@ def _verdict(a: Architecture, prediction: Prediction) -> str:
     else:
         state = f"no collapse within {a.layers} layers"
     same = [knob.name for knob in prediction.knobs if knob.factor > 0.99 * best.factor]
-    return f"{state};\nthe strongest brake: {' or '.join(same)} (x {best.factor:.1f})."
+    return f"{state};\ncollapse is delayed most by {' or '.join(same)} (x {best.factor:.1f})."

@@ -91,7 +91,6 @@ def python_lines(s: Settings) -> str:
     )
 
 
-_IMPORT = "import numpy as np, sphereflow as sf"
 _NOISE_IMPORT = "import sphereflow as sf; from sphereflow.synchronisation import network, random_fields as rf"
 
 
