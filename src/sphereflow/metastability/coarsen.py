@@ -4,9 +4,9 @@ Tokens within $r=10^{-3}/\sqrt\beta$ of each other are glued into one atom at th
 distance the kernel is constant to $10^{-6}$ and a pair contracts at its linear rate, so gluing moves the meeting point
 by less than $10^{-6}r$. Between collisions the atoms are followed leg by leg (`slow`, `crowd`).
 
-Every merger carries an error estimate: a second run with a tolerance a hundred times larger is made from the same start, with at
-most 64 atoms, and the two are compared merger by merger. It covers the solver, not the definition of a merger (the
-radius), which shifts early times by $O(\log)$ and late ones not at all.
+Every merger carries an error estimate: a second run with a tolerance a hundred times larger is made from the same
+start, with at most 64 atoms, and the two are compared merger by merger. It covers the solver, not the definition of a
+merger (the radius), which shifts every time by $O(\log)$: much for early mergers, below rounding for late ones.
 """
 
 from __future__ import annotations

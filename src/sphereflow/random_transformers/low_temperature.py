@@ -1,7 +1,7 @@
 r"""Low temperature and a diffuse cloud: every token follows its own key, $m(x)=Ax/|Ax|$, and overlaps move slowly.
 
 With $s_{11}=1$ and $s(r)=E\langle n_A(x),n_A(y)\rangle$ the overlap of two tokens has drift
-$\frac1d(d-2+r^2)s(r)-\frac{d-1}dr$ and variance rate $\frac2d(1-r^2)(1-rs(r))$. On the clock $\tau=d\,\theta$, for large d,
+$\frac1d(d-2+r^2)s(r)-\frac{d-1}dr$ and variance rate $\frac2d(1-r^2)(1-rs(r))$. With $\tau=d\,\theta$, for large d,
 $$du=-a\,u(1-u^2)d\theta+\sqrt2(1-u^2)dB,\qquad a=1+\tfrac12\#\{\text{Gaussian factors of }A\},$$
 that is $dx=(2-a)\tanh x\,d\theta+\sqrt2\,dB$ for $x=\mathrm{artanh}\,u$: for a < 2 the pair aligns up to sign, for
 a = 2 (product weights) x is a Brownian motion and the overlap keeps returning to 0. At finite d the exponent of $1-r$

@@ -72,8 +72,8 @@ def tail_divergence(run: Run) -> Figure:
 
 @PAPER.figure(
     "carried-grid",
-    caption="A square grid and the points of N(0, I) carried to three modes: treated cell by cell between shears (left: "
-    "while the third of eight slabs is treated; middle: at the end), and by 8 pieces found by training (right).",
+    caption="A square grid and the points of N(0, I) carried to three modes: treated cell by cell between shears "
+    "(left: while the third of eight slabs is treated; middle: at the end), and by 8 pieces found by training (right).",
 )
 def carried(run: Run) -> Figure:
     slabs = plane.built(8)

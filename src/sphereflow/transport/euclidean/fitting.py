@@ -1,4 +1,4 @@
-"""`fit`: a schedule of a given number of pieces from one law to another, constructed or trained, with its divergences."""
+"""`fit`: a schedule of so many pieces from one law to another, constructed or trained, with its divergences."""
 
 from __future__ import annotations
 
