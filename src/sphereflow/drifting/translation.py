@@ -104,7 +104,8 @@ class Quality(Result):
         one_of("measure", measure, ("passes", "operations", "seconds"))
         own = [p for p in self.points if p.method == method]
         reached = {p.seed: [q for q in own if q.seed == p.seed and q.frechet <= level] for p in own}
-        return np.array([min((getattr(p, measure) for p in each), default=np.inf) for each in reached.values()])
+        spent = [min((getattr(p, measure) for p in each), default=np.inf) for each in reached.values()]
+        return np.array(spent, dtype=float)
 
     def plot(self) -> Figure:
         """Two distances to held-out data against three counts of compute, and friction alone."""
