@@ -23,7 +23,7 @@ import numpy as np
 from sphereflow.drifting.domains import two_domains
 from sphereflow.drifting.latents import principal_components
 from sphereflow.drifting.pictures import NAMES, before_and_after, quality
-from sphereflow.drifting.translation import METHODS, Point, compute_to_reach, quality_against_compute, split
+from sphereflow.drifting.translation import METHODS, Point, Quality, quality_against_compute, split
 from sphereflow.observables import frechet, mmd
 from sphereflow.pictures import rendered
 
@@ -53,9 +53,8 @@ def equal_quality(points: list[Point]) -> None:
         level = max(min(p.frechet for p in mine if p.seed == seed) for seed in {p.seed for p in mine})
         print(f"\ncompute to Frechet distance {level:.3f} (where {reference} ends), median over seeds")
         for method in dict.fromkeys(p.method for p in points):
-            spent = {
-                name: compute_to_reach(points, method, level, name) for name in ("passes", "operations", "seconds")
-            }
+            measures = ("passes", "operations", "seconds")
+            spent = {name: Quality(points).compute_to_reach(method, level, name) for name in measures}
             if np.isfinite(spent["passes"]).all():
                 print(f"  {method:<15} " + "  ".join(f"{name} {np.median(v):.3g}" for name, v in spent.items()))
             else:

@@ -43,9 +43,9 @@ def _record() -> Record:
 
 
 def on_config(config: Any) -> Any:
-    """Navigation of what is found in the code: papers and rooms."""
+    """Navigation of what is found in the code: papers and areas."""
     papers = [{paper.paper.title: f"papers/{paper.paper.slug}.md"} for paper in _record().papers]
-    rooms = [{title: f"api/{room}.md"} for room, title in reference.ROOMS.items()]
+    areas = [{title: f"api/{area}.md"} for area, title in reference.AREAS.items()]
     for section in config.nav:
         if "Papers" in section:
             section["Papers"] = ["papers/index.md", *papers]
@@ -53,7 +53,7 @@ def on_config(config: Any) -> Any:
             section["Reference"] = [
                 {"Command line": "cli.md"},
                 {"import sphereflow as sf": "api/index.md"},
-                *rooms,
+                *areas,
             ]
     return config
 
@@ -65,7 +65,7 @@ def on_files(files: Files, config: Any) -> Files:
         "api/index.md": reference.top_level_page(),
         "gallery.md": gallery.gallery_page(),
     }
-    made |= {f"api/{room}.md": reference.room_page(room) for room in reference.ROOMS}
+    made |= {f"api/{area}.md": reference.area_page(area) for area in reference.AREAS}
     made |= {f"pictures/{each.name}.png": gallery.kept_picture_of(each) for each in gallery.examples()}
     for paper in _record().papers:
         made |= {f"papers/figures/{picture.name}": picture.content for picture in paper.pictures}

@@ -60,7 +60,7 @@ def test_only_commands_of_the_package_are_run():
 
 
 def test_links_lead_somewhere():
-    made = {"cli.md", "gallery.md", "api/index.md", *(f"api/{room}.md" for room in reference.ROOMS)}
+    made = {"cli.md", "gallery.md", "api/index.md", *(f"api/{room}.md" for room in reference.AREAS)}
     made |= {f"papers/{slug}.md" for slug in papers.slugs()}
     for page in PAGES:
         for target in re.findall(
@@ -131,8 +131,8 @@ def _lines(name):
 
 def test_every_room_has_a_page():
     packages = {place.parent.name for place in (ROOT / "src" / "sphereflow").glob("*/__init__.py")}
-    assert packages - {"cli", "explorer"} <= set(reference.ROOMS)
-    for room in reference.ROOMS:
+    assert packages - {"cli", "explorer"} <= set(reference.AREAS)
+    for room in reference.AREAS:
         assert reference.public_names(room), f"{room} has no public names"
 
 

@@ -134,6 +134,6 @@ def test_both_doors_to_the_single_cluster_run_the_same_model():
     assert [defaults[0]["model"].default, defaults[1]["model"].default, defaults[2]["model"].default] == ["sa"] * 3
     history = sf.simulate(n=4, d=2, beta=30.0, t1="inf", seed=2)
     steps = staircase(4, 30.0, 2)
-    assert steps.honest.kind == history.kind == "sa"
-    np.testing.assert_allclose(steps.honest.log_times, history.log_times, rtol=1e-6)
+    assert steps.unglued.kind == history.kind == "sa"
+    np.testing.assert_allclose(steps.unglued.log_times, history.log_times, rtol=1e-6)
     assert "SA at beta = 30" in steps.summary()

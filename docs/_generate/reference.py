@@ -1,4 +1,4 @@
-"""Pages of reference made from the code: the names of each room, and the commands with their options."""
+"""Pages of reference made from the code: the names of each area, and the commands with their options."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from .places import SOURCE
 
-# Rooms in the order of the house, from the friendly door down; a module has all its public names, a package those that
+# Areas in the order in which they are shown; a module has all its public names, a package those that
 # its __init__ re-exports.
-ROOMS: dict[str, str] = {
+AREAS: dict[str, str] = {
     "laboratory": "Simulate",
     "dynamics": "Dynamics",
     "solving": "Solving",
@@ -44,24 +44,24 @@ ROOMS: dict[str, str] = {
 }
 
 
-def room_page(room: str) -> str:
-    """A page that documents the public names of a room."""
-    lines = [f"# {ROOMS[room]}", "", f"`sphereflow.{room}`", "", _docstring(room), ""]
-    for name in public_names(room):
-        lines += [f"::: {home(room, name)}", ""]
+def area_page(area: str) -> str:
+    """A page that documents the public names of an area."""
+    lines = [f"# {AREAS[area]}", "", f"`sphereflow.{area}`", "", _docstring(area), ""]
+    for name in public_names(area):
+        lines += [f"::: {home(area, name)}", ""]
     return "\n".join(lines)
 
 
-def home(room: str, name: str) -> str:
-    """The path by which a name is documented: that of the room, unless a module of the room has the same name."""
-    if SOURCE.joinpath(*room.split("."), f"{name}.py").exists():
-        return f"sphereflow.{room}.{name}.{name}"
-    return f"sphereflow.{room}.{name}"
+def home(area: str, name: str) -> str:
+    """The path by which a name is documented: that of the area, unless a module of the area has the same name."""
+    if SOURCE.joinpath(*area.split("."), f"{name}.py").exists():
+        return f"sphereflow.{area}.{name}.{name}"
+    return f"sphereflow.{area}.{name}"
 
 
-def public_names(room: str) -> list[str]:
+def public_names(area: str) -> list[str]:
     """`X as X` of a package's __init__, or the public definitions of a module, in the order of the file."""
-    tree = _tree(room)
+    tree = _tree(area)
     exported = [
         alias.asname
         for node in tree.body
@@ -79,7 +79,7 @@ def public_names(room: str) -> list[str]:
 
 
 def top_level_page() -> str:
-    """The names of `import sphereflow as sf`, with links to their rooms."""
+    """The names of `import sphereflow as sf`, with links to their areas."""
     import sphereflow
 
     lines = [
@@ -90,22 +90,22 @@ def top_level_page() -> str:
         "| name | what it is |",
         "| --- | --- |",
     ]
-    for name, room in sphereflow._HOMES.items():
+    for name, area in sphereflow._HOMES.items():
         about = (getattr(sphereflow, name).__doc__ or "").strip().split("\n")[0].replace("|", "\\|")
-        lines.append(f"| [`sf.{name}`][{home(room, name)}] | {about} |")
+        lines.append(f"| [`sf.{name}`][{home(area, name)}] | {about} |")
     lines += ["", "## Areas", "", "| area | idea |", "| --- | --- |"]
     for area in sphereflow._AREAS:
-        if area in ROOMS:
+        if area in AREAS:
             lines.append(f"| [`sf.{area}`]({area}.md) | {_docstring(area).splitlines()[0]} |")
     return "\n".join(lines) + "\n"
 
 
-def _docstring(room: str) -> str:
-    return ast.get_docstring(_tree(room)) or ""
+def _docstring(area: str) -> str:
+    return ast.get_docstring(_tree(area)) or ""
 
 
-def _tree(room: str) -> ast.Module:
-    place = SOURCE.joinpath(*room.split("."))
+def _tree(area: str) -> ast.Module:
+    place = SOURCE.joinpath(*area.split("."))
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     return ast.parse(file.read_text("utf-8"))
 

@@ -1,4 +1,4 @@
-"""The friendly door: draw tokens, let attention move them, to a given time or to the end of time."""
+"""`simulate`: draw tokens and let attention move them, to a given time or until all are in one cluster."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from sphereflow.dynamics import SA, USA
+from sphereflow.dynamics import SA, USA, Dynamics
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.evolution import FRAMES, evolve
 from sphereflow.interaction.choice import METHODS
 from sphereflow.kernels import KERNEL_SCALES
 from sphereflow.parameters import model_name
+from sphereflow.progress import Progress
 from sphereflow.seeds import Seed, recorded
 from sphereflow.sphere import draw
 
@@ -23,7 +24,7 @@ def simulate(
     beta: float = 1.0,
     t1: float | str = 10.0,
     *,
-    model: str = "sa",
+    model: str | Dynamics = "sa",
     causal: bool = False,
     start: str = "uniform",
     seed: Seed = 0,
@@ -34,14 +35,17 @@ def simulate(
     solver: str = "dopri8",
     out: str | Path | None = None,
     overwrite: bool = False,
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> Any:
     """Draw n tokens on S^{d-1} and let attention move them until t1.
 
-    **Arguments:** `model` "sa" (softmax) or "usa" (unnormalised, kernel exp(beta(<x,y>-1)); `kernel_scale="raw"` for
-    exp(beta<x,y>)); `causal` lets tokens look back only; `start` one of uniform, vmf, orthogonal, mixture, fibonacci,
-    grid; `seed` a whole number or a JAX key; `saves` the number of frames; `tol`, `method`, `solver`, `out`,
-    `overwrite` and `progress` as for `evolve`.
+    **Arguments:**
+
+    - `model`: "sa" (softmax) or "usa" (unnormalised, kernel exp(beta(<x,y>-1)); `kernel_scale="raw"` for
+      exp(beta<x,y>)); `causal` lets tokens look back only. Or any dynamics; `beta`, `causal` and `kernel_scale` then
+      stay out, since it has its own.
+    - `start`: one of uniform, vmf, orthogonal, mixture, fibonacci, grid; `seed`: a whole number or a JAX key.
+    - `saves`: the number of frames; `tol`, `method`, `solver`, `out`, `overwrite` and `progress` as for `evolve`.
 
     `t1="inf"` runs until everything is one cluster, however long that takes (times of e^1000 are no problem), and
     returns the history of mergers instead of a trajectory; `out` is then a checkpoint (a JSON file) from which an
@@ -57,11 +61,14 @@ def simulate(
     sf.simulate(n=5, d=2, beta=200.0, t1="inf").merges
     ```
     """
-    model = model_name(model)
+    if isinstance(model, Dynamics):
+        name, beta = _of_dynamics(model, beta, causal, kernel_scale)
+    else:
+        name = model_name(model)
     one_of("kernel_scale", kernel_scale, KERNEL_SCALES)
     one_of("method", method, METHODS)
     n, d = whole_number("n", n, most=10**8), whole_number("d", d, most=10**5)
-    beta = real_number("beta", beta, least=0, most=700 if kernel_scale == "raw" and model == "usa" else 1e6)
+    beta = real_number("beta", beta, least=0, most=700 if kernel_scale == "raw" and name == "usa" else 1e6)
     whole_number("saves", saves, least=2)
     if not isinstance(causal, (bool, np.bool_)):
         raise SphereflowError(f"causal must be True or False, got {causal!r}.")
@@ -76,9 +83,12 @@ def simulate(
         from sphereflow.metastability import coarsen_to_one  # most runs do without it, and start sooner
 
         return coarsen_to_one(model, x0, beta, tol=tol, checkpoint=out, seed=seed, progress=progress)
-    options: dict[str, Any] = {"causal": bool(causal), "kernel_scale": kernel_scale}
-    dynamics = (SA if model == "sa" else USA)(beta, **options)
-    parameters: dict[str, Any] = {"n": n, "d": d, "beta": beta, "t1": t1, "model": model, "start": start, **options}
+    parameters: dict[str, Any] = {"n": n, "d": d, "beta": beta, "t1": t1, "model": name, "start": start}
+    dynamics = model
+    if isinstance(dynamics, str):
+        options: dict[str, Any] = {"causal": bool(causal), "kernel_scale": kernel_scale}
+        dynamics = (SA if name == "sa" else USA)(beta, **options)
+        parameters |= options
     record = recorded(seed)
     number = record if isinstance(record, int) else None
     if not isinstance(record, int):  # of a trajectory `seed` is a number; the words of a key go with the call
@@ -86,6 +96,13 @@ def simulate(
     run: dict[str, Any] = {"saveat": saves, "tol": tol, "method": method, "out": out, "progress": progress}
     run |= {"solver": solver, "overwrite": overwrite}
     return evolve(dynamics, x0, t1, seed=number, parameters=parameters, **run)
+
+
+def _of_dynamics(model: Dynamics, beta: float, causal: bool, kernel_scale: str) -> tuple[str, float]:
+    """What to call a dynamics that was given as an object, and its beta, 1 if it has none."""
+    if beta != 1.0 or causal or kernel_scale != "peak":
+        raise SphereflowError("beta, causal and kernel_scale belong to the model: leave them out.")
+    return type(model).__name__, float(getattr(model, "beta", 1.0))
 
 
 def _refuse_what_needs_an_end(t1: str, causal: bool, kernel_scale: str, saves: int, method: str) -> None:

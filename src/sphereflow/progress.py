@@ -1,15 +1,23 @@
-"""A progress bar with an estimate of the time left, on terminals, for work that takes long."""
+"""A progress bar with an estimate of the time left, on terminals, for work that takes long.
+
+`progress=` of every function: None (a bar on terminals), True or False, or a function that is called with the share of
+the work done and a few words.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
 from rich.table import Column
+
+Report = Callable[[float, str], None]
+Progress = bool | Report | None
 
 # A bar that flashes by is noise: it appears only once the work has lasted this long.
 _PATIENCE_SECONDS = 1.0
@@ -24,10 +32,15 @@ silent = False
 
 
 class Bar:
-    """Counts finished pieces of work; draws itself on the error stream once the work has lasted a while."""
+    """Counts finished pieces of work; draws itself on the error stream once the work has lasted a while.
 
-    def __init__(self, title: str, total: int, completed: int, shown: bool, patience: float):
-        self._progress = Progress(
+    Where there is a `report`, it is called instead.
+    """
+
+    def __init__(
+        self, title: str, total: int, completed: int, shown: bool, patience: float, report: Report | None = None
+    ):
+        self._progress = RichProgress(
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -42,17 +55,17 @@ class Bar:
             speed_estimate_period=_MEMORY_SECONDS,
         )
         self._task = self._progress.add_task(title, total=total, completed=completed)
-        self._shown, self._drawing = shown, False
+        self._shown, self._drawing, self._report = shown, False, report
         self._due = time.monotonic() + patience
 
     def advance(self, by: int = 1) -> None:
         self._progress.advance(self._task, by)
-        self._draw_if_due()
+        self._update()
 
     def move_to(self, completed: float, title: str) -> None:
         """Say how many pieces are done, parts of one included, and what is being done now."""
         self._progress.update(self._task, completed=completed, description=title)
-        self._draw_if_due()
+        self._update()
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -65,7 +78,10 @@ class Bar:
             self._progress.stop()
             self._drawing = False
 
-    def _draw_if_due(self) -> None:
+    def _update(self) -> None:
+        if self._report is not None:
+            [task] = self._progress.tasks
+            self._report(task.completed / max(task.total or 0, 1), task.description)
         if self._shown and not self._drawing and time.monotonic() >= self._due:
             self._progress.start()
             self._drawing = True
@@ -73,17 +89,25 @@ class Bar:
 
 @contextmanager
 def progress_bar(
-    title: str, shown: bool | None, *, total: int, completed: int = 0, patience: float = _PATIENCE_SECONDS
+    title: str, progress: Progress, *, total: int, completed: int = 0, patience: float = _PATIENCE_SECONDS
 ) -> Iterator[Bar]:
-    """A bar for `total` pieces of work; `shown=None` means on terminals only.
+    """A bar for `total` pieces of work.
 
     There is one bar at a time: work that is a piece of other work stays silent.
     """
-    visible = (sys.stderr.isatty() if shown is None else shown) and not (_bars or silent)
-    bar = Bar(title, total, completed, visible, patience)
+    report = progress if callable(progress) else None
+    wanted = sys.stderr.isatty() if progress is None else report is None and bool(progress)
+    bar = Bar(title, total, completed, wanted and not (_bars or silent), patience, report)
     _bars.append(bar)
     try:
         yield bar
     finally:
         _bars.pop()
         bar.close()
+
+
+@contextmanager
+def reporting(title: str, progress: Progress) -> Iterator[Report]:
+    """A function of the share of the work done and a few words, for work that is not made of equal pieces."""
+    with progress_bar(title, progress, total=1000) as bar:
+        yield lambda share, words: bar.move_to(1000 * share, words)

@@ -182,7 +182,7 @@ def brief(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
 
 
-def honest_size(array: Any, name: str, *, parts: int = 1) -> None:
+def plausible_size(array: Any, name: str, *, parts: int = 1) -> None:
     """Refuse an array of zarr of which one of `parts` promises far more bytes than all of it holds on disk."""
     piece = math.prod(array.shape) // parts * array.dtype.itemsize
     promised = max(piece, math.prod(array.chunks) * array.dtype.itemsize)

@@ -48,7 +48,7 @@ _PICTURED = 20_000  # numbers up to which a notebook shows the picture at once
 _PANELS = 6
 _COLUMNS = 100
 # Arguments that say how a call is watched or where it is kept, not what it computes.
-_ASIDE = ("self", "progress", "notify", "out", "keep", "checkpoint", "overwrite")
+_ASIDE = ("self", "progress", "out", "keep", "checkpoint", "overwrite")
 
 Variables = dict[str, tuple[str | tuple[str, ...], Any]]
 P = ParamSpec("P")

@@ -11,7 +11,7 @@ from sphereflow.drifting.flow_matching import train_flow_matching
 from sphereflow.drifting.lightsb import LightBridge, train_light_bridge
 from sphereflow.drifting.optima import SoftMaximum, fitted_gaussian_map, gaussian_map, unexplained
 from sphereflow.drifting.samplers import from_rows
-from sphereflow.drifting.translation import Point, compute_to_reach, quality_against_compute
+from sphereflow.drifting.translation import Point, Quality, quality_against_compute
 from sphereflow.errors import SphereflowError
 
 RNG = np.random.default_rng(4)
@@ -32,7 +32,7 @@ def test_the_potential_is_convex(potential):
 @pytest.mark.slow
 def test_starts_solve_the_equation(potential):
     x, t = jnp.asarray(4 * RNG.normal(size=(40, 3))), jnp.asarray(RNG.uniform(0.01, 0.99, 40))
-    starts = invert(potential, x, t, tolerance=1e-9)
+    starts = invert(potential, x, t, tol=1e-9)
     np.testing.assert_allclose(path_end(potential, starts.z, t), x, atol=1e-8)
     slope = jax.grad(potential)
     other = root(lambda z: np.asarray(t[0] * slope(jnp.asarray(z)) + (1 - t[0]) * z - x[0]), np.zeros(3), tol=1e-12)
@@ -114,8 +114,10 @@ def test_compute_to_reach_a_level():
         Point("a", seed, n, n, 10 * n, 0.1, quality, 0, 0, 0)
         for seed, n, quality in ((0, 10, 2.0), (0, 20, 1.0), (1, 10, 3.0), (1, 20, 2.5))
     ]
-    np.testing.assert_array_equal(compute_to_reach(made, "a", 1.5), [200, np.inf])
-    np.testing.assert_array_equal(compute_to_reach(made, "a", 2.5, "passes"), [10, 20])
+    np.testing.assert_array_equal(Quality(made).compute_to_reach("a", 1.5), [200, np.inf])
+    np.testing.assert_array_equal(Quality(made).compute_to_reach("a", 2.5, "passes"), [10, 20])
+    with pytest.raises(SphereflowError, match="method must be one of a"):
+        Quality(made).compute_to_reach("b", 1.0)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sphereflow as sf
-from sphereflow.explorer import models, simulation
-from sphereflow.explorer.controls import at_position, position
+from sphereflow.explorer import models, panel, simulation
+from sphereflow.explorer.kit import Scale
 from sphereflow.explorer.presets import PRESETS, matching
 from sphereflow.explorer.settings import LIMITS, MODELS, MOST_COORDINATES, Settings, parse
 from sphereflow.papers import slugs
@@ -64,13 +64,14 @@ def test_one_sentence_for_each_bad_value(query, word):
 
 
 def test_sliders_agree_with_the_numbers_beside_them():
-    for name in ("n", "d"):
-        for place in range(11):
-            assert position(name, at_position(name, place)) == place
-    assert at_position("beta", 0) == 0.1
-    assert at_position("beta", 200) == 10_000
-    assert abs(position("beta", at_position("beta", 77)) - 77) <= 1
-    assert at_position("n", 1e9) == LIMITS["n"].most
+    scales = {name: scale for name, (_, scale) in panel._SLIDERS.items()}
+    assert scales.keys() <= LIMITS.keys()
+    for name, scale in {**scales, "whole": Scale(0, 24, whole=True)}.items():
+        assert [scale.at(0), scale.at(scale.last)] == [scale.low, scale.high], name
+        for place in range(scale.last + 1):
+            assert abs(scale.place(scale.at(place)) - place) <= (0 if scale.stops or scale.whole else 1), name
+        assert [scale.at(-7), scale.at(1e9)] == [scale.low, scale.high], name
+        assert [scale.place(-1e9), scale.place(1e9)] == [0, scale.last], name
 
 
 def test_presets_are_within_the_limits_and_their_formulas_can_be_set():

@@ -9,38 +9,36 @@ from measured_model import measurement
 
 from sphereflow.errors import MissingExtra, SphereflowError
 from sphereflow.explorer.tabs import headmaps, heads, landscape, memory, retrieval
-from sphereflow.explorer.tabs.controls import Limits
+from sphereflow.explorer.tabs.inputs import Limits
 from sphereflow.explorer.tabs.words import power, short
 
 # --- limits ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("asked", "kept"),
+    ("asked", "used"),
     [("5", 5), (-3, 1), ("1e9", 50), (math.inf, 50), (-math.inf, 1), ("nan", 7), ("many", 7), (None, 7), ([2], 7)],
 )
-def test_a_number_is_kept_within_its_limits_and_the_page_says_so(asked, kept):
-    number, said = Limits("beta", 1, 50, 7).kept(asked)
-    assert number == kept
+def test_a_number_is_kept_within_its_limits_and_the_page_says_so(asked, used):
+    number, said = Limits("beta", 1, 50, 7).nearest(asked)
+    assert number == used
     assert bool(said) == (asked != "5")
     if said:
         assert "beta" in said
-        assert f"{kept} is used" in said
+        assert f"{used} is used" in said
 
 
 def test_whole_numbers_are_rounded():
     limits = Limits("seed", 0, 9, 3, whole=True)
-    assert limits.kept("4.6") == (5, "seed takes whole numbers from 0 to 9; 5 is used.")
-    assert limits.kept(4) == (4, "")
+    assert limits.nearest("4.6") == (5, "seed takes whole numbers from 0 to 9; 5 is used.")
+    assert limits.nearest(4) == (4, "")
 
 
 @pytest.mark.parametrize("limits", [landscape.BETA, landscape.NEURONS, retrieval.SLOPE, memory.TEMPERATURE])
 def test_the_slider_covers_exactly_the_limits(limits):
-    assert limits.at(0) == pytest.approx(limits.low)
-    assert limits.at(1) == pytest.approx(limits.high)
-    assert limits.at(-7) == limits.at(0)
-    assert limits.at(7) == limits.at(1)
-    assert limits.at(limits.place(limits.default)) == pytest.approx(limits.default, rel=5e-3)
+    scale = limits.scale
+    assert [scale.at(0), scale.at(scale.last)] == [limits.low, limits.high]
+    assert scale.at(scale.place(limits.default)) == pytest.approx(limits.default, rel=1e-2)
 
 
 def test_numbers_in_words():

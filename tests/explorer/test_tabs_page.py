@@ -98,7 +98,7 @@ class Visitor:
         self.page.keyboard.press("Enter")
 
     def choose(self, number, text):
-        self.page.locator(".tab-select").nth(number).click()
+        self.page.locator(".tab-controls .q-select").nth(number).click()
         self.page.locator(".q-menu").get_by_text(text, exact=True).click()
 
     def read(self, selector):
@@ -134,7 +134,7 @@ def test_landscape_tab(visit):
     visitor.type("Neurons J", "1000")
     found = landscape.solution(20.0, 24, "relu", landscape.STRENGTH.default, int(landscape.SEED.default))
     visitor.until(landscape.in_words(found).partition(" Proved")[0])
-    assert visitor.read(".tab-warning:visible") == "Neurons J takes numbers from 0 to 24; 24 is used."
+    assert visitor.read(".kit-warning:visible") == "Neurons J takes numbers from 0 to 24; 24 is used."
     visitor.choose(0, "tanh")
     found = landscape.solution(20.0, 24, "tanh", landscape.STRENGTH.default, int(landscape.SEED.default))
     visitor.until(landscape.in_words(found).partition(" Proved")[0])
@@ -152,8 +152,8 @@ def test_retrieval_tab(visit):
     assert visitor.picture() != before
     visitor.type("Depth t", "deep")
     visitor.until(f"retrieval is worst {100 * retrieval.curve(1.0, 1.0, 1.0, 8).worst[0]:.1f} %")
-    assert "must be a number; 1 is used" in visitor.read(".tab-warning:visible")
-    visitor.page.locator(".tab-slider").nth(1).click(position={"x": 0, "y": 15})
+    assert "must be a number; 1 is used" in visitor.read(".kit-warning:visible")
+    visitor.page.locator(".kit-slider").nth(1).click(position={"x": 0, "y": 15})
     visitor.until("Without a positional slope")
 
 
@@ -168,7 +168,7 @@ def test_memory_tab(visit):
     visitor.until("retrieval is lost")
     visitor.type("Load α", "-1")
     visitor.until("no neighbour is within reach")
-    assert "0.005 is used" in visitor.read(".tab-warning:visible")
+    assert "0.005 is used" in visitor.read(".kit-warning:visible")
 
 
 @pytest.mark.slow

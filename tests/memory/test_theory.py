@@ -112,7 +112,7 @@ def test_named_lines_name_their_layer():
 def test_the_barrier_is_the_share_of_the_shell_inside_a_neighbours_cap():
     """x = phi xi + sqrt(1 - phi^2) u with u uniform across xi: a tail of the overlap of u with one direction."""
     n, temperature = 10**6, 0.5
-    phi, c = float(state.lsr_overlap(temperature, B)), state.wall(B)
+    phi, c = float(state.lsr_overlap(temperature, B)), state.support_edge(B)
     for rho in (0.3, 0.5, 0.7):
         needed = (c - phi * rho) / np.sqrt((1 - phi**2) * (1 - rho**2))
         exact = -float(overlaps.log_tail(needed, n)) / n if 0 < needed < 1 else (np.inf if needed >= 1 else 0.0)
@@ -120,7 +120,7 @@ def test_the_barrier_is_the_share_of_the_shell_inside_a_neighbours_cap():
 
 
 def test_caps_touch_at_twice_their_opening():
-    rho = np.cos(2 * np.arccos(state.wall(B)))
+    rho = np.cos(2 * np.arccos(state.support_edge(B)))
     assert compact.touching(B) == pytest.approx(rho, abs=1e-14)
     assert np.isnan(compact.centroid_overlap(0.1, rho - 1e-6, B))
-    assert compact.centroid_overlap(0.1, rho + 1e-6, B) >= state.wall(B)
+    assert compact.centroid_overlap(0.1, rho + 1e-6, B) >= state.support_edge(B)

@@ -149,11 +149,11 @@ def test_staircases_tend_to_repeated_merging_of_the_closest_pair(tmp_path):
         heights, levels = limit(circle(START), kind)
         assert levels == pytest.approx([0.28, 0.44, 0.52, 1.0])
         slow = staircase(beta=10_000.0, model=kind, x0=circle(START))
-        np.testing.assert_allclose(slow.honest.log_times / 1e4, heights, atol=3e-3)
+        np.testing.assert_allclose(slow.unglued.log_times / 1e4, heights, atol=3e-3)
         # Each plateau ends when its unstable direction has grown: log t and log 1/lambda agree to a few units.
         lives = [modes.log_lifetime for modes in slow.modes]
-        np.testing.assert_allclose(lives, slow.honest.log_times[1:], atol=10)
-        np.testing.assert_allclose(slow.modified.log_times, slow.honest.log_times, rtol=1e-4)
+        np.testing.assert_allclose(lives, slow.unglued.log_times[1:], atol=10)
+        np.testing.assert_allclose(slow.glued.log_times, slow.unglued.log_times, rtol=1e-4)
     slow.plot().savefig(tmp_path / "stairs.png")
 
 
@@ -163,8 +163,8 @@ def test_gluing_in_the_clock_takes_half_over_c():
     stairs = staircase(beta=beta, model="usa", x0=circle(START))
     radius = 1 / math.sqrt(beta * math.log(beta))
     expected = math.log(math.tan(0.55 / 2) / math.tan(radius / 2)) / (0.4 * math.log(beta))
-    assert stairs.modified.merges[0].clock == pytest.approx(expected, rel=1e-3)
-    assert stairs.honest.merges[0].clock == pytest.approx(expected, rel=1e-3)
+    assert stairs.glued.merges[0].clock == pytest.approx(expected, rel=1e-3)
+    assert stairs.unglued.merges[0].clock == pytest.approx(expected, rel=1e-3)
 
 
 def test_well_prepared_starts():

@@ -38,7 +38,7 @@ class TestVerdicts(Verdicts):
         "certificates",
         "direct-against-coarse",
         "five-fifty-five-hundred",
-        "honest-and-glued",
+        "unglued-and-glued",
         "saddle-to-saddle",
         "separated-fractions",
         "staircase-sharpens",

@@ -195,7 +195,7 @@ def test_gram_matrix_obeys_its_own_equation():
 def test_phase_diagram_counts_all_chunks():
     calls = []
     betas, times = np.array([0.5, 8.0]), np.linspace(0, 30, 61)
-    result = phase.phase_diagram(32, 2, betas, times, 128, notify=lambda fraction, text: calls.append(fraction))
+    result = phase.phase_diagram(32, 2, betas, times, 128, progress=lambda fraction, text: calls.append(fraction))
     assert result.fractions.shape == (2, 61)
     assert calls == [0.25, 0.5, 0.75, 1.0]
     assert result.fractions[0, -1] > 0.9 > 0.6 > result.fractions[1, -1]

@@ -9,7 +9,7 @@ from sphereflow.claims import Run
 from sphereflow.papers import load
 from sphereflow.papers.random_transformers_homogenization import collapse, one_layer, orders, slow_motion
 from sphereflow.random_transformers.network import RandomNetwork
-from sphereflow.random_transformers.pair_equation import pair_bracket, pair_drift
+from sphereflow.random_transformers.pair_equation import pair_drift, pair_variance_rate
 
 PAPER = load("random-transformers-homogenization")
 
@@ -102,7 +102,7 @@ def test_the_drift_of_another_equation_is_caught(monkeypatch):
 def test_opposite_tokens_repel_displaced_ones_above_three_dimensions_only(d):
     """At s = 0 nothing moves at r = -1; beside it the logarithm of 1 + r has the drift (d - 3)/d."""
     e = 1e-6
-    rate = float(pair_drift(-1 + e, d, 0.0) / e - pair_bracket(-1 + e, d, 0.0) / (2 * e * e))
+    rate = float(pair_drift(-1 + e, d, 0.0) / e - pair_variance_rate(-1 + e, d, 0.0) / (2 * e * e))
     assert rate == pytest.approx((d - 3) / d, abs=1e-5)
     assert float(pair_drift(-1.0, d, 0.0)) == pytest.approx(0, abs=1e-15)
-    assert float(pair_bracket(-1.0, d, 0.0)) == pytest.approx(0, abs=1e-15)
+    assert float(pair_variance_rate(-1.0, d, 0.0)) == pytest.approx(0, abs=1e-15)

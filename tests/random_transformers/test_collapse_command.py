@@ -72,6 +72,6 @@ def test_text_fits_the_terminal(capsys):
 
     command(64, 32, 600, 1, 0.1, 1.0, 1.0, 1.0, 0, 0)
     text = capsys.readouterr().out
-    assert "strongest brake" in text
+    assert "collapse is delayed most by" in text
     assert max(len(line) for line in text.splitlines()) <= 80
     assert not any(line != line.rstrip() for line in text.splitlines())

@@ -8,12 +8,13 @@ import pytest
 
 from sphereflow.dynamics import SA
 from sphereflow.estimates import mean
+from sphereflow.numerics.overlaps import overlap_variance
 from sphereflow.random_transformers.circle_density import density_layer, density_of
 from sphereflow.random_transformers.common_noise import CommonNoise, solve_paths
 from sphereflow.random_transformers.mean_field import MeanField
 from sphereflow.random_transformers.network import RandomNetwork
 from sphereflow.random_transformers.normals import standard_normals
-from sphereflow.random_transformers.overlap_equation import overlap_bracket, overlap_drift
+from sphereflow.random_transformers.overlap_equation import overlap_drift
 from sphereflow.random_transformers.time_scales import clock, layer_time, one_step_factor
 from sphereflow.random_transformers.weight_laws import AnyLaw, matrices, weights
 from sphereflow.sphere import from_angles, to_angles, uniform
@@ -112,13 +113,15 @@ def test_mean_rate_of_the_energy_from_the_overlap_equation():
     def inner_products(key):
         normal_key, chi_key = jax.random.split(key)
         z = standard_normals(normal_key, network.law.score.normals(3, d))
-        means = network.attend(root, network.law.score.corner(z, chi_key, 3, d)[None])[0] @ root
+        means = network.attend(root, network.law.score.leading_block(z, chi_key, 3, d)[None])[0] @ root
         return means @ means.T
 
     s = np.asarray(
         jax.lax.map(inner_products, jax.random.split(jax.random.key(0), 20_480), batch_size=1024).mean(axis=0)
     )
-    rate = np.exp(beta * (gram - 1)) * (overlap_drift(gram, s, d) + beta / 2 * overlap_bracket(gram, s, d)) / 2
+    own = np.diag(s)
+    variance_rate = overlap_variance(gram, s, (own[:, None] + own) / 2) / d
+    rate = np.exp(beta * (gram - 1)) * (overlap_drift(gram, s, d) + beta / 2 * variance_rate) / 2
     assert found.agrees(np.mean(rate * (1 - np.eye(3))), sigmas=4, slack=0.004)
 
 

@@ -64,7 +64,7 @@ def test_several_heads(here, tmp_path, suffix):
 
 @pytest.mark.slow
 def test_simulated_tokens(here, tmp_path):
-    code, _, _ = here("--tokens", 24, "--repeats", 20, "--out", "result")
+    code, _, _ = here("--n", 24, "--repeats", 20, "--out", "result")
     assert code == 0
     with (tmp_path / "result" / "measured.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -87,11 +87,11 @@ def test_no_slope_no_recency(here):
         (("--beta", "nan"), "beta must be"),
         (("--t", -1), "t must be"),
         (("--vocab", 0), "vocab must be"),
-        (("--tokens", 2), "--tokens must be"),
+        (("--n", 2), "--n must be"),
         (("--heads", "missing.csv"), "there is no file missing.csv"),
         (("--heads", "bad.csv"), "three numbers"),
         (("--heads", "empty.json"), "no heads"),
-        (("--heads", "good.csv", "--tokens", 64), "one head"),
+        (("--heads", "good.csv", "--n", 64), "one head"),
         (("--out", "bad.csv"), "not a folder"),
         (("--beta", "warm"), "--help"),
     ],

@@ -71,7 +71,7 @@ SIZES = [
     "collapse --n 1000000000000 --repeats 0",
     "transport fit --source gaussian --target two-modes --pieces 1000000000000",
     "sweep huge.toml --out new.zarr",
-    "retrieval --tokens 64 --repeats 4 --vocab 4000000000000000000",
+    "retrieval --n 64 --repeats 4 --vocab 4000000000000000000",
     "memory recall points.npy huge.npy",
     "sweep spec.toml --out new.zarr --workers 1000000",
     "reproduce sample-circles --jobs 1000000",

@@ -15,7 +15,7 @@ from sphereflow.numerics.backward import advance as advance_backward
 from sphereflow.synchronisation.activations import evaluate, half_square_difference, kappa, slope_at_one
 from sphereflow.synchronisation.backward_equation import Backward, energy_decay
 from sphereflow.synchronisation.covariance import of_activation, of_powers, of_quadratic_form
-from sphereflow.synchronisation.gram import bracket, run_gram
+from sphereflow.synchronisation.gram import run_gram, variance_rate
 from sphereflow.synchronisation.network import advance, run_network
 from sphereflow.synchronisation.random_fields import GaussianField, QuadraticForm
 from sphereflow.synchronisation.two_point import TwoPoint, coercive_above, synchronises_below
@@ -188,7 +188,7 @@ def test_gram_bracket_is_the_covariance_of_one_layer():
     y = x + np.sqrt(h) * (root @ np.random.default_rng(2).standard_normal((count, 3, d)))
     y /= np.linalg.norm(y, axis=-1, keepdims=True)
     r = np.stack([np.sum(y[:, i] * y[:, j], axis=-1) for i, j in ((0, 1), (0, 2), (1, 2))])
-    exact = np.asarray(jax.jit(lambda gram: bracket(law, gram))(jnp.asarray(x @ x.T)[None]))[0]
+    exact = np.asarray(jax.jit(lambda gram: variance_rate(law, gram))(jnp.asarray(x @ x.T)[None]))[0]
     np.testing.assert_allclose(np.cov(r) / h, exact, atol=0.04 * np.abs(exact).max())
     pair = TwoPoint(d, law)
     np.testing.assert_allclose(np.diag(exact), pair.diffusion((x @ x.T)[np.triu_indices(3, 1)]), rtol=1e-10)

@@ -181,7 +181,7 @@ def test_gaussianisation_wins_what_it_says():
     whole = 0.688611  # by quadrature
     assert sum(found.gains) + left.forward.value == pytest.approx(whole, abs=0.03)
     assert all(gain > 0 for gain in found.gains)
-    stopped = gaussianise(cloud, frames=10, knots=4, tolerance=0.05)
+    stopped = gaussianise(cloud, frames=10, knots=4, least_gain=0.05)
     assert len(stopped.gains) < 5
 
 

@@ -10,7 +10,7 @@ from sphereflow.transport.files import load
 from sphereflow.transport.learned.transformers import train_transformer
 from sphereflow.transport.sphere.bounds import perceptron_bound, shared_mass
 from sphereflow.transport.sphere.certificates import separating_vector, w2
-from sphereflow.transport.sphere.construction import within
+from sphereflow.transport.sphere.construction import random_orthogonal_units
 from sphereflow.transport.sphere.inputs import measure, quantised
 from sphereflow.transport.sphere.interpolation import interpolate
 from sphereflow.transport.sphere.pieces import Gate, RankOne
@@ -25,7 +25,7 @@ def caps(d, N, n, seed, radius=0.8):
     for _ in range(N):
         centre = unit(base + 0.2 * rng.normal(size=d))
         angle = radius * rng.uniform(size=(n, 1))
-        clouds.append(np.cos(angle) * centre + np.sin(angle) * within(rng, n, centre[None]))
+        clouds.append(np.cos(angle) * centre + np.sin(angle) * random_orthogonal_units(rng, n, centre[None]))
     return clouds
 
 

@@ -36,7 +36,6 @@ def command(
     Example: sphereflow collapse --d 64 --layers 1000 --heads 8
     """
     from sphereflow.errors import whole_number
-    from sphereflow.progress import progress_bar
     from sphereflow.random_transformers.collapse import Architecture, measure, predict
 
     whole_number("--repeats", repeats, least=0)
@@ -45,13 +44,7 @@ def command(
     prediction = predict(architecture)
     measured = None
     if repeats:
-        with progress_bar("layers", None, total=1000) as bar:
-            measured = measure(
-                architecture,
-                max(repeats, 2),
-                seed=seed,
-                notify=lambda fraction, text: bar.move_to(1000 * fraction, text),
-            )
+        measured = measure(architecture, max(repeats, 2), seed=seed)
     answer(_record(architecture, prediction, measured, seed))
     _print(architecture, prediction, measured)
 
@@ -156,4 +149,4 @@ def _verdict(a: Architecture, prediction: Prediction) -> str:
     else:
         state = f"no collapse within {a.layers} layers"
     same = [knob.name for knob in prediction.knobs if knob.factor > 0.99 * best.factor]
-    return f"{state};\nthe strongest brake: {' or '.join(same)} (x {best.factor:.1f})."
+    return f"{state};\ncollapse is delayed most by {' or '.join(same)} (x {best.factor:.1f})."

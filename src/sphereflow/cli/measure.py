@@ -13,6 +13,7 @@ from sphereflow.cli.output import answer, say, written
 
 if TYPE_CHECKING:
     from sphereflow.llm.measurement.keyvalue import FittedCurve, KeyValueProfile
+    from sphereflow.progress import Report
 
 _FILES = (
     "index.html",
@@ -63,7 +64,7 @@ def command(
     from sphereflow.llm import corpus as known_corpus
     from sphereflow.llm import load_model, measure_heads, read_text, windows
     from sphereflow.llm.model.loading import require_torch
-    from sphereflow.progress import progress_bar
+    from sphereflow.progress import reporting
     from sphereflow.saving import writable_folder, write_into
 
     if text is not None and corpus is not None:
@@ -73,21 +74,22 @@ def command(
     writable_folder(out, _FILES)
     require_torch()
     words = known_corpus(corpus or "python-topics") if text is None else read_text(text)
-    with progress_bar("loading the model", None, total=1000) as bar:
+    with reporting("loading the model", None) as report:
         loaded = load_model(model, dtype=dtype, device=device)
         tokens = windows(words, loaded.tokenizer, window=window, documents=documents)
         share = _DOCUMENTS_SHARE if prompts else 1.0
 
-        def notify(fraction: float, said: str, start: float = 0.0, part: float = share) -> None:
-            bar.move_to(1000 * (start + part * fraction), said)
-
-        heads = measure_heads(loaded.model, tokens, repeats=repeats, seed=seed, notify=notify)
+        heads = measure_heads(
+            loaded.model,
+            tokens,
+            repeats=repeats,
+            seed=seed,
+            progress=lambda done, words: report(share * done, words),
+        )
         retrieval = None
         if prompts:
-            retrieval = _retrieval(
-                loaded, prompts, seed, lambda fraction, said: notify(fraction, said, share, 1 - share)
-            )
-        bar.move_to(1000, "writing")
+            retrieval = _retrieval(loaded, prompts, seed, lambda done, words: report(share + (1 - share) * done, words))
+        report(1.0, "writing")
         about = loaded.shape | {"text": str(text or corpus or "python-topics"), "device": device}
         files, lines = _files(heads, about, retrieval, seed)
     write_into(out, files)
@@ -99,12 +101,12 @@ def command(
     answer(json.loads(files["summary.json"]) | {"written": out})
 
 
-def _retrieval(loaded: Any, prompts: int, seed: int, notify: Any) -> tuple[KeyValueProfile, FittedCurve, str, str]:
+def _retrieval(loaded: Any, prompts: int, seed: int, progress: Report) -> tuple[KeyValueProfile, FittedCurve, str, str]:
     """The key-value profile, the closed form that comes closest, its name and its shape."""
     from sphereflow.llm.measurement.keyvalue import fitted, key_value_profile
     from sphereflow.retrieval import profile
 
-    found = key_value_profile(loaded.model, loaded.tokenizer, prompts=max(prompts, 2), seed=seed, notify=notify)
+    found = key_value_profile(loaded.model, loaded.tokenizer, prompts=max(prompts, 2), seed=seed, progress=progress)
     vocab = found.probability.shape[1]
     curves = {(slope, t): profile(1.0, slope, t, vocab) for slope in _SLOPES for t in _TIMES}
     fits = {key: fitted(found, curve.excess) for key, curve in curves.items()}

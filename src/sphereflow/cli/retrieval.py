@@ -25,8 +25,8 @@ def command(
     slope: Annotated[float, typer.Option(help="Slope of ALiBi over the whole sequence.")] = 1.0,
     t: Annotated[float, typer.Option("--t", help="Time at which the last token is read.")] = 1.0,
     vocab: Annotated[int, typer.Option(help="Number of codewords.")] = 8,
-    tokens: Annotated[
-        int | None, typer.Option(metavar="N", help="Also simulate sequences of N tokens, with error bars.")
+    n: Annotated[
+        int | None, typer.Option("--n", metavar="N", help="Also simulate sequences of N tokens, with error bars.")
     ] = None,
     heads: Annotated[
         Path | None,
@@ -41,7 +41,7 @@ def command(
 ) -> None:
     """The retrieval profile in closed form, its minimum and its thresholds, and particles if asked for.
 
-    Example: sphereflow retrieval --beta 1 --slope 1 --t 1 --tokens 200 --out profile
+    Example: sphereflow retrieval --beta 1 --slope 1 --t 1 --n 200 --out profile
     """
     from sphereflow.errors import SphereflowError, whole_number
     from sphereflow.retrieval import profile, several_heads
@@ -57,11 +57,11 @@ def command(
         else several_heads(rows, t, vocab, readout=readout)
     )
     measured = None
-    if tokens is not None:
+    if n is not None:
         if rows is not None:
-            raise SphereflowError("--tokens simulates one head: leave out --heads, or --tokens.")
-        whole_number("--tokens", tokens, least=8, most=100_000)
-        measured = _simulate(curve, tokens, whole_number("--repeats", repeats, least=2), seed)
+            raise SphereflowError("--n simulates one head: leave out --heads, or --n.")
+        whole_number("--n", n, least=8, most=100_000)
+        measured = _simulate(curve, n, whole_number("--repeats", repeats, least=2), seed)
     summary = _summary(curve, measured, repeats, seed)
     _print(curve, summary)
     if out is not None:
@@ -92,26 +92,21 @@ def _read_heads(path: Path) -> list[list[float]]:
     return rows
 
 
-def _simulate(curve: Profile, tokens: int, repeats: int, seed: int) -> MeasuredProfile:
-    from sphereflow.progress import progress_bar
+def _simulate(curve: Profile, n: int, repeats: int, seed: int) -> MeasuredProfile:
     from sphereflow.retrieval import measure_profile
 
     head = curve.heads[0]
-    sources = sorted(
-        {max(1, min(tokens - 1, round(f * tokens))) for f in (0.03, 0.08, 0.15, 0.3, 0.45, 0.6, 0.8, 0.95)}
+    sources = sorted({max(1, min(n - 1, round(f * n))) for f in (0.03, 0.08, 0.15, 0.3, 0.45, 0.6, 0.8, 0.95)})
+    return measure_profile(
+        n,
+        curve.t,
+        beta=head.beta,
+        weights=head.slope,
+        vocab=curve.vocab,
+        sources=tuple(sources),
+        repeats=repeats,
+        seed=seed,
     )
-    with progress_bar("simulating", None, total=1000) as bar:
-        return measure_profile(
-            tokens,
-            curve.t,
-            beta=head.beta,
-            weights=head.slope,
-            vocab=curve.vocab,
-            sources=tuple(sources),
-            repeats=repeats,
-            seed=seed,
-            notify=lambda fraction, text: bar.move_to(1000 * fraction, text),
-        )
 
 
 def _summary(curve: Profile, measured: MeasuredProfile | None, repeats: int, seed: int) -> dict[str, Any]:

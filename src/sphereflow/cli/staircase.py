@@ -43,6 +43,6 @@ def command(
     if plot is not None:
         write_bytes(plot, rendered(steps.plot(), plot.suffix[1:].lower()))
     if out is not None:
-        steps.honest.save(out, overwrite=True)
+        steps.unglued.save(out, overwrite=True)
     written(plot, out)
-    answer(steps.honest.record() | {"written": [target for target in (plot, out) if target is not None]})
+    answer(steps.unglued.record() | {"written": [target for target in (plot, out) if target is not None]})

@@ -38,10 +38,10 @@ class ConvexPotential(eqx.Module):
     quadratic: Float[Array, "D D"]
     linear: Float[Array, " D"]
 
-    def __init__(self, dimension: int, widths: tuple[int, ...] = (128, 128), *, key: PRNGKeyArray, dtype: Any = None):
+    def __init__(self, d: int, widths: tuple[int, ...] = (128, 128), *, key: PRNGKeyArray, dtype: Any = None):
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))  # nothing to compile
         draw = lambda *shape: jnp.asarray(rng.normal(size=shape), dtype)  # noqa: E731
-        self.first = tuple(3.0 * draw(w, dimension) / jnp.sqrt(dimension).astype(dtype) for w in widths)
+        self.first = tuple(3.0 * draw(w, d) / jnp.sqrt(d).astype(dtype) for w in widths)
         self.hidden = tuple(
             jnp.full((b, a), np.log(np.expm1(1.0 / a)), dtype) + 0.05 * draw(b, a) for a, b in pairwise(widths)
         )
@@ -49,7 +49,7 @@ class ConvexPotential(eqx.Module):
         # parabola, and learning to bend takes ten times as long.
         self.shifts = tuple(draw(w) for w in widths)
         self.last = jnp.full(widths[-1], np.log(np.expm1(0.5 / widths[-1])), dtype)
-        self.quadratic, self.linear = jnp.eye(dimension, dtype=dtype), jnp.zeros(dimension, dtype)
+        self.quadratic, self.linear = jnp.eye(d, dtype=dtype), jnp.zeros(d, dtype)
 
     def __call__(self, x: Float[Array, " D"]) -> Float[Array, ""]:
         h = jax.nn.softplus(self.first[0] @ x + self.shifts[0])
@@ -77,7 +77,7 @@ def invert(
     x: Float[Array, "n D"],
     t: Float[Array, " n"],
     guess: Float[Array, "n D"] | None = None,
-    tolerance: float = 1e-4,
+    tol: float = 1e-4,
 ) -> Starts:
     r"""Solve $t\nabla\Psi(z)+(1-t)z=x$ for every row; steps that would not shrink the residual are shortened."""
 
@@ -86,7 +86,7 @@ def invert(
 
     def unfinished(carry: tuple) -> Array:
         _, g, _, number, _ = carry
-        return (number < _NEWTON) & jnp.any(_size(g) > tolerance)
+        return (number < _NEWTON) & jnp.any(_size(g) > tol)
 
     def newton(carry: tuple) -> tuple:
         z, g, scale, number, passes = carry
@@ -113,10 +113,10 @@ def path_end(potential: Any, z: Float[Array, "n D"], t: Float[Array, " n"]) -> F
 
 
 def conjugate_gradients(
-    product: Callable[[Array], Array], right: Float[Array, "n D"], tolerance: Float[Array, " n"] | float
+    product: Callable[[Array], Array], right: Float[Array, "n D"], tol: Float[Array, " n"] | float
 ) -> tuple[Float[Array, "n D"], Int[Array, ""]]:
     """Solve n positive definite systems together up to relative residuals; also the number of products taken."""
-    enough = tolerance * _size(right)
+    enough = tol * _size(right)
 
     def unfinished(carry: tuple) -> Array:
         _, r, _, number = carry

@@ -43,16 +43,16 @@ class Learned(NamedTuple):
 
 
 def surrogate_loss(
-    potential: Any, x0: Float[Array, "n D"], x1: Float[Array, "n D"], t: Float[Array, " n"], tolerance: float = 1e-4
+    potential: Any, x0: Float[Array, "n D"], x1: Float[Array, "n D"], t: Float[Array, " n"], tol: float = 1e-4
 ) -> tuple[Float[Array, ""], tuple[Float[Array, ""], Int[Array, ""]]]:
     """A function whose gradient is that of the mean flow-matching error; the error itself, and passes per sample."""
     fixed = jax.lax.stop_gradient(potential)
     x0 = jax.lax.stop_gradient(x0)
-    start = invert(fixed, (1 - t)[:, None] * x0 + t[:, None] * x1, t, guess=x0, tolerance=tolerance)
+    start = invert(fixed, (1 - t)[:, None] * x0 + t[:, None] * x1, t, guess=x0, tol=tol)
     z = jax.lax.stop_gradient(start.z)
     v = 2 * (x0 - z) / t[:, None]
     _, product = jax.linearize(lambda y: path_end(fixed, y, t), z)
-    direction, products = conjugate_gradients(product, v, min(_SOLVED, tolerance))
+    direction, products = conjugate_gradients(product, v, min(_SOLVED, tol))
     # A start that was not found would push the potential anywhere; the published recipe drops it as well.
     good = (start.residual < _DROPPED_FROM).astype(v.dtype)
     slopes = jax.vmap(lambda at, along: jax.jvp(potential, (at,), (along,))[1])(z, jax.lax.stop_gradient(direction))
@@ -64,7 +64,7 @@ def surrogate_loss(
 def train_flow_matching(
     source: Sampler,
     target: Sampler,
-    dimension: int,
+    d: int,
     *,
     widths: tuple[int, ...] = (128, 128),
     steps: int = 2000,
@@ -85,7 +85,7 @@ def train_flow_matching(
     rates = 0.5 * rate_or(3e-2, rate) * (1 + np.cos(np.pi * np.arange(steps) / steps))
     one_of("pairs", pairs, PAIRS)
     start, run = jax.random.split(key_from(seed))
-    potential = ConvexPotential(dimension, widths, key=start, dtype=jnp.float32)
+    potential = ConvexPotential(d, widths, key=start, dtype=jnp.float32)
     at = Descent(potential, rule.init(potential), average=potential)
     errors, passes = [], 0.0
     for done in range(0, steps, _CHUNK):

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from sphereflow.errors import one_of, real_number, whole_number
+from sphereflow.shapes import ArrayLike
 
 MODES = ("none", "gain", "restoring", "viscous")
 
@@ -52,7 +53,7 @@ class Friction:
         return 1.0 - self.at(t) if self.mode == "gain" else 1.0 + 0.0 * t
 
     def follow(
-        self, x0: np.ndarray, field: Callable[[np.ndarray], np.ndarray], step: float, reference: Any = 0.0
+        self, x0: np.ndarray, field: Callable[[np.ndarray], np.ndarray], step: float, reference: ArrayLike = 0.0
     ) -> np.ndarray:
         """Move particles for the whole horizon; positions at t = 0 ... T along a new first axis."""
         x, v = np.array(x0, float), np.zeros_like(np.asarray(x0, float))
@@ -84,13 +85,13 @@ def adam_effective_gain(friction: Friction, fast: float = 0.9, slow: float = 0.9
     return left
 
 
-def gain_bound(a0: Any, step: Any, width: float = 1.0) -> np.ndarray:
+def gain_bound(a0: ArrayLike, step: ArrayLike, width: float = 1.0) -> np.ndarray:
     r"""$a_t\le\max(a_0,\ \tau\ln2+0.108678\,\eta\tau)$ for all $t$, mode "gain", $\eta\le8$, Laplace surrogate."""
     highest = width * (np.log(2) + OUTWARD * np.asarray(step, float))
     return np.asarray(np.maximum(np.asarray(a0, float), highest))
 
 
-def gain_movement_bound(step: Any, horizon: Any, width: float = 1.0) -> np.ndarray:
+def gain_movement_bound(step: ArrayLike, horizon: ArrayLike, width: float = 1.0) -> np.ndarray:
     r"""$\sum_t|a_{t+1}-a_t|\le0.199412\,\eta\tau\,(T+1)/2$ for $\lambda_t=t/T$: half of the bound without friction."""
     return np.asarray(INWARD * np.asarray(step, float) * width * (np.asarray(horizon) + 1) / 2)
 

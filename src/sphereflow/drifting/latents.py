@@ -40,13 +40,13 @@ class Projection:
         return self.mean + self.scale * z @ self.basis.T
 
 
-def principal_components(x: Float[np.ndarray, "n P"], dimension: int) -> Projection:
+def principal_components(x: Float[np.ndarray, "n P"], d: int) -> Projection:
     """The leading components of a sample, scaled to unit mean variance."""
-    dimension = whole_number("dimension", dimension, most=min(x.shape))
+    d = whole_number("d", d, most=min(x.shape))
     mean = x.mean(axis=0)
     values, vectors = np.linalg.eigh(np.cov(x, rowvar=False))
-    basis = vectors[:, ::-1][:, :dimension]
-    return Projection(mean, basis, float(np.sqrt(values[::-1][:dimension].mean())))
+    basis = vectors[:, ::-1][:, :d]
+    return Projection(mean, basis, float(np.sqrt(values[::-1][:d].mean())))
 
 
 def read_rows(path: str | Path) -> Float[np.ndarray, "n D"]:

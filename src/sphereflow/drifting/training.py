@@ -27,7 +27,7 @@ from sphereflow.drifting.generators import Generator
 from sphereflow.drifting.samplers import Sampler
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.fitting import Descent, descend, own, rate_or
-from sphereflow.progress import progress_bar
+from sphereflow.progress import Progress, progress_bar
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, checked, key_from, recorded
 
@@ -185,7 +185,7 @@ def train(
     measure: Callable[[Generator], dict[str, float]] | None = None,
     every: int | None = None,
     keep: Callable[[State], None] | None = None,
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> Training:
     """Train to the end of the recipe from wherever the state is.
 

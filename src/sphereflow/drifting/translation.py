@@ -33,7 +33,7 @@ from sphereflow.drifting.samplers import from_rows
 from sphereflow.drifting.training import MOST_SEED, Recipe, beginning, train
 from sphereflow.errors import one_of, real_number
 from sphereflow.observables import frechet, mmd, sliced_wasserstein
-from sphereflow.progress import progress_bar
+from sphereflow.progress import Progress, progress_bar
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Record, Seed, checked, following, key_from, recorded, rng_from
 
@@ -95,6 +95,18 @@ class Quality(Result):
         """The methods that were compared, in order."""
         return list(dict.fromkeys(p.method for p in self.points))
 
+    def compute_to_reach(self, method: str, level: float, measure: str = "operations") -> Float[np.ndarray, " seeds"]:
+        """What every seed of a method spent until its Frechet distance was at most `level`; infinite if it never was.
+
+        `measure` is "passes", "operations" or "seconds".
+        """
+        one_of("method", method, tuple(self.methods))
+        one_of("measure", measure, ("passes", "operations", "seconds"))
+        own = [p for p in self.points if p.method == method]
+        reached = {p.seed: [q for q in own if q.seed == p.seed and q.frechet <= level] for p in own}
+        spent = [min((getattr(p, measure) for p in each), default=np.inf) for each in reached.values()]
+        return np.array(spent, dtype=float)
+
     def plot(self) -> Figure:
         """Two distances to held-out data against three counts of compute, and friction alone."""
         from sphereflow.drifting.pictures import quality
@@ -123,7 +135,7 @@ def quality_against_compute(
     epsilon: float = 0.05,
     hidden: int = 256,
     show: Callable[[Point, Float[np.ndarray, "k D"]], None] | None = None,
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> Quality:
     """Train every method from scratch for every budget of steps and every seed, and measure it on held-out points.
 
@@ -174,16 +186,6 @@ def quality_against_compute(
                         show(point, moved)
                     bar.advance()
     return Quality(points)
-
-
-def compute_to_reach(points: Sequence[Point], method: str, level: float, measure: str = "operations") -> np.ndarray:
-    """What every seed of a method spent until its Frechet distance was at most `level`; infinite where it never was."""
-    mine = [p for p in points if p.method == method]
-    spent = []
-    for seed in dict.fromkeys(p.seed for p in mine):
-        reached = [getattr(p, measure) for p in mine if p.seed == seed and p.frechet <= level]
-        spent.append(min(reached, default=np.inf))
-    return np.array(spent)
 
 
 def translator(

@@ -14,6 +14,7 @@ from sphereflow.dynamics.euclidean import RescaledAttention as RescaledAttention
 from sphereflow.dynamics.euclidean import RescaledFeedForward as RescaledFeedForward
 from sphereflow.dynamics.layernorm import SCHEMES as SCHEMES
 from sphereflow.dynamics.layernorm import LayerNormAttention as LayerNormAttention
+from sphereflow.dynamics.names import attention_name as attention_name
 from sphereflow.dynamics.perceptron import Perceptron as Perceptron
 from sphereflow.dynamics.piecewise import PiecewiseConstant as PiecewiseConstant
 from sphereflow.dynamics.state_dict import from_state_dict as from_state_dict

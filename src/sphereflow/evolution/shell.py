@@ -22,7 +22,7 @@ from sphereflow.evolution.status import Status
 from sphereflow.evolution.trajectory import FIXED_STEP_TOL, Trajectory
 from sphereflow.interaction import DIRECT, Engine, Sharded
 from sphereflow.interaction.choice import METHODS
-from sphereflow.progress import progress_bar
+from sphereflow.progress import Progress, progress_bar
 from sphereflow.provenance import versions
 from sphereflow.runtime import forget_programs
 from sphereflow.shapes import ArrayLike
@@ -52,7 +52,7 @@ def evolve(
     devices: Devices = None,
     out: str | Path | None = None,
     overwrite: bool = False,
-    progress: bool | None = None,
+    progress: Progress = None,
     seed: int | None = None,
     parameters: dict[str, Any] | None = None,
 ) -> Trajectory:
@@ -266,9 +266,7 @@ class _Run:
         run = self._trajectory(ts, xs, Status.EVENT, steps, began)
         return dataclasses.replace(run, stopped_at=stopped_at)
 
-    def frame_by_frame(
-        self, out: str | Path | None, overwrite: bool, progress: bool | None, began: float
-    ) -> Trajectory:
+    def frame_by_frame(self, out: str | Path | None, overwrite: bool, progress: Progress, began: float) -> Trajectory:
         writer = None
         if out is not None:
             from sphereflow.evolution.storage import FrameWriter, finished_run

@@ -29,7 +29,7 @@ from sphereflow.evolution.settings import Settings
 from sphereflow.evolution.status import Status
 from sphereflow.evolution.trajectory import Trajectory
 from sphereflow.provenance import circumstances, digest
-from sphereflow.reading import distrusted, file_bytes, honest_size, plain_data
+from sphereflow.reading import distrusted, file_bytes, plain_data, plausible_size
 from sphereflow.saving import promote_folder, writing_errors_in_words
 
 FORMAT = "sphereflow trajectory, version 2"
@@ -44,7 +44,7 @@ class StoredFrames:
 
     def __init__(self, group: zarr.Group, count: int):
         tokens: Any = group["tokens"]
-        honest_size(tokens, "tokens", parts=max(tokens.shape[0], 1))
+        plausible_size(tokens, "tokens", parts=max(tokens.shape[0], 1))
         self._tokens = tokens
         self._sums = np.asarray(group["checksum"])  # type: ignore[arg-type]
         self.shape = (count, *self._tokens.shape[1:])
@@ -188,7 +188,7 @@ def _read(path: str | Path, model: Dynamics | None = None) -> Trajectory:
     with distrusted(path, "sphereflow trajectory"):
         for name, stored in group.arrays():
             if name != "tokens":
-                honest_size(stored, name)
+                plausible_size(stored, name)
         meta = plain_data(str(group.attrs["run"]))
         times = np.asarray(group["t"])  # type: ignore[arg-type]
         count = int(np.sum(np.asarray(group["checksum"]) != _MISSING))  # type: ignore[arg-type]

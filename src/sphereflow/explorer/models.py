@@ -91,7 +91,6 @@ def python_lines(s: Settings) -> str:
     )
 
 
-_IMPORT = "import numpy as np, sphereflow as sf"
 _NOISE_IMPORT = "import sphereflow as sf; from sphereflow.synchronisation import network, random_fields as rf"
 
 
@@ -118,6 +117,6 @@ def _network_call(s: Settings) -> str:
     return f"network.run_network({law}, x0[None], {depth}, {attention}saves={INTERVALS})"
 
 
-def strong(value: Any) -> Any:
+def float64_scalar(value: Any) -> Any:
     """A number as an array whose type does not depend on what it meets, so that programs are compiled once."""
     return jnp.asarray(np.float64(value))

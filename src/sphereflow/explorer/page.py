@@ -12,9 +12,10 @@ from nicegui import Client, ui
 
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution.webpage import PLAYER
-from sphereflow.explorer.controls import Panel
 from sphereflow.explorer.exports import deliver
+from sphereflow.explorer.kit import STYLE, ListControl, Notice
 from sphereflow.explorer.models import python_lines
+from sphereflow.explorer.panel import Panel
 from sphereflow.explorer.presets import BY_SLUG, PRESETS, matching
 from sphereflow.explorer.scheduler import LiveRun, RunScheduler
 from sphereflow.explorer.settings import NAMES, Settings, parse
@@ -29,7 +30,7 @@ _ASK_AGAIN = 5.0  # seconds between two attempts to find a place for a run
 
 def add_page(scheduler: RunScheduler) -> None:
     """Serve the page at /."""
-    style = (PLAYER / "player.css").read_text("utf-8") + (STATIC / "page.css").read_text("utf-8")
+    style = "".join(path.read_text("utf-8") for path in (PLAYER / "player.css", STYLE, STATIC / "page.css"))
 
     @ui.page("/", title="sphereflow", language="en-US")
     def index(request: Request, client: Client) -> None:
@@ -54,9 +55,9 @@ class Visit:
         client.on_delete(self._leave)
         self._header()
         with ui.tab_panels(self._tabs, value=self._tab, on_change=self._turned).classes("sf-panels") as self._panels:
-            with ui.tab_panel("sphere").classes("sf-room"):
+            with ui.tab_panel("sphere").classes("sf-tab-panel"):
                 self._sphere(said)
-            self._rooms = {name: ui.tab_panel(name).classes("sf-room") for name in TABS}
+            self._tab_panels = {name: ui.tab_panel(name).classes("sf-tab-panel") for name in TABS}
         self._open(self._tab)
 
     # --- building ---------------------------------------------------------------------------------------------------
@@ -81,21 +82,18 @@ class Visit:
     def _sphere(self, said: list[str]) -> None:
         with ui.element("div").classes("sf-layout"):
             with ui.element("aside").classes("sf-panel").props('aria-label="Controls"'):
-                self._choice = ui.select(
-                    {preset.slug: preset.title for preset in PRESETS} | {_OWN: "Your own settings"},
-                    value=self._preset_name(),
-                    label="Start from a paper",
-                    on_change=self._preset_chosen,
-                ).props('outlined dense options-dense aria-label="Start from a paper" data-list=preset')
+                papers = {preset.slug: preset.title for preset in PRESETS} | {_OWN: "Your own settings"}
+                self._choice = ListControl("Start from a paper", papers, self._preset_name(), name="preset")
+                self._choice.on_change(self._preset_chosen)
                 self._panel = Panel(self.settings, self._change)
                 self._exports()
             with ui.element("div").classes("sf-content"):
-                self._said = ui.label().classes("sf-said").props("role=alert")
+                self._notice = Notice("kit-message sf-said")
                 self.view = SphereView()
                 self.view.on("speed", self._speed_chosen)
                 with ui.element("section").classes("sf-about").props('aria-label="About this run"'):
                     self._about = ui.html("", sanitize=False)
-        self._say(said)
+        self._notice.show(*said)
         self._tell()
 
     def _exports(self) -> None:
@@ -147,7 +145,7 @@ class Visit:
         renewed = not settings.same_run(self.settings)
         self.settings = settings
         self._panel.show(settings)
-        self._say(said)
+        self._notice.show(*said)
         self._write_address()
         if renewed:
             self._begin()
@@ -156,8 +154,8 @@ class Visit:
     def _speed_chosen(self, event: Any) -> None:
         self._change("speed", event.args)
 
-    def _preset_chosen(self, event: Any) -> None:
-        preset = BY_SLUG.get(event.value)
+    def _preset_chosen(self) -> None:
+        preset = BY_SLUG.get(self._choice.value)
         if preset is not None and not self.settings.same_run(preset.settings):
             self._take(preset.settings, [])
             self.view.set_speed(preset.settings.speed)
@@ -170,12 +168,8 @@ class Visit:
 
     def _tell(self) -> None:
         """The paragraph about the run."""
-        self._choice.value = self._preset_name()
+        self._choice.show(self._preset_name())
         self._about.content = about(self.settings)
-
-    def _say(self, said: list[str]) -> None:
-        self._said.text = " ".join(sentence[:1].upper() + sentence[1:] for sentence in said)
-        self._said.set_visibility(bool(said))
 
     def _address(self) -> str:
         return "/?" + self.settings.query() + ("" if self._tab == "sphere" else f"&tab={self._tab}")
@@ -228,14 +222,14 @@ class Visit:
 
     def _open(self, name: str) -> None:
         """Fill a tab when it is first looked at."""
-        if name not in self._rooms or name in self._opened:
+        if name not in self._tab_panels or name in self._opened:
             return
         self._opened.add(name)
-        with self._rooms[name]:
+        with self._tab_panels[name]:
             try:
                 importlib.import_module(f"sphereflow.explorer.tabs.{name}").build()
             except SphereflowError as error:
-                ui.label(str(error)).classes("sf-said").props("role=alert")
+                Notice("kit-message").show(str(error))
 
 
 _MARK = (

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from sphereflow.compilation import compiled
 from sphereflow.dynamics import Dynamics
-from sphereflow.explorer.models import SOLVER, TOL, Layers, dynamics, energy_model, first_tokens, strong
+from sphereflow.explorer.models import SOLVER, TOL, Layers, dynamics, energy_model, first_tokens, float64_scalar
 from sphereflow.explorer.settings import Settings
 from sphereflow.solving import FORWARD, SOLVERS, solve
 from sphereflow.synchronisation.network import advance
@@ -88,7 +88,7 @@ def _noisy(s: Settings, start: np.ndarray) -> Iterator[list[tuple[float, np.ndar
         strength,
         x,
         key,
-        strong(layers.step),
+        float64_scalar(layers.step),
         jnp.asarray(np.int64(index * layers.each)),
         jnp.asarray(np.int64(layers.each)),
     )

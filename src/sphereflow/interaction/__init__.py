@@ -10,6 +10,10 @@ from sphereflow.interaction.engines import Engine as Engine
 from sphereflow.interaction.engines import Fourier as Fourier
 from sphereflow.interaction.engines import Harmonic as Harmonic
 from sphereflow.interaction.engines import Polynomial as Polynomial
+from sphereflow.interaction.expansion import circle_coefficients as circle_coefficients
+from sphereflow.interaction.expansion import circle_modes as circle_modes
+from sphereflow.interaction.expansion import zonal_coefficients as zonal_coefficients
+from sphereflow.interaction.expansion import zonal_degree as zonal_degree
 from sphereflow.interaction.masks import Alibi as Alibi
 from sphereflow.interaction.masks import Causal as Causal
 from sphereflow.interaction.masks import Mask as Mask

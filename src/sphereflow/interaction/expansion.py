@@ -77,8 +77,9 @@ def bessel_ratios(order: float, count: int, beta: Float[Array, "..."]) -> Float[
     return jax.lax.scan(down, start, jnp.arange(first, dtype=beta.dtype), reverse=True)[1][:count]
 
 
-def circle_coefficients(modes: int, beta: Float[Array, ""]) -> Float[Array, " k"]:
-    r"""$\hat I_0,\dots,\hat I_K$."""
+def circle_coefficients(modes: int, beta: Float[Array, ""] | float) -> Float[Array, " k"]:
+    r"""$\hat I_0,\dots,\hat I_K$, with $\hat I_k=e^{-\beta}I_k(\beta)$."""
+    beta = jnp.asarray(beta)
     return _cumulate(jax.scipy.special.i0e(beta), bessel_ratios(0, modes, beta))
 
 

@@ -36,14 +36,13 @@ class Mask(eqx.Module):
         return False
 
 
-class Causal(Mask):
-    """p(i, j) = 1 for j <= i (for j < i if strict), else 0."""
+class _LooksBack(Mask):
+    """A mask in which tokens see those before them, and themselves unless `strict`."""
 
-    strict: bool = eqx.field(static=True, default=False)
+    strict: eqx.AbstractVar[bool]
 
-    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
-        visible = j < i if self.strict else j <= i
-        return jnp.where(visible, 0.0, -jnp.inf)
+    def _visible(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Array:
+        return j < i if self.strict else j <= i
 
     @property
     def causal(self) -> bool:
@@ -54,7 +53,16 @@ class Causal(Mask):
         return not self.strict
 
 
-class Alibi(Mask):
+class Causal(_LooksBack):
+    """p(i, j) = 1 for j <= i (for j < i if strict), else 0."""
+
+    strict: bool = eqx.field(static=True, default=False)
+
+    def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
+        return jnp.where(self._visible(i, j), 0.0, -jnp.inf)
+
+
+class Alibi(_LooksBack):
     r"""$p(i,j) = e^{-\lambda (i-j)}$ for j <= i (for j < i if strict): linear bias against distance, slope >= 0."""
 
     slope: Float[Array, ""]
@@ -65,16 +73,7 @@ class Alibi(Mask):
         self.strict = strict
 
     def log_weight(self, i: Int[Array, "..."], j: Int[Array, "..."]) -> Float[Array, "..."]:
-        visible = j < i if self.strict else j <= i
-        return jnp.where(visible, -self.slope * (i - j), -jnp.inf)
-
-    @property
-    def causal(self) -> bool:
-        return True
-
-    @property
-    def sees_itself(self) -> bool:
-        return not self.strict
+        return jnp.where(self._visible(i, j), -self.slope * (i - j), -jnp.inf)
 
 
 class PositionWeights(Mask):

@@ -60,13 +60,13 @@ def _cell_bounds(
     return np.where(inside, value - steep**2 / (2 * np.where(inside, kappa, 1.0)), at_edge)
 
 
-def duality_gap(space: Space, atoms: PointMasses, tolerance: float) -> float:
+def duality_gap(space: Space, atoms: PointMasses, tol: float) -> float:
     r"""A bound of $\mathsf E[\mu]-\min\mathsf E$ in the peak convention, refined until it is about the tolerance."""
     multiplier = float(atoms.masses @ first_variation(space, atoms, atoms.points).value)
     proved = lower_bound(
         space,
         lambda points: first_variation(space, atoms, points),
         space.third_derivative_bound,
-        multiplier - tolerance,
+        multiplier - tol,
     )
     return max(multiplier - proved, 0.0)

@@ -35,7 +35,7 @@ def concave_radius(beta: Float[np.ndarray, "..."] | float) -> Float[np.ndarray, 
     return np.asarray(np.arccos((np.sqrt(1 + 4 * np.square(beta)) - 1) / (2 * np.asarray(beta))))
 
 
-def load(problem: Problem) -> float:
+def perceptron_strength(problem: Problem) -> float:
     r"""$C=\sum_j|\omega_j||a_j|^2$ in the peak convention."""
     peak = problem.converted("peak")
     return float(np.abs(peak.outer) @ np.sum(peak.inner**2, axis=1))
@@ -48,7 +48,7 @@ def window_bound(problem: Problem) -> float:
             f"the mass bound holds on the circle for beta of at least 0.5 and {', '.join(COVERED)}; "
             f"got d={problem.d}, beta={problem.beta:g}, {problem.activation}."
         )
-    return float((_OUTSIDE + load(problem)) / (_OUTSIDE + _INSIDE))
+    return float((_OUTSIDE + perceptron_strength(problem)) / (_OUTSIDE + _INSIDE))
 
 
 def heaviest_window(

@@ -38,7 +38,7 @@ def ring_size(beta: float, polar: float) -> int:
     return int(np.ceil(18 + 9 * np.sqrt(strength)))
 
 
-def rings_of_one_neuron(space: Space, found: PointMasses, tolerance: float) -> tuple[PointMasses, float] | None:
+def rings_of_one_neuron(space: Space, found: PointMasses, tol: float) -> tuple[PointMasses, float] | None:
     """The rings about one neuron that minimise the energy, with their gap, if such rings do."""
     problem = space.problem
     if not isinstance(space, SphereSpace) or problem.d != 3 or len(found) < 4:
@@ -59,7 +59,7 @@ def rings_of_one_neuron(space: Space, found: PointMasses, tolerance: float) -> t
         measure = PointMasses(np.concatenate(parts), np.concatenate(masses))
         if max(map(len, parts)) == 1 or centred_energy(space, measure) > centred_energy(space, found):
             continue
-        gap = duality_gap(space, measure, tolerance)
-        if gap <= 10 * tolerance:
+        gap = duality_gap(space, measure, tol)
+        if gap <= 10 * tol:
             return measure, gap
     return None

@@ -1,4 +1,4 @@
-"""Measures as a user gives them, checked at the door."""
+"""Measures as a user gives them, checked."""
 
 from __future__ import annotations
 

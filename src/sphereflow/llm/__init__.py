@@ -5,6 +5,9 @@ Torch and transformers come with the extra `llm` and are imported only when a mo
 
 from sphereflow.llm.heads.bootstrap import document_mean as document_mean
 from sphereflow.llm.heads.bootstrap import rank_correlation as rank_correlation
+from sphereflow.llm.heads.envelopes import effective_dimension as effective_dimension
+from sphereflow.llm.heads.envelopes import expected_recall_precision as expected_recall_precision
+from sphereflow.llm.heads.envelopes import inversion_bound as inversion_bound
 from sphereflow.llm.heads.geometry import Separation as Separation
 from sphereflow.llm.heads.geometry import random_control as random_control
 from sphereflow.llm.heads.geometry import separation as separation

@@ -20,6 +20,7 @@ from sphereflow.evolution import Trajectory, evolve
 from sphereflow.meanfield.circle_density import circle_model, evolve_density
 from sphereflow.meanfield.density_flow import DensityFlow
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law
+from sphereflow.progress import Progress
 from sphereflow.results import Result, Variables, recorded_call, span
 from sphereflow.seeds import Seed, recorded, rng_from
 from sphereflow.shapes import ArrayLike
@@ -94,7 +95,7 @@ def compare(
     tol: float = 1e-7,
     grid: str = "blend",
     flow: DensityFlow | None = None,
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> Comparison:
     """Follow a density and n tokens drawn from it; arguments as for `evolve_density`.
 

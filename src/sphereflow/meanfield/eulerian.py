@@ -20,12 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sphereflow.dynamics import Dynamics, Perceptron, Traits
+from sphereflow.dynamics import Dynamics, Perceptron, Traits, attention_name
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.interaction.expansion import circle_coefficients, circle_modes
 from sphereflow.meanfield.circle_density import OnCircle, save_times
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law
-from sphereflow.parameters import model_name
 from sphereflow.results import Result, Variables, recorded_call, span
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
@@ -125,7 +124,7 @@ class EulerianFlow(Result):
 @recorded_call
 def evolve_eulerian(
     beta: float = 10.0,
-    model: str = "sa",
+    model: str | Dynamics = "sa",
     density: Density | str | StartingLaw = "uniform+cos",
     t1: float = 1.0,
     *,
@@ -137,7 +136,7 @@ def evolve_eulerian(
 ) -> EulerianFlow:
     """Follow a density on a grid of `points` angles; arguments as for `evolve_density`."""
     beta = real_number("beta", beta, least=0)
-    normalise = "softmax" if model_name(model) == "sa" else "mean"
+    normalise = "softmax" if attention_name(model, beta) == "sa" else "mean"
     law = starting_law(density)
     tol = real_number("tol", tol, least=1e-12, most=0.1)
     if points is None:

@@ -26,12 +26,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
 
-from sphereflow.dynamics import Dynamics
+from sphereflow.dynamics import Dynamics, attention_name
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.interaction.expansion import bessel_ratios, zonal_coefficients
 from sphereflow.kernels import KERNEL_SCALES, uniform_mean
 from sphereflow.numerics.unit_vectors import tangent_frames
-from sphereflow.parameters import model_name
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import normalise, tokens
@@ -41,19 +40,19 @@ _AT_REST = 1e-6
 
 
 def growth_rates(
-    beta: float, model: str = "sa", *, d: int = 2, count: int = 20, kernel_scale: str = "peak"
+    beta: float, model: str | Dynamics = "sa", *, d: int = 2, count: int = 20, kernel_scale: str = "peak"
 ) -> Float[np.ndarray, " count"]:
     """How fast harmonics of degree 1, 2, ..., `count` grow on the uniform law; any d, any beta >= 0."""
     beta = real_number("beta", beta, least=0)
     d, count = whole_number("d", d, least=2), whole_number("count", count)
-    model = model_name(model)
+    name = attention_name(model, beta)
     one_of("kernel_scale", kernel_scale, KERNEL_SCALES)
     degree = np.arange(1, count + 1)
     if beta == 0:  # Z = 1 and v = P_x mean: only the first harmonic moves
         return np.where(degree == 1, (d - 1) / d, 0.0)
     ratios = np.asarray(bessel_ratios(d / 2 - 1, count, jnp.asarray(beta)))
     rates = degree * (degree + d - 2) / beta * np.cumprod(ratios)
-    if model == "sa":
+    if name == "sa":
         return rates
     uniform = uniform_mean(2, beta) if d == 2 else float(zonal_coefficients(d, beta, 0)[0])
     return rates * uniform * (np.exp(beta) if kernel_scale == "raw" else 1.0)

@@ -22,12 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sphereflow.dynamics import Dynamics, Traits
+from sphereflow.dynamics import Dynamics, Traits, attention_name
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.interaction.expansion import zonal_coefficients, zonal_degree
 from sphereflow.meanfield.circle_density import save_times
 from sphereflow.numerics.quadrature import jacobi
-from sphereflow.parameters import model_name
 from sphereflow.results import Result, Variables, recorded_call, span
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
@@ -150,7 +149,7 @@ class ZonalFlow(Result):
 def evolve_zonal(
     d: int,
     beta: float,
-    model: str = "sa",
+    model: str | Dynamics = "sa",
     density: Callable[[np.ndarray], np.ndarray] | None = None,
     t1: float = 1.0,
     *,
@@ -173,7 +172,7 @@ def evolve_zonal(
     """
     d = whole_number("d", d, least=3)
     beta = real_number("beta", beta, least=0)
-    normalise = "softmax" if model_name(model) == "sa" else "mean"
+    normalise = "softmax" if attention_name(model, beta) == "sa" else "mean"
     tol = real_number("tol", tol, least=1e-12, most=0.1)
     if (density is None) == (shells is None):
         raise SphereflowError("give either a density of the height, or shells = (heights, masses).")

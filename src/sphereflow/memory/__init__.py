@@ -27,4 +27,11 @@ from sphereflow.memory.recall import DenseMemory as DenseMemory
 from sphereflow.memory.recall import Recall as Recall
 from sphereflow.memory.sampling import langevin as langevin
 from sphereflow.memory.sampling import metropolis as metropolis
+from sphereflow.memory.spherical import capacity as capacity
+from sphereflow.memory.spherical import extreme_overlap as extreme_overlap
+from sphereflow.memory.spherical import noise_overlap as noise_overlap
+from sphereflow.memory.spherical import spinodal as spinodal
 from sphereflow.memory.state import REFERENCE_B as REFERENCE_B
+from sphereflow.memory.state import lse_overlap as lse_overlap
+from sphereflow.memory.state import lsr_overlap as lsr_overlap
+from sphereflow.memory.state import support_edge as support_edge

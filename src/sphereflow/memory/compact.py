@@ -1,4 +1,4 @@
-r"""The exact layer for the compact kernel (LSR), whose support ends at the wall $\phi_c=1-1/b$.
+r"""The exact layer for the compact kernel (LSR), whose support ends at the overlap $\phi_c=1-1/b$.
 
 $$\alpha_{th}=-\tfrac12\ln(1-\phi_c^2).$$
 
@@ -15,35 +15,30 @@ from scipy.optimize import brentq
 
 from sphereflow.memory.overlaps import Numbers, Values, log_tail
 from sphereflow.memory.spherical import extreme_overlap
-from sphereflow.memory.state import lsr_overlap, wall
+from sphereflow.memory.state import lsr_overlap, support_edge
 
 _NEIGHBOURS = 400  # overlaps of a neighbour among which the easiest escape is sought
 
 
 def threshold(b: float) -> float:
     r"""$\alpha_{th}(b)=-\tfrac12\ln(1-\phi_c^2)$."""
-    return float(-np.log1p(-(wall(b) ** 2)) / 2)
-
-
-def log_in_support(n: int, alpha: float, b: float) -> float:
-    r"""$\ln\big[M\cdot\tfrac12I_{1-\phi_c^2}(\tfrac{N-1}2,\tfrac12)\big]$: mean number of patterns in support."""
-    return alpha * n + float(log_tail(wall(b), n))
+    return float(-np.log1p(-(support_edge(b) ** 2)) / 2)
 
 
 def finite_threshold(n: int, b: float) -> float:
     """The load at which a random state sees one pattern on average, at finite N."""
-    return -float(log_tail(wall(b), n)) / n
+    return -float(log_tail(support_edge(b), n)) / n
 
 
 def touching(b: float) -> float:
     r"""Caps of two patterns overlap when their mutual overlap exceeds $2\phi_c^2-1$."""
-    return 2 * wall(b) ** 2 - 1
+    return 2 * support_edge(b) ** 2 - 1
 
 
 def centroid_overlap(temperature: float, rho: float, b: float) -> float:
     r"""Overlap with both of two patterns of mutual overlap rho: $\frac1{1-b+b\phi}=\frac{2T\phi}{1+\rho-2\phi^2}$."""
     top = np.sqrt((1 + rho) / 2)
-    if top <= wall(b):
+    if top <= support_edge(b):
         return float("nan")
     if temperature == 0:
         return float(top)
@@ -51,7 +46,7 @@ def centroid_overlap(temperature: float, rho: float, b: float) -> float:
     def residual(phi: float) -> float:
         return 1 + rho - 2 * phi**2 - 2 * temperature * phi * (1 - b + b * phi)
 
-    return float(brentq(residual, max(wall(b), 0.0), top, xtol=1e-14))
+    return float(brentq(residual, max(support_edge(b), 0.0), top, xtol=1e-14))
 
 
 def centroid_rival(b: float) -> float:
@@ -66,7 +61,7 @@ def centroid_load(b: float) -> float:
 
 def nearest_escape(temperature: Numbers, b: float) -> Values:
     r"""$\phi_{min}=\phi_c\phi_{eq}-\sqrt{(1-\phi_c^2)(1-\phi_{eq}^2)}$: a neighbour further away is out of reach."""
-    c, phi = wall(b), lsr_overlap(temperature, b)
+    c, phi = support_edge(b), lsr_overlap(temperature, b)
     return c * phi - np.sqrt((1 - c**2) * (1 - phi**2))
 
 
@@ -85,7 +80,7 @@ def barrier(rho: Numbers, temperature: float, b: float) -> Values:
     """
     rho = np.asarray(rho, dtype=float)
     phi = float(lsr_overlap(temperature, b))
-    needed = np.maximum((wall(b) - phi * rho) / np.sqrt(1 - rho**2), 0.0)
+    needed = np.maximum((support_edge(b) - phi * rho) / np.sqrt(1 - rho**2), 0.0)
     share = needed**2 / (1 - phi**2)
     return np.where(share < 1, -np.log1p(-np.minimum(share, 1 - 1e-16)) / 2, np.inf)
 

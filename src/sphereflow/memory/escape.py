@@ -93,14 +93,6 @@ def escape_time(
     return float(np.exp(log_time))
 
 
-def finite_overlap(n: int, beta: float, temperature: float, noise: float) -> float:
-    r"""The minimum near $\phi=1$ of $V_N/N=h(\phi)-\frac{T(N-3)}{2N}\ln(1-\phi^2)$: where a finite system settles."""
-    phi = 1 - np.geomspace(1e-6, 1.0, 400_001)
-    values = potential(phi, n, beta, noise) - temperature * (n - 3) / (2 * n) * np.log1p(-phi * phi)
-    falling = np.flatnonzero(np.diff(values) > 0)  # from phi = 1 downwards, the first rise is the bottom of the basin
-    return float(phi[falling[0]]) if falling.size else float("nan")
-
-
 def _log_time(
     beta: float, cells: int, n: np.ndarray, t: np.ndarray, noise: np.ndarray, start: np.ndarray, stop: np.ndarray
 ) -> np.ndarray:

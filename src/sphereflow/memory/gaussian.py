@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sphereflow.memory.overlaps import Numbers, Values
-from sphereflow.memory.state import lse_free_energy, lsr_free_energy, wall
+from sphereflow.memory.state import lse_free_energy, lsr_free_energy, support_edge
 
 
 def lse_noise_floor(alpha: Numbers, beta: float) -> Values:
@@ -44,7 +44,7 @@ def lse_capacity(beta: float) -> float:
 
 def lsr_threshold(b: float) -> float:
     r"""$\alpha_{th}=\tfrac12\phi_c^2$: below it no other pattern reaches the support."""
-    return wall(b) ** 2 / 2
+    return support_edge(b) ** 2 / 2
 
 
 def lsr_noise_floor(alpha: Numbers, b: float) -> Values:
@@ -64,7 +64,7 @@ def lsr_line_as_published(temperature: Numbers, b: float) -> Values:
 
 def lsr_published_end(b: float) -> float:
     r"""The smallest T with $\tfrac12[1-f_{ret}^{LSR}(T)]^2=\alpha_{th}$; it rises through it once more later."""
-    depth = wall(b)  # the square root of twice the threshold
+    depth = support_edge(b)  # the square root of twice the threshold
 
     def above(t: float) -> float:
         return float(1 - lsr_free_energy(t, b)) - depth

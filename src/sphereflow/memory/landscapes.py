@@ -148,15 +148,6 @@ def draw_cone(n: int, alpha: float, beta: float, keep: float = 0.4, seed: Seed =
     return Cone(beta, jnp.asarray(patterns), log_rest(n, alpha, beta, keep))
 
 
-def cone_of(full: Full, beta: float, keep: float) -> Cone:
-    """The cone landscape of stored patterns: those near the target, and the mean of as many others."""
-    patterns = np.asarray(full.patterns)
-    count, n = patterns.shape
-    near = patterns @ patterns[0] / n > keep
-    near[0] = True
-    return Cone(beta, jnp.asarray(patterns[near]), log_rest(n, float(np.log(count) / n), beta, keep))
-
-
 def state_at(
     target: Float[np.ndarray, " N"], overlap: Float[np.ndarray, " c"], seed: Seed | list[Seed] = 0
 ) -> Float[np.ndarray, "c N"]:

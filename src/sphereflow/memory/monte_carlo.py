@@ -23,7 +23,7 @@ from sphereflow.memory.landscapes import Full, random_patterns, state_at
 from sphereflow.memory.lines import check_plane
 from sphereflow.memory.sampling import metropolis_each, published_step
 from sphereflow.memory.state import lse_overlap, lsr_overlap
-from sphereflow.progress import progress_bar
+from sphereflow.progress import Progress, progress_bar
 from sphereflow.provenance import circumstances, same_request, versions
 from sphereflow.reading import file_bytes, plain_data
 from sphereflow.results import Result, Variables, recorded_call
@@ -94,7 +94,7 @@ def sweep(
     steps: int = 2000,
     seed: Seed = 0,
     keep: str | Path | None = None,
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> MonteCarloSweep:
     """Chains started at the retrieval overlap with the target; the first half of the steps is discarded.
 

@@ -60,7 +60,7 @@ class DenseMemory:
     stored: Float[Array, "M N"]
     beta: float
 
-    def __init__(self, patterns: Any, kernel: str = "lse", beta: float | None = None, *, space: str = "sphere"):
+    def __init__(self, patterns: ArrayLike, kernel: str = "lse", beta: float | None = None, *, space: str = "sphere"):
         self.kernel = one_of("kernel", kernel, KERNELS)
         self.space = one_of("space", space, SPACES)
         self.stored = _rows(patterns, "patterns")

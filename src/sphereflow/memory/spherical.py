@@ -95,12 +95,6 @@ def static(temperature: Numbers, beta: float) -> Values:
     return np.where(cold & (1 - beta * t > 1e-6), union, _load_with_extreme(lse_overlap(t)))
 
 
-def static_by_moments(temperature: Numbers, beta: float) -> Values:
-    r"""The same for $T<1/\beta$ from moments: $\frac{g_{max}(n\beta)-n\,g_{max}(\beta)}{n-1}$, $n=1/(\beta T)$."""
-    n = 1 / (beta * np.asarray(temperature, dtype=float))
-    return (g_max(n * beta) - n * g_max(beta)) / (n - 1)
-
-
 def _load_with_extreme(phi: Values) -> Values:
     """The load whose extreme overlap is phi."""
     return -np.log1p(-(np.minimum(phi, 1 - 1e-16) ** 2)) / 2

@@ -13,7 +13,7 @@ import numpy as np
 from sphereflow.memory.overlaps import Numbers, Values
 from sphereflow.numerics.bessel import log_ive
 
-# The reference value of the compact kernel: its wall stands at phi_c = 1/sqrt(2).
+# The reference value of the compact kernel: its support ends at phi_c = 1/sqrt(2).
 REFERENCE_B = 2 + 2**0.5
 
 
@@ -30,7 +30,7 @@ def lse_free_energy(temperature: Numbers) -> Values:
     return 1 - phi - _entropy_cost(t, t * phi)
 
 
-def wall(b: float) -> float:
+def support_edge(b: float) -> float:
     r"""$\phi_c=1-1/b$: the compact kernel is zero below this overlap."""
     return 1 - 1 / b
 
@@ -58,7 +58,7 @@ def lse_mean_overlap(n: int, temperature: float) -> float:
 def lsr_mean_overlap(n: int, temperature: float, b: float) -> float:
     r"""$\langle\phi\rangle$ under $(1-\phi^2)^{(N-3)/2}[1-b(1-\phi)]^{N/(bT)}$ on $(\phi_c,1)$, by quadrature."""
     # In the angle the integrand vanishes at both ends and is smooth, so the trapezoidal rule converges fast.
-    theta = np.linspace(0, np.arccos(wall(b)), 20_001)[1:-1]
+    theta = np.linspace(0, np.arccos(support_edge(b)), 20_001)[1:-1]
     phi = np.cos(theta)
     log_weight = (n - 2) * np.log(np.sin(theta)) + n / (b * temperature) * np.log1p(-2 * b * np.sin(theta / 2) ** 2)
     weight = np.exp(log_weight - log_weight.max())

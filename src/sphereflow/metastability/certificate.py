@@ -30,12 +30,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse.csgraph import connected_components
 
+from sphereflow.dynamics import Dynamics, attention_name
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.metastability.atoms import Atoms, all_angles, real_tokens
 from sphereflow.metastability.circle_caps import circle_separated as circle_separated
 from sphereflow.metastability.circle_caps import place_centres
 from sphereflow.metastability.coarsen import Rules, advance, begin
-from sphereflow.parameters import model_name
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.sphere import tokens
 
@@ -124,13 +124,13 @@ def certify(x: object, beta: float, epsilon: float | None = None, *, centres: ob
     return dataclasses.replace(candidates[-1], reason=f"no epsilon in [1e-6, 1/16) works; most often, {told[-1]}")
 
 
-def first_exit(certificate: Certificate, model: str, x: object, *, tol: float = 1e-9) -> float:
+def first_exit(certificate: Certificate, model: str | Dynamics, x: object, *, tol: float = 1e-9) -> float:
     r"""log of the first time at which a token leaves $S_q(2\varepsilon)$; infinite if it never does."""
     points = real_tokens("x", x)
     beta = certificate.beta
     if certificate.height(points) < 0:
         return -math.inf
-    rules = Rules(model_name(model), beta, 1e-3 / math.sqrt(max(beta, 1.0)), tol)
+    rules = Rules(attention_name(model, beta), beta, 1e-3 / math.sqrt(max(beta, 1.0)), tol)
     n = len(points)
     held = {i: [i] for i in range(n)}
     # Tokens that coincide are one atom from the beginning: their pulls on each other must not pass for a balance.

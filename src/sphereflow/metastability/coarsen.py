@@ -4,9 +4,9 @@ Tokens within $r=10^{-3}/\sqrt\beta$ of each other are glued into one atom at th
 distance the kernel is constant to $10^{-6}$ and a pair contracts at its linear rate, so gluing moves the meeting point
 by less than $10^{-6}r$. Between collisions the atoms are followed leg by leg (`slow`, `crowd`).
 
-Every merger carries an error estimate: a second run, a hundred times looser, goes along from the first moment with at
-most 64 atoms, and the two are compared merger by merger. It covers the solver, not the definition of a merger (the
-radius), which shifts early times by $O(\log)$ and late ones not at all.
+Every merger carries an error estimate: a second run with a tolerance a hundred times larger is made from the same
+start, with at most 64 atoms, and the two are compared merger by merger. It covers the solver, not the definition of a
+merger (the radius), which shifts every time by $O(\log)$: much for early mergers, below rounding for late ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from sphereflow.dynamics import Perceptron
+from sphereflow.dynamics import Dynamics, Perceptron, attention_name
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.metastability.atoms import Atoms, close_pairs, normalised_energy, real_tokens
 from sphereflow.metastability.checkpoint import Checkpoint
@@ -28,8 +28,7 @@ from sphereflow.metastability.crowd import FEW, MOVING, Rest, stretch
 from sphereflow.metastability.history import Merge, MergeHistory, Outcome
 from sphereflow.metastability.slow import DOMINANT, Collision, Leg, follow, jump, nearest_pair
 from sphereflow.numerics.unit_vectors import unit
-from sphereflow.parameters import model_name
-from sphereflow.progress import progress_bar
+from sphereflow.progress import Progress, progress_bar
 from sphereflow.reading import real_array
 from sphereflow.results import recorded_call
 from sphereflow.seeds import Seed, rng_from
@@ -67,7 +66,7 @@ class Moment:
 
 @recorded_call
 def coarsen_to_one(
-    model: str,
+    model: str | Dynamics,
     x0: ArrayLike,
     beta: float,
     *,
@@ -80,13 +79,14 @@ def coarsen_to_one(
     max_time: float = 1e4,
     checkpoint: str | Path | None = None,
     seed: Seed | None = None,
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> MergeHistory:
     r"""Follow $\dot x_i=P_{x_i}\sum_jA_{ij}x_j$ until all tokens are in one cluster, to $t=e^{1000}$ and beyond.
 
     **Arguments:**
 
-    - `model`: "sa" (softmax) or "usa" (kernel $e^{\beta(\langle x,y\rangle-1)}$, masses summing to one).
+    - `model`: "sa" (softmax) or "usa" (kernel $e^{\beta(\langle x,y\rangle-1)}$, masses summing to one), or `SA(beta)`,
+      `USA(beta)`; no other object, since the speeds of pairs are known in closed form for these two.
     - `x0`: tokens, (n, d); `masses`: their masses, equal by default, scaled to sum one.
     - `perceptron`: a `Perceptron` added to "usa" (the sum has an energy). The run is then followed in time until the
       field vanishes or `max_time`, and may end with several clusters.
@@ -105,7 +105,7 @@ def coarsen_to_one(
     history.log_times[-1]
     ```
     """
-    rules = _rules(model_name(model), beta, tol, radius, perceptron, max_time)
+    rules = _rules(attention_name(model, beta), beta, tol, radius, perceptron, max_time)
     start = _start(x0, masses, perturb, seed)
     began = time.perf_counter()
     record = Checkpoint.open(checkpoint, rules, start, bool(errors))

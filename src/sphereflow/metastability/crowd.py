@@ -52,7 +52,7 @@ MOVING = Rest(False, False)
 
 def stretch(
     atoms: Atoms,
-    tokens: int,
+    n: int,
     beta: float,
     kind: str,
     perceptron: Perceptron | None,
@@ -61,7 +61,7 @@ def stretch(
     tol: float,
 ) -> tuple[Leg, Rest]:
     """Evolve for a stretch of time; returns the leg, and whether the atoms have come to rest."""
-    positions, attention = _padded(atoms, tokens, beta, kind)
+    positions, attention = _padded(atoms, n, beta, kind)
     model: Dynamics = attention if perceptron is None else attention + perceptron
     rate = 1.0 if kind == "sa" else float(atoms.masses.max())
     duration = max(1 / rate if perceptron is None else 1.0, 0.2 * elapsed)

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from sphereflow.dynamics import Dynamics, attention_name
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.metastability.atoms import exponents, real_tokens
 from sphereflow.numerics.unit_vectors import tangent_frames
-from sphereflow.parameters import model_name
 from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 
@@ -57,11 +57,11 @@ class UnstableModes(Result):
 
 @recorded_call
 def slow_modes(
-    x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k"], beta: float, model: str = "sa"
+    x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k"], beta: float, model: str | Dynamics = "sa"
 ) -> UnstableModes:
     """The resolved slow eigenvalues of clusters at x with the given masses."""
     x, masses = real_tokens("x", x), real_array("masses", masses)
-    kind = model_name(model)
+    kind = attention_name(model, beta)
     beta = real_number("beta", beta, least=0, most=1e6)
     if masses.shape != x.shape[:1] or not (masses > 0).all() or masses.sum() > 1e100:
         raise SphereflowError(f"slow modes need clusters (k, d) and k positive masses, got {x.shape}, {masses.shape}.")

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from sphereflow.dynamics import Dynamics, attention_name
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.numerics.quadrature import panels
-from sphereflow.parameters import model_name
 from sphereflow.results import Result, Variables, recorded_call
 
 # Below this an angle has no logarithm in doubles; above that beta squares of it are no numbers.
@@ -65,7 +65,7 @@ def merge_pair(
     theta: float,
     beta: float,
     masses: tuple[float, float] = (0.5, 0.5),
-    model: str = "sa",
+    model: str | Dynamics = "sa",
     *,
     end: float = 1e-3,
     clock_stops: float = 0.0,
@@ -74,7 +74,7 @@ def merge_pair(
 
     At the end a pair closes exponentially: the angle 0 takes for ever, and is refused.
     """
-    kind = model_name(model)
+    kind = attention_name(model, beta)
     theta, beta, masses, end = _checked(theta, beta, masses, end)
     inside = min(max(real_number("clock_stops", clock_stops, least=0), end), theta)
     stretches = [_stretch(hi, lo, beta, masses, kind) for hi, lo in _regions(theta, end, beta, masses, inside)]
@@ -95,19 +95,26 @@ def merge_pair(
 
 
 def log_merging_time(
-    theta: float, beta: float, masses: tuple[float, float] = (0.5, 0.5), model: str = "sa", *, end: float = 1e-3
+    theta: float,
+    beta: float,
+    masses: tuple[float, float] = (0.5, 0.5),
+    model: str | Dynamics = "sa",
+    *,
+    end: float = 1e-3,
 ) -> float:
     r"""$\log T$, $T=\int_{\mathrm{end}}^{\theta}d\theta/(\sin\theta\,(q_1+q_2))$: exact, for any beta."""
     return merge_pair(theta, beta, masses, model, end=end).log_time
 
 
-def laplace_log_time(theta: float, beta: float, masses: tuple[float, float] = (0.5, 0.5), model: str = "sa") -> float:
+def laplace_log_time(
+    theta: float, beta: float, masses: tuple[float, float] = (0.5, 0.5), model: str | Dynamics = "sa"
+) -> float:
     r"""Leading asymptotics as $\beta\to\infty$, as a logarithm:
 
     $$T\sim\frac{e^{\beta(1-r_0)}}{\beta(1-r_0^2)\,m},\quad m=\alpha_1/\alpha_2+\alpha_2/\alpha_1\ \text{(SA)},\quad
       m=\alpha_1+\alpha_2\ \text{(USA)}.$$
     """
-    kind = model_name(model)
+    kind = attention_name(model, beta)
     theta, beta, masses, _ = _checked(theta, beta, masses, _LEAST_ANGLE)
     real_number("beta", beta, above=0)
     first, second = masses

@@ -43,25 +43,25 @@ def draw_energy(axes: Axes, history: MergeHistory, **style: Any) -> None:
 
 
 def plot_staircase(stairs: Staircase) -> Figure:
-    """Left: against log t / beta with the limit. Right: against the clock, honest and glued."""
+    """Left: against log t / beta with the limit. Right: against the clock, unglued and glued."""
     with look():
         figure = Figure(figsize=(9.6, 3.8), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
         x, y = stairs.curve("log_t_over_beta")
-        left.plot(np.maximum(x, 0), y, color=PALETTE[0], lw=1.6, label="honest")
+        left.plot(np.maximum(x, 0), y, color=PALETTE[0], lw=1.6, label="unglued")
         heights = np.concatenate([[0.0], stairs.limit_heights, [1.1 * stairs.limit_heights[-1]]])
-        first = float(np.sum(stairs.honest.masses**2))
+        first = float(np.sum(stairs.unglued.masses**2))
         levels = np.concatenate([[first], stairs.limit_levels, stairs.limit_levels[-1:]])
         left.step(heights, levels, where="post", color="0.55", lw=1, ls="--", label=r"limit $\beta\to\infty$")
         left.set_xlabel(r"$\log t\,/\,\beta$")
         left.set_ylabel(r"normalised energy $2\beta E_\beta$")
-        for modified, colour, name in ((False, PALETTE[0], "honest"), (True, PALETTE[1], "glued at $r_c$")):
-            x, y = stairs.curve("clock", modified=modified)
+        for glued, colour, name in ((False, PALETTE[0], "unglued"), (True, PALETTE[1], "glued at $r_c$")):
+            x, y = stairs.curve("clock", glued=glued)
             right.plot(x, y, color=colour, lw=1.6, label=name)
         right.set_xlabel(r"clock $\tau$")
         for axes in (left, right):
             axes.legend(loc="lower right")
             axes.set_ylim(0, 1.03)
-        run = stairs.honest
+        run = stairs.unglued
         figure.suptitle(f"{run.n} tokens, {run.kind.upper()}, $\\beta={run.beta:g}$", fontsize=11)
     return figure

@@ -1,7 +1,7 @@
 r"""The staircase: energy against a clock in which every merger takes a time of order one.
 
 The theorem glues two particles of USA on the circle once they are within $r_c=1/\sqrt{\beta\log\beta}$ and runs on
-$d\tau=e^{-\beta(1-\cos)}dt/\log\beta$, the cosine being that of the nearest pair farther apart than $r_c$. The honest
+$d\tau=e^{-\beta(1-\cos)}dt/\log\beta$, the cosine being that of the nearest pair farther apart than $r_c$. The unglued
 dynamics is the same without gluing (tokens within $10^{-3}/\sqrt\beta$ are one atom, see `coarsen`). As
 $\beta\to\infty$ both energies become a staircase, and $\log t/\beta$ of the mergers tends to the heights
 $\max(1-\cos\mathrm{gap})$ of repeated merging of the closest pair.
@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
+from sphereflow.dynamics import Dynamics, attention_name
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.metastability.coarsen import coarsen_to_one
 from sphereflow.metastability.history import CURVE, MergeHistory
 from sphereflow.metastability.modes import UnstableModes, slow_modes
 from sphereflow.metastability.slow import clock_radius
-from sphereflow.parameters import model_name
+from sphereflow.progress import Progress
 from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed
@@ -36,24 +37,24 @@ AXES = ("clock", "log_t", "log_t_over_beta", "length")
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Staircase(Result):
-    """The honest run, the run with the gluing of the theorem, and the limit for large beta."""
+    """The unglued run, the run with the gluing of the theorem, and the limit for large beta."""
 
-    honest: MergeHistory
-    modified: MergeHistory
+    unglued: MergeHistory
+    glued: MergeHistory
     limit_heights: Float[np.ndarray, " m"]
     limit_levels: Float[np.ndarray, " m"]
     modes: tuple[UnstableModes, ...]
 
-    def curve(self, axis: str = "log_t_over_beta", *, modified: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def curve(self, axis: str = "log_t_over_beta", *, glued: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """(abscissa, normalised energy) with the abscissa asked for."""
         one_of("axis", axis, AXES)
-        run = self.modified if modified else self.honest
+        run = self.glued if glued else self.unglued
         rows = run.curve[np.isfinite(run.curve[:, 0])]
         column = {"clock": rows[:, 2], "length": rows[:, 3]}
         return column.get(axis, rows[:, 0] / (run.beta if axis == "log_t_over_beta" else 1.0)), rows[:, 1]
 
     def plot(self) -> Figure:
-        """Energy against log t / beta and against the clock, honest and glued, with the limit."""
+        """Energy against log t / beta and against the clock, unglued and glued, with the limit."""
         from sphereflow.metastability.pictures import plot_staircase
 
         return plot_staircase(self)
@@ -61,7 +62,7 @@ class Staircase(Result):
     def variables(self) -> Variables:
         curves: Variables = {
             f"{name}_{axis}": (f"{name}_step", run.curve[:, k])
-            for name, run in (("honest", self.honest), ("modified", self.modified))
+            for name, run in (("unglued", self.unglued), ("glued", self.glued))
             for k, axis in enumerate(CURVE)
         }
         limits: Variables = {
@@ -72,11 +73,11 @@ class Staircase(Result):
         return limits | {"unstable_directions": ("plateau", np.array(unstable, dtype=int))} | curves
 
     def facts(self) -> list[str]:
-        return self.honest.facts()
+        return self.unglued.facts()
 
     def summary(self) -> str:
-        """The mergers of the honest run, the slow ones last."""
-        return self.honest.summary()
+        """The mergers of the unglued run, the slow ones last."""
+        return self.unglued.summary()
 
 
 @recorded_call
@@ -85,38 +86,38 @@ def staircase(
     beta: float = 200.0,
     seed: Seed = 0,
     *,
-    model: str = "sa",
+    model: str | Dynamics = "sa",
     d: int = 2,
     x0: ArrayLike | None = None,
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> Staircase:
     """The staircase of n tokens (uniform on S^{d-1} from `seed`, or `x0`) from one call.
 
     `model` "sa" is softmax attention, as in `simulate`; "usa" is the model of the theorem.
     """
-    kind = model_name(model)
+    kind = attention_name(model, beta)
     real_number("beta", beta, above=math.e, most=1e6)
     drawn = draw("uniform", whole_number("n", n, least=2, most=10**4), whole_number("d", d, least=2), seed)
     start = np.asarray(drawn if x0 is None else x0, dtype=float)
-    honest = coarsen_to_one(kind, start, beta, seed=seed, progress=progress)
-    modified = coarsen_to_one(
+    unglued = coarsen_to_one(kind, start, beta, seed=seed, progress=progress)
+    glued = coarsen_to_one(
         kind, start, beta, radius=min(clock_radius(beta), 0.5), errors=False, seed=seed, progress=progress
     )
-    if not (honest.outcome.complete and modified.outcome.complete):
+    if not (unglued.outcome.complete and glued.outcome.complete):
         raise KeyboardInterrupt  # half a staircase is none
     heights, levels = limit(start, kind)
-    return Staircase(honest, modified, heights, levels, tuple(_modes(honest, start)))
+    return Staircase(unglued, glued, heights, levels, tuple(_modes(unglued, start)))
 
 
 def limit(
-    x0: Float[np.ndarray, "n d"], model: str = "usa", masses: Float[np.ndarray, " n"] | None = None
+    x0: Float[np.ndarray, "n d"], model: str | Dynamics = "usa", masses: Float[np.ndarray, " n"] | None = None
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     r"""Repeated merging of the closest pair: heights $\lim\log t/\beta$ and plateau levels after each merger.
 
     Clusters meet at their mean weighted by mass (USA) or by squared mass (SA): at large beta the lighter one moves by
     $(\alpha_2/\alpha_1)$ or $(\alpha_2/\alpha_1)^2$ times as much as the heavier.
     """
-    x = np.asarray(x0, dtype=float).copy()
+    x, kind = np.asarray(x0, dtype=float).copy(), attention_name(model)
     a = np.full(len(x), 1 / len(x)) if masses is None else np.asarray(masses, dtype=float).copy()
     gaps = 1 - x @ x.T
     np.fill_diagonal(gaps, np.inf)
@@ -124,7 +125,7 @@ def limit(
     for _ in range(len(x) - 1):
         i, j = sorted(divmod(int(np.argmin(gaps)), len(x)))
         height = max(height, float(gaps[i, j]))
-        x[i] = _meeting_point(x[i], x[j], float(a[i]), float(a[j]), model_name(model))
+        x[i] = _meeting_point(x[i], x[j], float(a[i]), float(a[j]), kind)
         level += 2 * float(a[i] * a[j])
         a[i] += a[j]
         gaps[j, :] = gaps[:, j] = np.inf

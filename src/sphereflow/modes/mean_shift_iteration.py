@@ -22,14 +22,14 @@ def mean_shift(
     beta: float,
     starts: Float[np.ndarray, " k"] | None = None,
     *,
-    tolerance: float = 1e-12,
+    tol: float = 1e-12,
     most: int = 20_000,
 ) -> Float[np.ndarray, " k"]:
-    """Where each start (each sample, by default) ends: steps shorter than `tolerance` bandwidths stop a point."""
+    """Where each start (each sample, by default) ends: steps shorter than `tol` bandwidths stop a point."""
     beta = real_number("beta", beta, above=0, most=1e40)
     whole_number("most", most)
     h = beta**-0.5
-    tolerance = real_number("tolerance", tolerance, least=0)
+    tol = real_number("tol", tol, least=0)
     samples = real_array("samples", samples, shape=("n",))
     at = (samples if starts is None else real_array("starts", starts, shape=("k",))).copy()
     if not len(samples) or np.ptp(samples) > 1e100 or np.abs(at).max(initial=0.0) > 1e100:
@@ -38,10 +38,10 @@ def mean_shift(
     for _ in range(most):
         before = at[moving]
         at[moving] = _averages(before, samples, beta)
-        moving = moving[np.abs(at[moving] - before) > tolerance * h]
+        moving = moving[np.abs(at[moving] - before) > tol * h]
         if not moving.size:
             return at
-    raise SphereflowError(f"mean shift has not stopped after {most} steps; raise `most` or the tolerance.")
+    raise SphereflowError(f"mean shift has not stopped after {most} steps; raise `most` or `tol`.")
 
 
 def merged(points: Float[np.ndarray, " k"], distance: float) -> Float[np.ndarray, " m"]:

@@ -18,6 +18,7 @@ from sphereflow.errors import real_number, whole_number
 from sphereflow.estimates import Estimate, mean
 from sphereflow.modes.find import Modes, Space, find_modes
 from sphereflow.modes.kac_rice import belt, edge
+from sphereflow.progress import Progress, progress_bar
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 
@@ -85,12 +86,12 @@ def sample_modes(
     seed: Seed = 0,
     sampler: Sampler | None = None,
     space: Space = "line",
-    notify: Callable[[float], None] = lambda fraction: None,
+    progress: Progress = None,
 ) -> ModeSample:
-    """Draw `runs` samples of n points and find all their modes.
+    """Draw `repeats` samples of n points and find all their modes.
 
     **Arguments:** `sampler(rng, (runs, n))` draws the points: standard normal on the line, uniform on the circle,
-    unless another is given. `notify` is called with the share of the work done.
+    unless another is given.
 
     ```python
     sample_modes(1000, 300.0, 100)   # <ModeSample: 20.1 +- 0.2 modes, certain; ...>
@@ -103,10 +104,11 @@ def sample_modes(
     rng = rng_from(seed)
     at_once = max(_BATCH // n, 1)
     parts = []
-    for first in range(0, repeats, at_once):
-        count = min(at_once, repeats - first)
-        parts.append((first, find_modes(draw(rng, (count, n)), beta, space=space)))
-        notify((first + count) / repeats)
+    with progress_bar("samples", progress, total=repeats) as bar:
+        for first in range(0, repeats, at_once):
+            count = min(at_once, repeats - first)
+            parts.append((first, find_modes(draw(rng, (count, n)), beta, space=space)))
+            bar.advance(count)
     positions = np.concatenate([part.positions for _, part in parts])
     run = np.concatenate([first + part.run for first, part in parts])
     return ModeSample(n, beta, Modes(positions, run, repeats, sum(part.undecided for _, part in parts)))

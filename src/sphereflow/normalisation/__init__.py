@@ -5,12 +5,15 @@ Everything here works on arrays of logits, weights and vectors, wherever they co
 
 from sphereflow.normalisation.bounds import gaussian_concentration as gaussian_concentration
 from sphereflow.normalisation.bounds import planted_weight as planted_weight
+from sphereflow.normalisation.bounds import printed_weight_bounds as printed_weight_bounds
 from sphereflow.normalisation.bounds import range_needed as range_needed
 from sphereflow.normalisation.bounds import weight_bounds as weight_bounds
 from sphereflow.normalisation.distance import critical_counts as critical_counts
 from sphereflow.normalisation.distance import distance_profile as distance_profile
 from sphereflow.normalisation.distance import equicorrelated_profile as equicorrelated_profile
 from sphereflow.normalisation.distance import random_selection_profile as random_selection_profile
+from sphereflow.normalisation.jacobian import infinity_norm as infinity_norm
+from sphereflow.normalisation.jacobian import norm_sandwich as norm_sandwich
 from sphereflow.normalisation.jacobian import sensitivity as sensitivity
 from sphereflow.normalisation.jacobian import spectral_norm as spectral_norm
 from sphereflow.normalisation.normalisers import Entmax as Entmax

@@ -19,9 +19,10 @@ from jaxtyping import Array, Float
 
 from sphereflow.errors import SphereflowError, enough_memory, real_number, whole_number
 from sphereflow.estimates import Estimate, mean
+from sphereflow.progress import Progress
 from sphereflow.random_transformers.depth_observables import effective_rank, first_passage, pair_overlap
 from sphereflow.random_transformers.equiangular import overlap_path, time_between
-from sphereflow.random_transformers.network import Notify, RandomNetwork, run
+from sphereflow.random_transformers.network import RandomNetwork, run
 from sphereflow.random_transformers.time_scales import TimeScales, clock
 from sphereflow.random_transformers.weight_laws import weights
 from sphereflow.results import Result, Variables, recorded_call
@@ -193,7 +194,7 @@ def measure(
     repeats: int = 16,
     *,
     seed: Seed = 0,
-    notify: Notify = lambda fraction, text: None,
+    progress: Progress = None,
 ) -> Measured:
     """Run the network on independent tokens to its last layer, or to well after the predicted collapse."""
     a = architecture
@@ -214,7 +215,7 @@ def measure(
     def observe(x: Array) -> dict[str, Any]:
         return {"overlap": pair_overlap(x), "rank": effective_rank(x)}
 
-    seen = run(network, x0, [int(v) for v in depths], observe=jax.jit(observe), seed=seed, notify=notify).values
+    seen = run(network, x0, [int(v) for v in depths], observe=jax.jit(observe), seed=seed, progress=progress).values
     found = [first_passage(depths, seen["overlap"], level) for level in LEVELS]
     return Measured(
         depths,

@@ -4,8 +4,8 @@ $$dX_i=b(X_i)\,dt+\sqrt{\varepsilon}\,P_{X_i}\frac1{\sqrt K}\sum_{k\le K}dB^k\,m
   \ \Big[-\frac\varepsilon2(d-1)\,\overline{|m_{A}(X_i)|^2}\,X_i\,dt\Big],\qquad \varepsilon=\frac{\eta\sigma_V^2}H .$$
 
 Ito's equation for Gaussian V; $B^k$ are d x d Brownian matrices common to all tokens, and the law of A is represented
-by K draws (exact if A is not random). The bracket keeps |X|=1 in ambient coordinates; a step that ends with a
-normalisation supplies it by itself (`ProjectedNoise`). On the diffusive clock $\varepsilon=1/d$ and b = 0.
+by K draws (exact if A is not random). The term in brackets keeps $|X|=1$ in ambient coordinates; a step that ends
+with a normalisation supplies it by itself (`ProjectedNoise`). On the diffusive clock $\varepsilon=1/d$ and b = 0.
 """
 
 from __future__ import annotations

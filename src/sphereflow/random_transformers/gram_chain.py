@@ -21,7 +21,8 @@ from jaxtyping import Array, Float, Int
 
 from sphereflow.compilation import compiled
 from sphereflow.errors import SphereflowError, whole_number
-from sphereflow.random_transformers.network import Depths, Notify, RandomNetwork, chi_key, realisation_keys
+from sphereflow.progress import Progress
+from sphereflow.random_transformers.network import Depths, RandomNetwork, chi_key, observed_depths, realisation_keys
 from sphereflow.random_transformers.normals import standard_normals
 from sphereflow.random_transformers.weight_laws import Weights, lq_factor, wishart_normals, wishart_root
 from sphereflow.results import recorded_call
@@ -74,7 +75,7 @@ def run_gram(
     *,
     observe: Callable[[Float[Array, "R n n"]], Any],
     seed: Seed = 0,
-    notify: Notify = lambda fraction, text: None,
+    progress: Progress = None,
 ) -> Depths:
     """Realisations from one Gram matrix; `observe` gets the roots, whose rows have the overlaps of the tokens."""
     start = np.asarray(gram0, dtype=float)
@@ -91,10 +92,7 @@ def run_gram(
         )
     first = np.asarray(np.linalg.qr((vectors * np.sqrt(np.clip(values, 0, None))).T, mode="r")).T
     state = jnp.asarray(np.broadcast_to(first, (repeats, n, n)))
-    keys, seen, reached = realisation_keys(seed, repeats), [], 0
-    for depth in layers:
-        state = advance_gram(network, keys, state, d, jnp.asarray(reached), jnp.asarray(depth))
-        reached = depth
-        seen.append(jax.tree.map(np.asarray, observe(state)))
-        notify(depth / max(layers[-1], 1), f"layer {depth} of {layers[-1]}")
-    return Depths(np.asarray(layers), jax.tree.map(lambda *a: np.stack(a, axis=1), *seen))
+    keys = realisation_keys(seed, repeats)
+    return observed_depths(
+        lambda roots, *between: advance_gram(network, keys, roots, d, *between), state, layers, observe, progress
+    )

@@ -1,7 +1,7 @@
 r"""Low temperature and a diffuse cloud: every token follows its own key, $m(x)=Ax/|Ax|$, and overlaps move slowly.
 
 With $s_{11}=1$ and $s(r)=E\langle n_A(x),n_A(y)\rangle$ the overlap of two tokens has drift
-$\frac1d(d-2+r^2)s(r)-\frac{d-1}dr$ and bracket $\frac2d(1-r^2)(1-rs(r))$. On the clock $\tau=d\,\theta$, for large d,
+$\frac1d(d-2+r^2)s(r)-\frac{d-1}dr$ and variance rate $\frac2d(1-r^2)(1-rs(r))$. With $\tau=d\,\theta$, for large d,
 $$du=-a\,u(1-u^2)d\theta+\sqrt2(1-u^2)dB,\qquad a=1+\tfrac12\#\{\text{Gaussian factors of }A\},$$
 that is $dx=(2-a)\tanh x\,d\theta+\sqrt2\,dB$ for $x=\mathrm{artanh}\,u$: for a < 2 the pair aligns up to sign, for
 a = 2 (product weights) x is a Brownian motion and the overlap keeps returning to 0. At finite d the exponent of $1-r$
@@ -23,8 +23,6 @@ from sphereflow.numerics.quadrature import jacobi
 
 Observable = Callable[[np.ndarray], np.ndarray]
 _REACH, _STEPS = 16.0, 80
-
-FACTORS = {"orthogonal": 0, "identity": 0, "gaussian": 1, "product": 2}
 
 
 def image_overlap(r: Float[np.ndarray, "..."] | float, d: int, factors: int) -> Float[np.ndarray, "..."] | float:
@@ -128,7 +126,7 @@ def finite_moment(
 
 
 def _coefficients(x: np.ndarray, d: int, factors: int) -> tuple[np.ndarray, np.ndarray]:
-    """Drift and bracket of x = artanh r."""
+    """Drift and variance rate of x = artanh r."""
     r, hidden = np.tanh(x), 1 / np.cosh(x) ** 2  # 1 - r^2, without cancellation
     gap = hidden / (1 + r)
     # lag = r - s(r) is of order 1 - r^2; close to r = 1 it is taken from the slope there.
@@ -137,8 +135,8 @@ def _coefficients(x: np.ndarray, d: int, factors: int) -> tuple[np.ndarray, np.n
     miss = hidden + r * lag  # 1 - r s
     pull = overlap_drift(r, r - lag, np.ones_like(r), d)
     pull = np.where(near, -((d - 2 + r * r) * lag + r * hidden), pull)
-    bracket = 2 * miss / hidden
-    return pull / hidden + r * bracket, bracket
+    variance_rate = 2 * miss / hidden
+    return pull / hidden + r * variance_rate, variance_rate
 
 
 def _backward(

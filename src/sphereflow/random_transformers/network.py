@@ -22,16 +22,15 @@ from jaxtyping import Array, Bool, Float, Int
 
 from sphereflow.compilation import compiled
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.progress import Progress, reporting
 from sphereflow.random_transformers.normals import standard_normals
-from sphereflow.random_transformers.weight_laws import AnyLaw, Law, ValueLaw, Weights, finite, haar_corner, lq_factor
+from sphereflow.random_transformers.weight_laws import AnyLaw, Law, ValueLaw, Weights, finite, haar_block, lq_factor
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, key_from
 from sphereflow.shapes import AnyArray
 from sphereflow.sphere import normalise, tokens
 
 _CHI_STREAM = 2**31 - 1
-
-Notify = Callable[[float, str], None]
 
 
 class RandomNetwork(eqx.Module):
@@ -103,11 +102,11 @@ class RandomNetwork(eqx.Module):
         return scores, d * (self.heads * d if matrices else min(n, self.heads * d))
 
     def scores(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "h r r"]:
-        """The corners of A of all heads."""
+        """The leading blocks of A of all heads."""
         assert isinstance(self.law, Weights)
         law = self.law.score
         keys = jax.random.split(key, self.heads)
-        return jax.vmap(lambda each, k: law.corner(each, k, r, d))(z.reshape(self.heads, -1), keys)
+        return jax.vmap(lambda each, k: law.leading_block(each, k, r, d))(z.reshape(self.heads, -1), keys)
 
     def layer(self, key: Array, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """One layer on the tokens of one realisation."""
@@ -122,7 +121,7 @@ def _transformed(law: ValueLaw, z: Float[Array, " m"], means: Float[Array, "h n 
     h, n, d = means.shape
     drift = law.mean.astype(means.dtype) * jnp.sum(means, axis=0)
     if law.kind == "orthogonal":
-        v = jax.vmap(lambda each: haar_corner(each, jax.random.key(0), d, d))(z.reshape(h, -1))
+        v = jax.vmap(lambda each: haar_block(each, jax.random.key(0), d, d))(z.reshape(h, -1))
         return drift + law.scale.astype(means.dtype) * jnp.einsum("hab,hib->ia", v, means)
     stacked = jnp.swapaxes(means, 0, 1).reshape(n, h * d)
     if n < h * d:
@@ -190,7 +189,7 @@ def run(
     *,
     observe: Callable[[Float[Array, "R n d"]], Any],
     seed: Seed = 0,
-    notify: Notify = lambda fraction, text: None,
+    progress: Progress = None,
 ) -> Depths:
     """Run realisations (first axis of x0) to the given depths and keep what `observe` says at each of them."""
     start = tokens(x0, "x0")
@@ -201,10 +200,24 @@ def run(
     if depths != sorted(depths):
         raise SphereflowError("layers must be increasing depths.")
     keys = realisation_keys(seed, start.shape[0])
-    state, seen, reached = start, [], 0
-    for depth in depths:
-        state = advance(network, keys, state, jnp.asarray(reached), jnp.asarray(depth))
-        reached = depth
-        seen.append(jax.tree.map(np.asarray, observe(state)))
-        notify(depth / max(depths[-1], 1), f"layer {depth} of {depths[-1]}")
-    return Depths(np.array(depths), jax.tree.map(lambda *a: np.stack(a, axis=1), *seen))
+    return observed_depths(
+        lambda state, *between: advance(network, keys, state, *between), start, depths, observe, progress
+    )
+
+
+def observed_depths(
+    advance: Callable[[Array, Array, Array], Array],
+    state: Array,
+    depths: Sequence[int],
+    observe: Callable[[Array], Any],
+    progress: Progress,
+) -> Depths:
+    """What `observe` says of the state at each depth; `advance(state, first, last)` runs the layers in between."""
+    observations, reached = [], 0
+    with reporting("layers", progress) as report:
+        for depth in depths:
+            state = advance(state, jnp.asarray(reached), jnp.asarray(depth))
+            reached = depth
+            observations.append(jax.tree.map(np.asarray, observe(state)))
+            report(depth / max(depths[-1], 1), f"layer {depth} of {depths[-1]}")
+    return Depths(np.asarray(depths), jax.tree.map(lambda *a: np.stack(a, axis=1), *observations))

@@ -22,11 +22,6 @@ def overlap_drift(r: Float[AnyArray, "... n n"], s: Float[AnyArray, "... n n"], 
     return overlaps.overlap_drift(r, s, _diagonal_means(s), d) / d
 
 
-def overlap_bracket(r: Float[AnyArray, "... n n"], s: Float[AnyArray, "... n n"], d: int) -> Float[AnyArray, "... n n"]:
-    """Variance of every overlap per unit of tau."""
-    return overlaps.overlap_variance(r, s, _diagonal_means(s)) / d
-
-
 def _diagonal_means(s: Float[AnyArray, "... n n"]) -> Float[AnyArray, "... n n"]:
     own = jnp.diagonal(s, axis1=-2, axis2=-1) if isinstance(s, jax.Array) else np.diagonal(s, axis1=-2, axis2=-1)
     return (own[..., :, None] + own[..., None, :]) / 2

@@ -52,7 +52,7 @@ def pair_drift(r: Float[np.ndarray, "..."] | float, d: float, s: float) -> Float
     return overlap_drift(c, shared, own, d) / d
 
 
-def pair_bracket(r: Float[np.ndarray, "..."] | float, d: float, s: float) -> Float[np.ndarray, "..."] | float:
+def pair_variance_rate(r: Float[np.ndarray, "..."] | float, d: float, s: float) -> Float[np.ndarray, "..."] | float:
     """Variance of the overlap of two tokens per unit of tau."""
     c, own, shared = _means(r, s)
     return overlap_variance(c, shared, own) / d
@@ -71,7 +71,7 @@ def pair_expectation(
     # 64 points give nine digits; the finite differences of `numerics.backward` give four with 1600 cells.
     nodes, derivative = chebyshev(points)
     generator = np.asarray(pair_drift(nodes, d, s))[:, None] * derivative
-    generator = generator + np.asarray(pair_bracket(nodes, d, s))[:, None] / 2 * (derivative @ derivative)
+    generator = generator + np.asarray(pair_variance_rate(nodes, d, s))[:, None] / 2 * (derivative @ derivative)
     values = linalg.expm(tau * generator) @ observable(nodes)
     return float(interpolation(nodes, np.array([start]))[0] @ values)
 

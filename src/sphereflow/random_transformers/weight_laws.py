@@ -2,7 +2,7 @@ r"""Laws of a head's weights (V, A): drawn whole, or only the part that the toke
 
 A layer sees $A$ through $XAX^T$ and $V$ through $VM^T$. If the law of $A$ does not change under rotations,
 $A\to QAQ^T$, then $XAX^T$ has the law of $LA_rL^T$ with $X=LQ$, $L$ of shape (n, r), $r=\min(n,d)$ and $A_r$ the
-leading r x r corner of $A$. Corners are drawn directly:
+leading r x r block of $A$. Blocks are drawn directly:
 
 - product $A=\sigma^2WW'^T$: $A_r=\sigma^2TN$, $T$ the triangular Bartlett factor of a Wishart matrix with d degrees of
   freedom, $N$ a square of normals: $\tfrac32r^2$ numbers instead of $2d^2$;
@@ -45,7 +45,7 @@ class ScoreLaw(eqx.Module):
     r"""Law of $A$ with $A\sim QAQ^T$ for every rotation Q; logits are $\beta\langle Ax_i,x_k\rangle$, softmax over k.
 
     `scale` is the standard deviation of an entry of each Gaussian factor (the factor itself for orthogonal and
-    identity), `mean` adds mean times the identity. A corner is built from standard normals that the network draws in
+    identity), `mean` adds mean times the identity. A block is built from standard normals that the network draws in
     one go; `key` serves the few chi-square variables.
     """
 
@@ -59,16 +59,16 @@ class ScoreLaw(eqx.Module):
 
     @abc.abstractmethod
     def normals(self, r: int, d: int) -> int:
-        """How many normals the r x r corner takes."""
+        """How many normals the r x r block takes."""
 
     @abc.abstractmethod
-    def centred_corner(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
-        """The leading r x r corner of A of size d x d, without its mean and scale."""
+    def centred_block(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
+        """The leading r x r block of A of size d x d, without its mean and scale."""
 
-    def corner(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
-        """The leading r x r corner of the d x d matrix A."""
+    def leading_block(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
+        """The leading r x r block of the d x d matrix A."""
         size = self.scale ** max(self.factors, 1)
-        return (size * self.centred_corner(z, key, r, d) + self.mean * jnp.eye(r)).astype(z.dtype)
+        return (size * self.centred_block(z, key, r, d) + self.mean * jnp.eye(r)).astype(z.dtype)
 
 
 class ProductMatrix(ScoreLaw):
@@ -81,7 +81,7 @@ class ProductMatrix(ScoreLaw):
     def normals(self, r: int, d: int) -> int:
         return wishart_normals(r, d) + r * (r if bartlett_pays(r, d) else d)
 
-    def centred_corner(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
+    def centred_block(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
         first = wishart_normals(r, d)
         return wishart_root(z[:first], key, r, d) @ z[first:].reshape(r, -1).T
 
@@ -96,7 +96,7 @@ class GaussianMatrix(ScoreLaw):
     def normals(self, r: int, d: int) -> int:
         return r * r
 
-    def centred_corner(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
+    def centred_block(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
         return z.reshape(r, r)
 
 
@@ -110,8 +110,8 @@ class Orthogonal(ScoreLaw):
     def normals(self, r: int, d: int) -> int:
         return haar_normals(r, d)
 
-    def centred_corner(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
-        return haar_corner(z, key, r, d)
+    def centred_block(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
+        return haar_block(z, key, r, d)
 
 
 class Identity(ScoreLaw):
@@ -124,7 +124,7 @@ class Identity(ScoreLaw):
     def normals(self, r: int, d: int) -> int:
         return 0
 
-    def centred_corner(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
+    def centred_block(self, z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
         return jnp.eye(r, dtype=z.dtype)
 
 
@@ -171,8 +171,8 @@ class _Matrices(eqx.Module):
         spare = jax.random.fold_in(key, 2**31 - 1)
         v = z[count:].reshape(d, d)
         if value.kind == "orthogonal":
-            v = haar_corner(v.ravel(), spare, d, d) * d**0.5
-        return value.mean * jnp.eye(d) + value.scale / d**0.5 * v, score.corner(z[:count], spare, d, d)
+            v = haar_block(v.ravel(), spare, d, d) * d**0.5
+        return value.mean * jnp.eye(d) + value.scale / d**0.5 * v, score.leading_block(z[:count], spare, d, d)
 
 
 def matrices(weights: Weights) -> AnyLaw:
@@ -235,11 +235,11 @@ def wishart_root(z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Arr
 
 
 def haar_normals(r: int, d: int) -> int:
-    """How many normals `haar_corner` takes."""
+    """How many normals `haar_block` takes."""
     return r * r + wishart_normals(r, d - r)
 
 
-def haar_corner(z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
+def haar_block(z: Float[Array, " m"], key: Array, r: int, d: int) -> Float[Array, "r r"]:
     r"""Corner of a uniform orthogonal matrix: $C^{-1}G_1$, with $CC^T=G_1G_1^T+G_2G_2^T$, $(G_1,G_2)$ r x d normals."""
     first = z[: r * r].reshape(r, r)
     if d == r:

@@ -5,7 +5,7 @@ $$a_n=n^2I_n(\beta),\qquad
   \psi_c(y)=\sum_{k\ge0}\frac{c^{k+1}y^k}{k!\,(k+1)!}=\sqrt{c/y}\;I_1(2\sqrt{cy}).$$
 
 Everything is computed through logarithms of positive quantities, so that sources as early as $\sigma_0=10^{-300}$ and
-inverse temperatures of hundreds are served.
+inverse temperatures of hundreds are allowed.
 """
 
 from __future__ import annotations

@@ -19,13 +19,13 @@ import numpy as np
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.estimates import Estimate, mean
 from sphereflow.numerics.unit_vectors import unit
+from sphereflow.progress import Progress, reporting
 from sphereflow.retrieval.circle import CausalCircle, flow
 from sphereflow.retrieval.decoding import decoder
 from sphereflow.retrieval.positions import CausalWeights
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
-Notify = Callable[[float, str], None]
 Advance = Callable[[np.ndarray], np.ndarray]
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 Points = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
@@ -49,7 +49,7 @@ def source_average(
     repeats: int,
     seed: Seed = 0,
     columns: int = _BATCH,
-    notify: Notify | None = None,
+    progress: Progress = None,
 ) -> Estimate:
     """The average of an observable, with the source's law integrated out exactly in every environment.
 
@@ -67,18 +67,17 @@ def source_average(
     batch = max(1, columns // copies)
     rng = rng_from(seed)
     samples: list[np.ndarray] = []
-    for done in range(0, repeats, batch):
-        values, weights = points(rng, batch)
-        tokens = np.repeat(draw(rng, batch)[:, None], copies, axis=1)
-        tokens[:, :, source] = values
-        final = np.asarray(advance(tokens.reshape(batch * copies, *tokens.shape[2:])))
-        reached = final.reshape(tokens.shape)[:, :, list(target) if isinstance(target, tuple) else target]
-        samples.append(np.sum(observable(reached, values) * weights, axis=-1))
-        if notify is not None:
+    with reporting("environments", progress) as report:
+        for done in range(0, repeats, batch):
+            values, weights = points(rng, batch)
+            tokens = np.repeat(draw(rng, batch)[:, None], copies, axis=1)
+            tokens[:, :, source] = values
+            final = np.asarray(advance(tokens.reshape(batch * copies, *tokens.shape[2:])))
+            reached = final.reshape(tokens.shape)[:, :, list(target) if isinstance(target, tuple) else target]
+            samples.append(np.sum(observable(reached, values) * weights, axis=-1))
             finished = min(done + batch, repeats)
-            notify(finished / repeats, f"{finished} of {repeats} environments")
-    found = np.concatenate(samples, axis=1)[:, :repeats]
-    return mean(found.T)
+            report(finished / repeats, f"{finished} of {repeats} environments")
+    return mean(np.concatenate(samples, axis=1)[:, :repeats].T)
 
 
 def wave_influence(
@@ -92,15 +91,15 @@ def wave_influence(
     waves: tuple[int, ...] = (1, 2, 3),
     repeats: int = 500,
     copies: int = 8,
-    room: int | None = None,
+    padded_length: int | None = None,
     modes: int | None = None,
     seed: Seed = 0,
-    notify: Notify | None = None,
+    progress: Progress = None,
 ) -> Estimate:
     r"""$N\,E\cos m(\theta_N(t)-\theta_k(0))$ for the waves m and independent uniform tokens; `source` is k - 1.
 
     Quadrature: `copies` equidistant angles with a random shift; all waves below their number average to zero. Runs with
-    the same `room` and `modes` share one compiled program.
+    the same `padded_length` and `modes` share one compiled program.
     """
     source = whole_number("source", source, least=0, most=whole_number("n", n, least=2) - 2)
     if max(waves) >= whole_number("copies", copies, least=2):
@@ -108,14 +107,14 @@ def wave_influence(
     m = np.asarray(waves, dtype=float)[:, None, None]
     model = CausalCircle(beta, weights, normalise, length=n, modes=modes)
     estimate = source_average(
-        circle_advance(model, t, room),
+        circle_advance(model, t, padded_length),
         uniform_angles(n),
         equidistant(copies),
         lambda target, start: np.cos(m * (target - start)),
         source=source,
         repeats=repeats,
         seed=seed,
-        notify=notify,
+        progress=progress,
     )
     return estimate.scaled(n)
 
@@ -132,7 +131,7 @@ def sphere_influence(
     repeats: int = 500,
     seed: Seed = 0,
     tol: float = 1e-6,
-    notify: Notify | None = None,
+    progress: Progress = None,
 ) -> Estimate:
     r"""$N\,E\,s$ and $N\,E\frac{ds^2-1}{d-1}$ with $s=\langle x_N(t),x_k(0)\rangle$ on S^{d-1}: zonal modes 1 and 2.
 
@@ -164,21 +163,21 @@ def sphere_influence(
         repeats=repeats,
         seed=seed,
         columns=_COLUMNS,
-        notify=notify,
+        progress=progress,
     )
     return estimate.scaled(n)
 
 
-def circle_advance(model: CausalCircle, t: float, room: int | None = None) -> Advance:
+def circle_advance(model: CausalCircle, t: float, padded_length: int | None = None) -> Advance:
     """Sequences of angles (B, n) at time 0 to those at time t, by fixed steps with errors of about 1e-5.
 
-    Sequences are filled up to `room` tokens, which changes nothing for the first ones (the model must know its length),
-    and batches to a fixed size: programs are compiled for few shapes.
+    Sequences are filled up to `padded_length` tokens, which changes nothing for the first ones (the model must know its
+    length), and batches to a fixed size: programs are compiled for few shapes.
     """
 
     def advance(angles: np.ndarray) -> np.ndarray:
         count, n = angles.shape
-        missing = -count % _COLUMNS, (n if room is None else room) - n
+        missing = -count % _COLUMNS, (n if padded_length is None else padded_length) - n
         wide = np.pad(angles, ((0, missing[0]), (0, missing[1])))
         parts = [flow(model, part.T, t, dt=2.5 * model.time_step) for part in np.split(wide, len(wide) // _COLUMNS)]
         return np.concatenate([np.asarray(part)[:n].T for part in parts])[:count]

@@ -15,12 +15,12 @@ from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.estimates import Estimate
+from sphereflow.progress import Progress, reporting
 from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.retrieval.circle import CausalCircle
 from sphereflow.retrieval.influence import (
     Draw,
-    Notify,
     Points,
     circle_advance,
     equidistant,
@@ -125,10 +125,10 @@ def measure_profile(
     normalise: str = "mean",
     prompt: str = "uniform",
     repeats: int = 500,
-    room: int | None = None,
+    padded_length: int | None = None,
     modes: int | None = None,
     seed: Seed = 0,
-    notify: Notify | None = None,
+    progress: Progress = None,
 ) -> MeasuredProfile:
     """Simulate prompts of n tokens and read the last one, for each source position (from one, before the last).
 
@@ -143,32 +143,32 @@ def measure_profile(
         raise SphereflowError(f"sources must be positions from 1 to n - 1 = {n - 1}, got {tuple(sources)}.")
     copies = vocab * max(1, -(-16 // vocab))
     model = CausalCircle(beta, weights, normalise, length=n, modes=modes)
-    advance = circle_advance(model, t, room)
+    advance = circle_advance(model, t, padded_length)
     draw, points = (uniform_angles(n), equidistant(copies)) if prompt == "uniform" else _codeword_prompt(n, vocab)
 
     def hits(target: np.ndarray, start: np.ndarray) -> np.ndarray:
         return np.stack([hard_hit(target - start, vocab), soft_hit(target - start, vocab)])
 
-    found: list[Estimate] = []
-    for index, k in enumerate(sources):
+    accuracies: list[Estimate] = []
+    with reporting("sources", progress) as report:
+        for index, k in enumerate(sources):
 
-        def told(fraction: float, text: str, index: int = index, k: int = k) -> None:
-            if notify is not None:
-                notify((index + fraction) / len(sources), f"source {k} of {n}: {text}")
+            def report_source(share: float, words: str, index: int = index, k: int = k) -> None:
+                report((index + share) / len(sources), f"source {k} of {n}: {words}")
 
-        found.append(
-            source_average(
-                advance,
-                draw,
-                points,
-                hits,
-                source=k - 1,
-                repeats=repeats,
-                seed=number + index,
-                notify=told,
+            accuracies.append(
+                source_average(
+                    advance,
+                    draw,
+                    points,
+                    hits,
+                    source=k - 1,
+                    repeats=repeats,
+                    seed=number + index,
+                    progress=report_source,
+                )
             )
-        )
-    means, errors = np.array([e.value for e in found]).T, np.array([e.error for e in found]).T
+    means, errors = np.array([e.value for e in accuracies]).T, np.array([e.error for e in accuracies]).T
     hard, soft = (Estimate(*pair) for pair in zip(means, errors, strict=True))
     return MeasuredProfile(n, vocab, tuple(sources), hard, soft, repeats)
 

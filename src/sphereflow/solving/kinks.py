@@ -2,7 +2,7 @@ r"""Steps that end where the field has a kink.
 
 Let the field be $f^\pm$ on the two sides of $g(t, x) = 0$, continuous, with $|f^+-f^-| \le J\,|g|$: the input of a ReLU
 neuron. A step takes one side for all its stages, that of its start. It solves a smooth equation then, with the order of
-the method and an honest error estimate, and its interpolant p shows whether g changes sign, and when. A step that goes
+the method and a valid error estimate, and its interpolant p shows whether g changes sign, and when. A step that goes
 on to $\tau + w$ beyond the zero at $\tau$ adds the error
 
 $$e \le \int_\tau^{\tau+w} J\,|g(p(t))|\,dt = \tfrac12 J\,|\dot g|\,w^2 + O(w^3),$$

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.parameters import model_name
 
 Cell = Mapping[str, Any]
 Values = dict[str, np.ndarray]
@@ -107,7 +108,7 @@ def _clustering(cells: Sequence[Cell]) -> Values:
             for name, limits in (("beta", {"least": 0}), ("tol", {"least": 1e-13, "most": 0.1}))
         )
         found = histories(
-            one_of("model", model, ("sa", "usa")),
+            model_name(model),
             jnp.asarray(x0),
             jnp.asarray(beta),
             jnp.asarray(_times(cells[0])),

@@ -21,7 +21,7 @@ import numpy as np
 
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.provenance import versions
-from sphereflow.reading import distrusted, file_bytes, honest_size, plain_data
+from sphereflow.reading import distrusted, file_bytes, plain_data, plausible_size
 from sphereflow.saving import promote_folder
 from sphereflow.sweeps import journal
 from sphereflow.sweeps.grid import Grid, Region
@@ -198,7 +198,7 @@ def check_coordinates(group: Any, told: Mapping[str, Any], axes: dict[str, list[
     if told.get("record_digest") != journal.digest({}, str(told["specification"])):
         raise ValueError("what it says of itself was changed")
     for name, expected in (axes | dict(told.get("coordinates", {}))).items():
-        honest_size(group[name], name)
+        plausible_size(group[name], name)
         values = np.asarray(group[name][...])
         if isinstance(expected, list) and values.tolist() != expected:
             raise ValueError(f"the axis '{name}' was changed")
@@ -210,7 +210,7 @@ def damaged(group: Any, told: Mapping[str, Any]) -> str | None:
     """The first array of a complete sweep whose values are not those that were written."""
     for name in (*told.get("variables", ()), STATE):
         try:
-            honest_size(group[name], name)
+            plausible_size(group[name], name)
             whole = _whole_digest(group[name]) == told["checksums"][name]
         except Exception:  # what the decoder raises for a chunk that was cut or exchanged has many kinds
             whole = False
@@ -223,7 +223,7 @@ def verified(folder: Path, group: Any, names: Sequence[str], shape: tuple[int, .
     """For a sweep that is not complete: the cells whose block is what its line in the journal says, and their state."""
     known = {STATE: np.zeros(shape, np.uint8)}
     for name in names:
-        honest_size(group[name], name)
+        plausible_size(group[name], name)
         known[name] = np.full(group[name].shape, np.nan)
     for number, entry in journal.entries(Path(os.path.realpath(folder))).items():
         try:

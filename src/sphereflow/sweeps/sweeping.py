@@ -14,7 +14,7 @@ import numpy as np
 
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.fingerprints import Unidentified, fingerprint, sources
-from sphereflow.progress import progress_bar
+from sphereflow.progress import Progress, progress_bar
 from sphereflow.provenance import circumstances
 from sphereflow.sweeps.functions import cell_name, of_function, refuse_other_shapes
 from sphereflow.sweeps.grid import Grid, Region
@@ -43,7 +43,7 @@ def sweep(
     scheduler: str | None = None,
     refine: Any = None,
     title: str = "",
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> Sweep:
     """Call `function` in every cell of a grid of named axes and return one dataset.
 
@@ -91,7 +91,7 @@ def run_specification(
     batch: int | None = None,
     workers: int | None = None,
     scheduler: str | None = None,
-    progress: bool | None = None,
+    progress: Progress = None,
 ) -> Sweep:
     """Run or continue the sweep of a specification."""
     measured = quantity(specification.quantity)
@@ -140,7 +140,7 @@ def _run(
     batch: int | None,
     workers: int | None,
     scheduler: str | None,
-    progress: bool | None,
+    progress: Progress,
 ) -> Sweep:
     grid, fixed, rules = specification.grid, dict(specification.fixed), specification.refine
     measured.check_axes(grid.names)

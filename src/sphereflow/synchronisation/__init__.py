@@ -10,3 +10,5 @@ from sphereflow.synchronisation.network import coupled_depths as coupled_depths
 from sphereflow.synchronisation.network import run_network as run_network
 from sphereflow.synchronisation.random_fields import RandomField as RandomField
 from sphereflow.synchronisation.two_point import TwoPoint as TwoPoint
+from sphereflow.synchronisation.two_point import coercive_above as coercive_above
+from sphereflow.synchronisation.two_point import synchronises_below as synchronises_below

@@ -24,7 +24,7 @@ from sphereflow.synchronisation.random_fields import normals
 _JITTER = 1e-9
 
 
-def bracket(law: Covariance, gram: Float[Array, "r n n"]) -> Float[Array, "r p p"]:
+def variance_rate(law: Covariance, gram: Float[Array, "r n n"]) -> Float[Array, "r p p"]:
     """The covariance rate of the overlaps (i, j), i < j, in lexicographic order."""
     i, j = (np.array(side) for side in zip(*combinations(range(gram.shape[-1]), 2), strict=True))
     kappa = jnp.asarray(law(gram))
@@ -67,7 +67,7 @@ def run_gram(
     def euler(r: Array, count: Array) -> tuple[Array, None]:
         drift = overlap_drift(r, law(r), law.at_one, d)
         # A little noise keeps the root where tokens have met; rows that it cannot save stand still for this step.
-        root = jnp.nan_to_num(jnp.linalg.cholesky(bracket(law, gram_of(r)) + _JITTER * jnp.eye(len(i))))
+        root = jnp.nan_to_num(jnp.linalg.cholesky(variance_rate(law, gram_of(r)) + _JITTER * jnp.eye(len(i))))
         noise = jnp.sum(root * normals(jax.random.fold_in(key, count), r.shape)[:, None, :], axis=-1)
         return jnp.clip(r + step * drift + jnp.sqrt(step) * noise, -1, 1), None
 

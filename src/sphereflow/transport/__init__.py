@@ -1,7 +1,7 @@
 """Transport by explicit schedules: sequences of constant weights whose flow carries one measure to another.
 
-In R^d pieces are ReLU perceptrons of width one, with exact flow, inverse and density (`Schedule`), and `fit` is the
-door: source, target, number of pieces. On the sphere pieces are Transformer blocks (`SphereSchedule`).
+In R^d pieces are ReLU perceptrons of width one, with exact flow, inverse and density (`Schedule`), and `fit` makes one
+from source, target and number of pieces. On the sphere pieces are Transformer blocks (`SphereSchedule`).
 """
 
 from sphereflow.transport.abstract import AbstractSchedule as AbstractSchedule

@@ -11,11 +11,12 @@ from matplotlib import colormaps
 from matplotlib.colors import to_hex
 
 from sphereflow.errors import MissingExtra
+from sphereflow.explorer.kit import ListControl
 from sphereflow.explorer.tabs import headmaps
 from sphereflow.explorer.tabs.charts import CARD, INK, SOFT, axis, chart, draw, tooltip
-from sphereflow.explorer.tabs.controls import Amount, Choice, Limits
+from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.headmaps import HeadMap
-from sphereflow.explorer.tabs.room import Room
+from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say
 from sphereflow.pictures import PALETTE
 
@@ -135,14 +136,14 @@ def build() -> None:
     given = _given
     sources = {"given": given.name} if given is not None else {}
     sources |= {"example": "SmolLM2-135M, stored", "tiny": "tiny model, random weights", "synthetic": "synthetic heads"}
-    room = Room(TITLE, _WORDS, *_FORMULAS)
-    with room.controls:
-        source = Choice("Heads of", sources, next(iter(sources)))
-        quantity = Choice("Colour shows", _NAMES, "f4")
-        architecture = Choice("Architecture", {name: name for name in ARCHITECTURES}, ARCHITECTURES[0])
+    frame = TabFrame(TITLE, _WORDS, *_FORMULAS)
+    with frame.controls:
+        source = ListControl("Heads of", sources, next(iter(sources)))
+        quantity = ListControl("Colour shows", _NAMES, "f4")
+        architecture = ListControl("Architecture", {name: name for name in ARCHITECTURES}, ARCHITECTURES[0])
         decay = Amount(DECAY)
         seed = Amount(SEED)
-    with room.picture:
+    with frame.picture:
         told = answer()
         colours = legend()
         shown = chart("Map of heads: layers by heads")
@@ -151,22 +152,22 @@ def build() -> None:
     present: list[HeadMap] = []
 
     async def refresh() -> str | None:
-        architecture.show(source.value == "tiny")
-        decay.show(source.value == "synthetic")
-        seed.show(source.value in ("tiny", "synthetic"))
+        architecture.set_visible(source.value == "tiny")
+        decay.set_visible(source.value == "synthetic")
+        seed.set_visible(source.value in ("tiny", "synthetic"))
         trouble = None
         if source.value == "given" and given is not None:
             found = given
         elif source.value == "tiny":
             try:
-                found = await room.work(headmaps.tiny, architecture.value, int(seed.value))
+                found = await frame.work(headmaps.tiny, architecture.value, int(seed.value))
             except MissingExtra as missing:
                 trouble = f"{missing} The synthetic heads below need nothing."
-                found = await room.work(headmaps.synthetic, decay.value, int(seed.value))
+                found = await frame.work(headmaps.synthetic, decay.value, int(seed.value))
         elif source.value == "synthetic":
-            found = await room.work(headmaps.synthetic, decay.value, int(seed.value))
+            found = await frame.work(headmaps.synthetic, decay.value, int(seed.value))
         else:
-            found = await room.work(headmaps.example)
+            found = await frame.work(headmaps.example)
         if present != [found]:
             present[:] = [found]
             say(one, _HINT)
@@ -184,7 +185,7 @@ def build() -> None:
                 say(one, head_in_words(present[0], row, column))
 
     shown.on_point_click(clicked)
-    room.watch(refresh, source, quantity, architecture, decay, seed)
+    frame.watch(refresh, source, quantity, architecture, decay, seed)
 
 
 def _numbers(found: HeadMap) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ import numpy as np
 from nicegui import ui
 
 from sphereflow.dynamics.activations import ACTIVATIONS
+from sphereflow.explorer.kit import ListControl
 from sphereflow.explorer.tabs.charts import (
     BLUE,
     GREEN,
@@ -26,8 +27,8 @@ from sphereflow.explorer.tabs.charts import (
     pairs,
     tooltip,
 )
-from sphereflow.explorer.tabs.controls import Amount, Choice, Limits
-from sphereflow.explorer.tabs.room import Room
+from sphereflow.explorer.tabs.frame import TabFrame
+from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, power, say, short
 
 TITLE = "Landscape"
@@ -221,14 +222,14 @@ def curves(found: Landscape) -> dict[str, Any]:
 
 def build() -> None:
     """Fill the current container."""
-    room = Room(TITLE, _WORDS, *_FORMULAS)
-    with room.controls:
+    frame = TabFrame(TITLE, _WORDS, *_FORMULAS)
+    with frame.controls:
         beta = Amount(BETA, "large: tokens feel only near neighbours")
         neurons = Amount(NEURONS)
-        activation = Choice("Activation σ", {name: name.replace("_", " ") for name in ACTIVATIONS}, "relu")
+        activation = ListControl("Activation σ", {name: name.replace("_", " ") for name in ACTIVATIONS}, "relu")
         strength = Amount(STRENGTH, "of the perceptron: standard deviation of ω")
         seed = Amount(SEED)
-    with room.picture:
+    with frame.picture:
         told = answer()
         with ui.element("div").classes("tab-pair"):
             round_chart = chart("The circle with the atoms of the minimiser", "square")
@@ -246,7 +247,7 @@ def build() -> None:
     )
 
     async def refresh() -> None:
-        found = await room.work(
+        found = await frame.work(
             solution, beta.value, int(neurons.value), activation.value, strength.value, int(seed.value)
         )
         draw(round_chart, circle(found))
@@ -262,7 +263,7 @@ def build() -> None:
             ],
         )
 
-    room.watch(refresh, beta, neurons, activation, strength, seed)
+    frame.watch(refresh, beta, neurons, activation, strength, seed)
 
 
 def _around(name: str, radius: np.ndarray, angle: np.ndarray, colour: str, width: float) -> dict[str, Any]:

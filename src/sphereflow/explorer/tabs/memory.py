@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sphereflow.explorer.kit import ListControl
 from sphereflow.explorer.tabs.charts import (
     BLUE,
     CARD,
@@ -23,8 +24,8 @@ from sphereflow.explorer.tabs.charts import (
     pairs,
     tooltip,
 )
-from sphereflow.explorer.tabs.controls import Amount, Choice, Limits
-from sphereflow.explorer.tabs.room import Room
+from sphereflow.explorer.tabs.frame import TabFrame
+from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say, short
 
 TITLE = "Memory"
@@ -204,13 +205,13 @@ def picture(found: Plane, load: float, temperature: float) -> dict[str, Any]:
 
 def build() -> None:
     """Fill the current container."""
-    room = Room(TITLE, _WORDS, *_FORMULAS["lse"])
-    with room.controls:
-        kernel = Choice("Kernel", KERNELS, "lse")
+    frame = TabFrame(TITLE, _WORDS, *_FORMULAS["lse"])
+    with frame.controls:
+        kernel = ListControl("Kernel", KERNELS, "lse")
         sharpness = {name: Amount(limits) for name, limits in SHARPNESS.items()}
         load = Amount(LOAD)
         temperature = Amount(TEMPERATURE)
-    with room.picture:
+    with frame.picture:
         told = answer()
         shown = chart("Phase diagram: load against temperature")
         colours = legend()
@@ -218,11 +219,11 @@ def build() -> None:
 
     async def refresh() -> None:
         for name, amount in sharpness.items():
-            amount.show(name == kernel.value)
+            amount.set_visible(name == kernel.value)
         sharp = sharpness[kernel.value].value
-        lines = await room.work(plane, kernel.value, sharp)
-        found = await room.work(place, kernel.value, sharp, load.value, temperature.value)
-        room.set_formulas(*_FORMULAS[kernel.value])
+        lines = await frame.work(plane, kernel.value, sharp)
+        found = await frame.work(place, kernel.value, sharp, load.value, temperature.value)
+        frame.set_formulas(*_FORMULAS[kernel.value])
         draw(shown, picture(lines, load.value, temperature.value))
         say(told, in_words(found, load.value, temperature.value))
         list_colours(colours, _colours(kernel.value))
@@ -245,7 +246,7 @@ def build() -> None:
         temperature.set(round(asked_temperature, 4))
         await renew()
 
-    renew = room.watch(refresh, kernel, *sharpness.values(), load, temperature)
+    renew = frame.watch(refresh, kernel, *sharpness.values(), load, temperature)
     shown.on(
         "click",
         chosen,

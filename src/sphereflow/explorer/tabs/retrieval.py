@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from sphereflow.explorer.tabs.charts import BLUE, CARD, ORANGE, POWERS, SOFT, axis, chart, draw, line, tooltip
-from sphereflow.explorer.tabs.controls import Amount, Limits
-from sphereflow.explorer.tabs.room import Room
+from sphereflow.explorer.tabs.frame import TabFrame
+from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, power, say, short
 
 TITLE = "Lost in the middle"
@@ -169,13 +169,13 @@ def picture(found: Curve) -> dict[str, Any]:
 
 def build() -> None:
     """Fill the current container."""
-    room = Room(TITLE, _WORDS, *_FORMULAS)
-    with room.controls:
+    frame = TabFrame(TITLE, _WORDS, *_FORMULAS)
+    with frame.controls:
         beta = Amount(BETA)
         slope = Amount(SLOPE, "0: every earlier token counts the same")
         t = Amount(TIME, "time of the last layer")
         vocab = Amount(VOCAB)
-    with room.picture:
+    with frame.picture:
         told = answer()
         shown = chart("Retrieval by the position of the token", "wide")
         colours = legend()
@@ -189,7 +189,7 @@ def build() -> None:
     )
 
     async def refresh() -> None:
-        found = await room.work(curve, beta.value, slope.value, t.value, int(vocab.value))
+        found = await frame.work(curve, beta.value, slope.value, t.value, int(vocab.value))
         draw(shown, picture(found))
         say(told, in_words(found))
         list_facts(
@@ -203,7 +203,7 @@ def build() -> None:
             ],
         )
 
-    room.watch(refresh, beta, slope, t, vocab)
+    frame.watch(refresh, beta, slope, t, vocab)
 
 
 def _place(share: float) -> str:

@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from markupsafe import Markup
 from nicegui import ui
+from nicegui.elements.html import Html
 
 from sphereflow.report.formula import prose, typeset_number
 
 
-def answer() -> Any:
+def answer() -> Html:
     """A line for the answer in words, announced when it changes."""
     return ui.html("", sanitize=False, tag="p").classes("tab-answer").props("role=status aria-live=polite")
 
 
-def facts() -> Any:
+def facts() -> Html:
     """A row of small boxes, each a name and a number."""
     return ui.html("", sanitize=False, tag="dl").classes("tab-facts")
 
 
-def legend() -> Any:
+def legend() -> Html:
     """A row of colours with their meaning."""
     return ui.html("", sanitize=False).classes("tab-legend")
 
 
-def say(line: Any, text: str) -> None:
+def say(line: Html, text: str) -> None:
     """Text with $...$ for small formulas, in a line made by `answer`."""
     line.set_content(str(prose(text.replace(" %", "\N{NO-BREAK SPACE}%"))))
 
 
-def list_facts(box: Any, rows: list[tuple[str, str]]) -> None:
+def list_facts(box: Html, rows: list[tuple[str, str]]) -> None:
     """Names and numbers, a number such as 1.5e-9 set as a power of ten, in a box made by `facts`."""
     one = Markup("<div><dt>{}</dt><dd>{}</dd></div>")
     box.set_content(str(Markup("").join(one.format(prose(name), _set(value)) for name, value in rows)))
 
 
-def list_colours(box: Any, rows: list[tuple[str, str, str]]) -> None:
+def list_colours(box: Html, rows: list[tuple[str, str, str]]) -> None:
     """(colour, mark, meaning), the mark being line, dashed, dot, box or bar, in a row made by `legend`."""
     parts = []
     for colour, mark, meaning in rows:

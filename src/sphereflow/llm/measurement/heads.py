@@ -23,6 +23,7 @@ from sphereflow.llm.heads.geometry import DISTANCES, SIZES, Separation, random_c
 from sphereflow.llm.heads.regimes import FEATURES, REGIMES, head_features, regimes
 from sphereflow.llm.measurement.theory import BINS, LayerTheory, layer_theory, theory_queries
 from sphereflow.llm.model.capture import LayerCapture, capture
+from sphereflow.progress import Progress, reporting
 from sphereflow.results import Result, Variables, plain, recorded_call
 from sphereflow.seeds import Seed, number_from, recorded, rng_from
 
@@ -166,7 +167,7 @@ def measure_heads(
     repeats: int = REPEATS,
     seed: Seed = 0,
     theory: bool = True,
-    notify: Callable[[float, str], None] = lambda fraction, text: None,
+    progress: Progress = None,
 ) -> Heads:
     """Run the model on every document and measure all heads at its last token.
 
@@ -190,26 +191,27 @@ def measure_heads(
     first, mean = (np.zeros((layers, heads, documents.shape[1]), dtype=np.float32) for _ in range(2))
     queries = theory_queries(documents.shape[1]) if theory else np.array([documents.shape[1] - 1])
     one_thread = _threads()
-    for number, tokens in enumerate(documents):
-        told.append([])
+    with reporting("documents", progress) as report:
+        for number, tokens in enumerate(documents):
+            told.append([])
 
-        def observe(layer: LayerCapture, number: int = number) -> None:
-            done = (number + layer.index / layers) / len(documents)
-            notify(done, f"document {number + 1}, layer {layer.index}")
-            last = layer.rows[0, :, -1]
-            mean[layer.index, : len(last)] += last / len(documents)
-            if number == 0:
-                first[layer.index, : len(last)] = last
-            with one_thread():
-                _measure_layer(layer, number, kept, repeats, base, metrics, features)
-                if theory:
-                    told[-1].append(layer_theory(layer))
+            def observe(layer: LayerCapture, number: int = number) -> None:
+                done = (number + layer.index / layers) / len(documents)
+                report(done, f"document {number + 1}, layer {layer.index}")
+                last = layer.rows[0, :, -1]
+                mean[layer.index, : len(last)] += last / len(documents)
+                if number == 0:
+                    first[layer.index, : len(last)] = last
+                with one_thread():
+                    _measure_layer(layer, number, kept, repeats, base, metrics, features)
+                    if theory:
+                        told[-1].append(layer_theory(layer))
 
-        def ended(state: np.ndarray) -> None:
-            told[-1].append(layer_theory(None, state=state[0]))
+            def ended(state: np.ndarray) -> None:
+                told[-1].append(layer_theory(None, state=state[0]))
 
-        capture(model, tokens[None], observe, queries=queries[None], final_state=ended if theory else None)
-    notify(1.0, "")
+            capture(model, tokens[None], observe, queries=queries[None], final_state=ended if theory else None)
+        report(1.0, "")
     settings = {
         "window": int(documents.shape[1]),
         "documents": len(documents),

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.progress import Progress, reporting
 from sphereflow.seeds import Record, Seed, recorded, rng_from
 
 _WORDS = (
@@ -81,7 +82,7 @@ def key_value_profile(
     pairs: int = 16,
     prompts: int = 8,
     seed: Seed = 0,
-    notify: Callable[[float, str], None] = lambda fraction, text: None,
+    progress: Progress = None,
 ) -> KeyValueProfile:
     """Ask for every pair of every prompt; the list is read once and all questions share it."""
     rng = rng_from(seed)
@@ -93,22 +94,23 @@ def key_value_profile(
     device = next(model.parameters()).device
     front = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     probability, hit = np.empty((prompts, pairs)), np.empty((prompts, pairs))
-    for number in range(prompts):
-        notify(number / prompts, f"prompt {number + 1}")
-        drawn = [words[k] for k in rng.permutation(len(words))[: 2 * pairs]]
-        keys, values = drawn[:pairs], drawn[pairs:]
-        lines = "".join(_LINE.format(key=k, value=v) for k, v in zip(keys, values, strict=True))
-        prefix = front + _ids(tokenizer, _OPENING + lines)
-        questions = [_ids(tokenizer, _QUESTION.format(key=key)) for key in keys]
-        with torch.no_grad():
-            read = model.base_model(input_ids=torch.tensor([prefix], device=device), use_cache=True).past_key_values
-            read.batch_repeat_interleave(pairs)
-            asked = model(input_ids=torch.tensor(questions, device=device), past_key_values=read).logits[:, -1]
-        answers = [_ids(tokenizer, value)[0] for value in values]
-        logits = asked[:, answers].float().cpu().numpy().astype(float)
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        probability[number] = np.diagonal(weights / weights.sum(axis=1, keepdims=True))
-        hit[number] = np.argmax(logits, axis=1) == np.arange(pairs)
+    with reporting("prompts", progress) as report:
+        for number in range(prompts):
+            report(number / prompts, f"prompt {number + 1}")
+            drawn = [words[k] for k in rng.permutation(len(words))[: 2 * pairs]]
+            keys, values = drawn[:pairs], drawn[pairs:]
+            lines = "".join(_LINE.format(key=k, value=v) for k, v in zip(keys, values, strict=True))
+            prefix = front + _ids(tokenizer, _OPENING + lines)
+            questions = [_ids(tokenizer, _QUESTION.format(key=key)) for key in keys]
+            with torch.no_grad():
+                read = model.base_model(input_ids=torch.tensor([prefix], device=device), use_cache=True).past_key_values
+                read.batch_repeat_interleave(pairs)
+                asked = model(input_ids=torch.tensor(questions, device=device), past_key_values=read).logits[:, -1]
+            answers = [_ids(tokenizer, value)[0] for value in values]
+            logits = asked[:, answers].float().cpu().numpy().astype(float)
+            weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+            probability[number] = np.diagonal(weights / weights.sum(axis=1, keepdims=True))
+            hit[number] = np.argmax(logits, axis=1) == np.arange(pairs)
     return KeyValueProfile(probability, hit, recorded(seed))
 
 

@@ -71,7 +71,7 @@ def attention_places(model: Any) -> list[AttentionPlace]:
 
 
 def expand(values: Float[np.ndarray, "b g L d"], heads: int) -> Float[np.ndarray, "b h L d"]:
-    """Values by query head: head h is served by key/value head floor(h g / heads), so groups are repeated in place."""
+    """Values by query head: head h uses key/value head floor(h g / heads), so groups are repeated in place."""
     groups = values.shape[1]
     if heads % groups:
         raise SphereflowError(f"{heads} query heads cannot share {groups} key/value heads.")

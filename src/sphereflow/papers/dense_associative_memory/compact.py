@@ -39,18 +39,18 @@ def support_count(run: Run) -> Check:
     gauss, larger = {}, {}
     for n in (8, 12, 16):
         x, xi = random_patterns(n, states, [run.seed, n, 0]), random_patterns(n, patterns, [run.seed, n, 1])
-        inside = x @ xi.T / n > state.wall(B)
+        inside = x @ xi.T / n > state.support_edge(B)
         shares, others = mean(inside.mean(axis=1)), mean(inside.mean(axis=0))
         name = f"$N={n}$"
         check.row(
             name,
-            predicted=np.exp(overlaps.log_tail(state.wall(B), n)),
+            predicted=np.exp(overlaps.log_tail(state.support_edge(B), n)),
             measured=shares.value,
             error=np.hypot(shares.error, others.error),
             because="spread over states and over patterns",
         )
-        gauss[name] = float(norm.sf(state.wall(B) * np.sqrt(n)))
-        larger[name] = float(np.exp(overlaps.log_tail(state.wall(B), n + 1)))
+        gauss[name] = float(norm.sf(state.support_edge(B) * np.sqrt(n)))
+        larger[name] = float(np.exp(overlaps.log_tail(state.support_edge(B), n + 1)))
     check.rival("a Gaussian tail", gauss)
     check.rival("one dimension more", larger)
     return check
@@ -65,20 +65,20 @@ def support_count(run: Run) -> Check:
     r"\alpha_{th}=-\tfrac12\ln(1-\phi_c^2)",
 )
 def compact_threshold(run: Run) -> Check:
-    wall = state.wall(B)
+    edge = state.support_edge(B)
     check = Check(parameters={"b": B})
     gauss, bare = {}, {}
     for n in (25, 100, 1000, 10_000):
-        # ln of the share of the sphere beyond the wall, in u = -ln(sin) so that nothing underflows.
+        # ln of the share of the sphere beyond the edge, in u = -ln(sin) so that nothing underflows.
         scale = (n - 1) / 2
         tail = quad(
-            lambda v, s=scale: np.exp(-v) / np.sqrt(1 - (1 - wall**2) * np.exp(-v / s)), 0, 60, epsabs=0, epsrel=1e-11
+            lambda v, s=scale: np.exp(-v) / np.sqrt(1 - (1 - edge**2) * np.exp(-v / s)), 0, 60, epsabs=0, epsrel=1e-11
         )[0]
         log_share = (
-            scale * np.log(1 - wall**2) + np.log(tail / (2 * scale)) - (gammaln((n - 1) / 2) + gammaln(0.5))
+            scale * np.log(1 - edge**2) + np.log(tail / (2 * scale)) - (gammaln((n - 1) / 2) + gammaln(0.5))
         ) + gammaln(n / 2)
         name = f"$N={n}$"
-        correction = np.log(wall * np.sqrt(2 * np.pi * n)) / n
+        correction = np.log(edge * np.sqrt(2 * np.pi * n)) / n
         check.row(
             name,
             predicted=(n - 1) / n * compact.threshold(B) + correction,
@@ -148,7 +148,7 @@ def one_step_retrieval(run: Run) -> Check:
     n = 64
     patterns = random_patterns(n, 20, run.seed)
     energy = LSR.on_sphere(B, n)
-    phi = np.linspace(state.wall(B) + 0.01, 0.999, 12)
+    phi = np.linspace(state.support_edge(B) + 0.01, 0.999, 12)
     start = state_at(patterns[0], phi, run.seed)
     x, stored = jnp.asarray(start), jnp.asarray(patterns)
     eta = (1 - B * (1 - phi))[:, None]

@@ -57,7 +57,13 @@ def retrieval_state(run: Run) -> Check:
     doubled, larger = {}, {}
     kernels = (
         ("LSE", lse_energy, 0.0, state.lse_overlap, state.lse_free_energy),
-        ("LSR", lsr_energy, state.wall(B), lambda t: state.lsr_overlap(t, B), lambda t: state.lsr_free_energy(t, B)),
+        (
+            "LSR",
+            lsr_energy,
+            state.support_edge(B),
+            lambda t: state.lsr_overlap(t, B),
+            lambda t: state.lsr_free_energy(t, B),
+        ),
     )
     for kernel, energy, lowest, overlap, free_energy in kernels:
         for t in (0.1, 0.3, 1.0, 2.0):
@@ -126,10 +132,10 @@ def printed_lsr_line(run: Run) -> Check:
     check.series(
         [f"$T_c$ at load {a:g}" for a in loads],
         predicted=[gaussian.lsr_critical_temperature(a, B) for a in loads],
-        measured=[critical_temperature(a, lsr_energy, state.wall(B)) for a in loads],
+        measured=[critical_temperature(a, lsr_energy, state.support_edge(B)) for a in loads],
         tolerance=1e-7,
         because="a root of a minimised free energy; the closed line is compared with direct minimisation",
     )
-    check.printed([critical_temperature(a, lsr_energy, state.wall(B), printed=True) for a in loads])
+    check.printed([critical_temperature(a, lsr_energy, state.support_edge(B), printed=True) for a in loads])
     check.rival("the line of the Gaussian kernel", [gaussian.lse_critical_temperature(a) for a in loads])
     return check

@@ -139,8 +139,8 @@ def trap(seed: int, samples: int) -> tuple[ScoreCard, ScoreCard]:
     """The banana, and the banana after a quarter turn."""
     base = gaussian(2)
     turned = rotation(0, 1, math.pi / 2, 2) + dense()
-    honest, caught = (score_card(s, MAP, base, dx=1, samples=samples, seed=seed) for s in (dense(), turned))
-    return honest, caught
+    exact, rotated = (score_card(s, MAP, base, dx=1, samples=samples, seed=seed) for s in (dense(), turned))
+    return exact, rotated
 
 
 @PAPER.claim(

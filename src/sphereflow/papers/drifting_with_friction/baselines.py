@@ -46,7 +46,7 @@ def flow_matching_gradient(run: Run) -> Check:
 
     def surrogate(potential: Parabola) -> jax.Array:
         rows = (jnp.asarray([[x0]]), jnp.asarray([[x1]]), jnp.asarray([t]))
-        return surrogate_loss(potential, *rows, tolerance=1e-10)[0]
+        return surrogate_loss(potential, *rows, tol=1e-10)[0]
 
     # z_0 = x_t / (t theta + 1 - t), and the error is ((x_0 - z_0) / t)^2: differentiated by hand.
     bend = t * theta + 1 - t

@@ -47,19 +47,19 @@ def staircase_sharpens(run: Run) -> Figure:
 
 
 @PAPER.figure(
-    "honest-and-glued",
-    caption="The clock of the theorem: energy of five tokens under USA, honest and with gluing at 1/sqrt(beta log "
+    "unglued-and-glued",
+    caption="The clock of the theorem: energy of five tokens under USA, unglued and with gluing at 1/sqrt(beta log "
     "beta), which differ only at the top of each step. Plateaus at the sums of squared masses.",
 )
-def honest_and_glued(run: Run) -> Figure:
+def unglued_and_glued(run: Run) -> Figure:
     with look():
         figure = Figure(figsize=(9.6, 3.8), layout="constrained")
         for axes, beta in zip(figure.subplots(1, 2, sharey=True), (50.0, 2000.0), strict=True):
             stairs = staircase(beta=beta, model="usa", x0=on_circle(START))
             for level in (0.2, 0.28, 0.44, 0.52, 1.0):
                 axes.axhline(level, color="0.88", lw=0.8, zorder=0)
-            for modified, colour, width, name in ((True, PALETTE[1], 3.0, "glued"), (False, PALETTE[0], 1.2, "honest")):
-                x, y = stairs.curve("clock", modified=modified)
+            for glued, colour, width, name in ((True, PALETTE[1], 3.0, "glued"), (False, PALETTE[0], 1.2, "unglued")):
+                x, y = stairs.curve("clock", glued=glued)
                 axes.plot(x, y, color=colour, lw=width, label=name)
             axes.set_title(f"$\\beta={beta:g}$")
             axes.set_xlabel(r"clock $\tau$")
@@ -166,7 +166,7 @@ def saddle_to_saddle(run: Run) -> Figure:
         for colour, beta in zip(PALETTE, (20.0, 50.0, 200.0, 1000.0), strict=False):
             stairs = staircase(beta=beta, model="sa", x0=on_circle(START))
             lives = [modes.log_lifetime for modes in stairs.modes]
-            axes.loglog(lives, stairs.honest.log_times[1:], "o", ms=6, color=colour, label=f"$\\beta={beta:g}$")
+            axes.loglog(lives, stairs.unglued.log_times[1:], "o", ms=6, color=colour, label=f"$\\beta={beta:g}$")
         ends = np.array([3.0, 4000.0])
         axes.loglog(ends, ends, color="0.7", lw=1, zorder=0)
         axes.set_xlabel(r"$\log(1/\lambda_{\max})$ of the plateau")

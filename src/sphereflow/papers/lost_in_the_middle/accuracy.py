@@ -10,7 +10,7 @@ import numpy as np
 
 from sphereflow.claims import Check, Run, basis
 from sphereflow.papers.lost_in_the_middle import PAPER, reference
-from sphereflow.papers.lost_in_the_middle.monte_carlo import EXTRAPOLATED, LARGE, SMALL, extrapolated, room
+from sphereflow.papers.lost_in_the_middle.monte_carlo import EXTRAPOLATED, LARGE, SMALL, extrapolated, padded_length
 from sphereflow.papers.lost_in_the_middle.sources import EXPANSION
 from sphereflow.papers.lost_in_the_middle.volterra import MODES
 from sphereflow.retrieval.circle import CausalCircle
@@ -85,7 +85,7 @@ def accuracy_simulated(run: Run) -> Check:
     for i, k in enumerate(cells):
         pair = [
             source_average(
-                circle_advance(CausalCircle(1.0, 1.0, length=n, modes=MODES), 1.0, room=room(n)),
+                circle_advance(CausalCircle(1.0, 1.0, length=n, modes=MODES), 1.0, padded_length=padded_length(n)),
                 uniform_angles(n),
                 equidistant(COPIES),
                 hits,

@@ -90,7 +90,7 @@ def fluctuations(run: Run) -> Check:
     for i, n in enumerate(sizes):
         start = np.random.default_rng([run.seed, n]).uniform(0, 2 * np.pi, (samples, n))
         model = CausalCircle(1.0, 0.0, length=n, modes=MODES)
-        final = circle_advance(model, 1.0, room=n)(start)
+        final = circle_advance(model, 1.0, padded_length=n)(start)
         before, after = (np.exp(1j * angles).mean(axis=1) for angles in (start, final))
         u = reference.propagator(n, 0.0, growth)
         exact = {"equal times": np.sum(u.sum(axis=0) ** 2) / n, "two times": u.sum() / n}
@@ -145,7 +145,7 @@ def prompt_that_turns(run: Run) -> Check:
     below = integrate.cumulative_trapezoid(np.exp(np.cos(grid)), grid, initial=0)
     start = np.interp((places + rng.uniform(size=places.shape)) / strata, below / below[-1], grid) + np.pi * sigma
     model = CausalCircle(1.0, 1.0, length=n, modes=MODES)
-    final = circle_advance(model, 1.0, room=n)(start.reshape(-1, n)).reshape(start.shape)
+    final = circle_advance(model, 1.0, padded_length=n)(start.reshape(-1, n)).reshape(start.shape)
     late = slice(3 * n // 4, n)
     ends = np.exp(1j * final[:, :, late]).mean(axis=(1, 2))
     waves = np.sum(flow.masses * np.exp(1j * flow.angles), axis=1)

@@ -26,7 +26,7 @@ SMALL, LARGE = 21, 63  # cell k of 21 has the centre of cell 3k - 1 of 63
 EXTRAPOLATED = "standard error, and a quarter of what the extrapolation from N to 3N changes"
 
 
-def room(n: int) -> int:
+def padded_length(n: int) -> int:
     """Two programs serve all sizes up to LARGE."""
     return SMALL if n <= SMALL else max(n, LARGE)
 
@@ -43,7 +43,7 @@ def measured(n: int, source: int, beta: float, t: float, repeats: int, seed: int
         waves=WAVES,
         repeats=repeats,
         modes=MODES,
-        room=room(n),
+        padded_length=padded_length(n),
         seed=np.random.SeedSequence([seed, n, source]).generate_state(1)[0].item(),
     )
 
@@ -143,7 +143,9 @@ def particles_other_temperature(run: Run) -> Check:
 def sphere(run: Run) -> Check:
     n, k = (32, 23) if run.quick else (64, 45)
     repeats = 168 if run.quick else 2000
-    found = sphere_influence(n, k - 1, 1.0, beta=1.0, slope=1.0, d=3, repeats=repeats, seed=run.seed, notify=run.notify)
+    found = sphere_influence(
+        n, k - 1, 1.0, beta=1.0, slope=1.0, d=3, repeats=repeats, seed=run.seed, progress=run.notify
+    )
     sigma0 = (k - 0.5) / n
     check = Check(parameters={"N": n, "repeats": repeats})
     check.series(

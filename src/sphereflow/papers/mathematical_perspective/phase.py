@@ -9,7 +9,6 @@ statistic needs: a pair crosses at distance 0.045, so an error of 1e-4 moves the
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +26,7 @@ from sphereflow.papers.mathematical_perspective import sources
 from sphereflow.papers.mathematical_perspective.high_dimension import tokens_in_span
 from sphereflow.papers.mathematical_perspective.paper import PAPER
 from sphereflow.papers.mathematical_perspective.particles import uniform_tokens
+from sphereflow.progress import Progress, reporting
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
 THRESHOLD = 0.999
@@ -73,7 +73,7 @@ def phase_diagram(
     times: np.ndarray,
     replicas: int,
     seed: int = 0,
-    notify: Callable[[float, str], None] = lambda fraction, text: None,
+    progress: Progress = None,
 ) -> PhaseDiagram:
     """Average the fraction of close pairs over uniform starts, for every beta; all processor cores take part.
 
@@ -88,11 +88,11 @@ def phase_diagram(
         return row, chunks[chunk] * np.asarray(close_history(jnp.asarray(start), jnp.asarray(betas[row]), moments))
 
     cells = [(row, chunk) for row in range(len(betas)) for chunk in range(len(chunks))]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with reporting("phase diagram", progress) as report, ThreadPoolExecutor(os.cpu_count()) as pool:
         for done, future in enumerate(as_completed([pool.submit(cell, *item) for item in cells]), start=1):
             row, history = future.result()
             total[row] += history
-            notify(done / len(cells), f"phase diagram in dimension {d}: {done} of {len(cells)} chunks")
+            report(done / len(cells), f"phase diagram in dimension {d}: {done} of {len(cells)} chunks")
     return PhaseDiagram(n, d, replicas, np.asarray(betas), np.asarray(times), total / replicas)
 
 

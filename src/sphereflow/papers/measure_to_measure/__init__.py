@@ -13,10 +13,10 @@ PAPER = Paper(
     summary=(
         "A Transformer moves probability measures on the sphere. The paper writes down piecewise-constant weights such "
         "that one and the same schedule carries N inputs to N targets: attention disentangles inputs that overlap, "
-        "which no perceptron can, then each is clustered or split, and gated perceptrons steer the clusters home. "
-        "Every piece has an exact flow map, so the schedule is applied without time stepping. One attention direction "
-        "per measure is enough, so the number of pieces does not grow with the dimension. The gate printed in Lemma "
-        "B.2 opens on the wrong side, and two other statements need correction."
+        "which no perceptron can, then each is clustered or split, and gated perceptrons move the clusters to their "
+        "targets. Every piece has an exact flow map, so the schedule is applied without time stepping. One attention "
+        "direction per measure is enough, so the number of pieces does not grow with the dimension. The gate printed "
+        "in Lemma B.2 opens on the wrong side, and two other statements need correction."
     ),
     texts="Read: the whole text of version 3 on arXiv, and a public third-party Lean formalisation of it with a "
     "list of errata. The paper has no numerical experiments.",

@@ -13,7 +13,7 @@ from sphereflow.numerics.unit_vectors import unit
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.sources import TEXT, theorem
 from sphereflow.papers.measure_to_measure.test_measures import dirac, shared_atom
-from sphereflow.transport.sphere.construction import within
+from sphereflow.transport.sphere.construction import random_orthogonal_units
 from sphereflow.transport.sphere.pieces import Drift, Gate, Piece, RankOne
 from sphereflow.transport.sphere.schedule import SphereSchedule
 
@@ -107,7 +107,7 @@ def orthogonal_mean_rests(run: Run) -> Check:
     rng = np.random.default_rng(run.seed)
     x = unit(rng.normal(size=(80, 5)) + 2)
     mean = x.mean(axis=0)
-    alpha = within(rng, 1, mean[None])[0]
+    alpha = random_orthogonal_units(rng, 1, mean[None])[0]
     plain = transformer_flow(RankOne(duration=5.0, alpha=alpha).matrices(), 5.0, x)
     tilted = unit(alpha + 1e-6 * mean)
     moved = transformer_flow(RankOne(duration=3.0, alpha=tilted).matrices(), 3.0, x)

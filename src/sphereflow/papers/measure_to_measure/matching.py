@@ -10,7 +10,7 @@ from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.sources import TEXT, theorem
 from sphereflow.papers.measure_to_measure.test_measures import A, B, cap, points, shared_atom
-from sphereflow.transport.sphere.construction import ConstructionState, within
+from sphereflow.transport.sphere.construction import ConstructionState, random_orthogonal_units
 from sphereflow.transport.sphere.flows import gate, gate_times
 from sphereflow.transport.sphere.interpolation import interpolate
 from sphereflow.transport.sphere.matching import Group, move, single_gate_move
@@ -80,7 +80,7 @@ def both_endpoints_in_the_slab(run: Run) -> Check:
     def share(normals: np.ndarray) -> float:
         """Share of the gamma orthogonal to these under which the gate on one side or the other moves x."""
         moved = 0
-        for gamma in within(rng, draws, normals):
+        for gamma in random_orthogonal_units(rng, draws, normals):
             sides = [gate(x[None], s * gamma, -epsilon / 2, unit(omega + 0.4 * s * gamma), 5.0) for s in (1, -1)]
             moved += any(bool(np.any(after != x)) for after in sides)
         return moved / draws

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.numerics.unit_vectors import unit
-from sphereflow.transport.sphere.construction import within
+from sphereflow.transport.sphere.construction import random_orthogonal_units
 from sphereflow.transport.sphere.interpolation import interpolate
 from sphereflow.transport.sphere.result import Interpolation
 
@@ -23,7 +23,7 @@ SHARED_TARGETS = (
 
 def cap(rng: np.random.Generator, centre: np.ndarray, radius: float, n: int) -> Float[np.ndarray, "n d"]:
     """Points of a cap, uniform in the tangent disc."""
-    around = within(rng, n, centre[None])
+    around = random_orthogonal_units(rng, n, centre[None])
     angle = radius * rng.uniform(size=(n, 1)) ** (1 / (len(centre) - 1))
     return np.cos(angle) * centre + np.sin(angle) * around
 

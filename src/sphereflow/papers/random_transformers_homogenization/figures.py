@@ -1,4 +1,4 @@
-"""The pictures: collapse and its brake, Gram matrices along depth, orders in the step, regimes, slow motion."""
+"""The pictures: collapse and its delay, Gram matrices along depth, orders in the step, regimes, slow motion."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sphereflow.random_transformers.time_scales import clock
     "collapse",
     caption="Left: mean overlap of 8 equiangular tokens in networks (dots, d = 32, 400 networks) and the equation of "
     "dimension d (lines), for two temperatures, with the published drift dotted. Right: collapse of n tokens from "
-    "overlap zero with flat attention (dashed) and with hard attention (solid): the cold network brakes.",
+    "overlap zero with flat attention (dashed) and with hard attention (solid): the cold network is slower.",
 )
 def collapse(run: Run) -> Figure:
     with look():

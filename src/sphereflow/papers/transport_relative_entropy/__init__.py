@@ -15,7 +15,7 @@ PAPER = Paper(
         "constant on pieces of time. Weights are constructed so that a known density becomes, up to a small relative "
         "entropy, a given one, with a count of the switches. Every piece has a closed-form flow, so nothing here is "
         "stepped in time. On the line the error is C/K^2 with a constant that is known beforehand; in the plane cells "
-        "are served one by one behind shears; and where tails differ too much relative entropy is infinite whatever "
+        "are treated one by one between shears; and where tails differ too much relative entropy is infinite whatever "
         "the weights."
     ),
     texts="Read: the abstract, the opening of the introduction, an author's demonstration page, and remarks of a later "

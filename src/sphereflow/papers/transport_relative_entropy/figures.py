@@ -72,16 +72,16 @@ def tail_divergence(run: Run) -> Figure:
 
 @PAPER.figure(
     "carried-grid",
-    caption="A square grid and the points of N(0, I) carried to three modes: served cell by cell behind shears (left: "
-    "while the third of eight slabs is served; middle: at the end), and by 8 pieces found by training (right).",
+    caption="A square grid and the points of N(0, I) carried to three modes: treated cell by cell between shears "
+    "(left: while the third of eight slabs is treated; middle: at the end), and by 8 pieces found by training (right).",
 )
 def carried(run: Run) -> Figure:
     slabs = plane.built(8)
     # The first coordinate takes 20 pieces, a slab 18 and its shears 2 to 4: this is inside the third.
-    served = 20 + 22 + 11
+    treated = 20 + 22 + 11
     learned = learning.trained(2, 8, "surrogate", learning.steps(run), run.seed)[0]
     views: list[tuple[Schedule, float, str]] = [
-        (slabs, served / slabs.n_pieces, "while one slab is served"),
+        (slabs, treated / slabs.n_pieces, "while one slab is treated"),
         (slabs, 1.0, f"constructed, {slabs.n_switches} switches"),
         (learned, 1.0, f"trained, {learned.n_switches} switches"),
     ]

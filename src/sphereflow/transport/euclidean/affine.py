@@ -9,7 +9,6 @@ $\pi/2$, where two half rotations take over.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -36,7 +35,7 @@ def rotation(i: int, j: int, angle: float, d: int) -> Schedule:
     return Schedule.join([tilt, shear(j, i, math.sin(angle), d), tilt])
 
 
-def scaling(factors: Any) -> Schedule:
+def scaling(factors: ArrayLike) -> Schedule:
     """x_k to s_k x_k with s_k > 0: two pieces for every factor that is not 1."""
     rates = np.log(np.asarray(factors, dtype=float))
     axes = np.eye(len(rates))[rates != 0]
@@ -46,7 +45,7 @@ def scaling(factors: Any) -> Schedule:
     return Schedule(w.reshape(-1, d), a.reshape(-1, d), np.zeros(2 * len(rates)))
 
 
-def translation(shift: Any) -> Schedule:
+def translation(shift: ArrayLike) -> Schedule:
     """x to x + shift: one piece with a = 0, b = 1."""
     shift = np.asarray(shift, dtype=float)
     return Schedule(shift[None], np.zeros((1, len(shift))), np.ones(1))

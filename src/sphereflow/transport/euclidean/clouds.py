@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError
 from sphereflow.reading import real_array
+from sphereflow.shapes import ArrayLike
 
 # A direction in which the points spread less than this, relative to the widest one, counts as flat.
 _FLATTEST = 1e-9
 
 
-def checked_cloud(points: Any, name: str = "the cloud") -> Float[np.ndarray, "n d"]:
+def checked_cloud(points: ArrayLike, name: str = "the cloud") -> Float[np.ndarray, "n d"]:
     """The points as an array (n, d) that has a density around it, or one sentence that says why not."""
     cloud = real_array(name, points)
     cloud = cloud[:, None] if cloud.ndim == 1 else cloud

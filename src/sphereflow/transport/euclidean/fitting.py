@@ -1,4 +1,4 @@
-"""One door: from this to that with so many pieces, constructed or trained, and how well it went."""
+"""`fit`: a schedule of so many pieces from one law to another, constructed or trained, with its divergences."""
 
 from __future__ import annotations
 

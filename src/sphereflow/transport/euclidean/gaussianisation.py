@@ -50,20 +50,20 @@ def gaussianise(
     frames: int = 8,
     knots: int = 8,
     held_out: ArrayLike | None = None,
-    tolerance: float = 0.0,
+    least_gain: float = 0.0,
     seed: Seed = 0,
 ) -> Gaussianisation:
     """A schedule from N(0, I) to the law of `points`, frame by frame.
 
     Each frame is the best of a dozen rotations: the one whose marginals are farthest from N(0, 1) in W2. It stops when
-    a frame wins less than `tolerance` nats on the held-out points (on the points themselves if there are none).
+    a frame wins less than `least_gain` nats on the held-out points (on the points themselves if there are none).
     """
     cloud = checked_cloud(points, "points")
     other = cloud if held_out is None else checked_cloud(held_out, "held-out points")
     n, d = cloud.shape
     knots = whole_number("knots", knots, least=2)
     frames = whole_number("frames", frames)
-    tolerance, rng = real_number("tolerance", tolerance, least=0), rng_from(seed)
+    least_gain, rng = real_number("least_gain", least_gain, least=0), rng_from(seed)
     if n < 4 * knots:
         raise SphereflowError(f"{n} points are too few for {knots} knots per direction; give at least {4 * knots}.")
     parts: list[Schedule] = []
@@ -79,7 +79,7 @@ def gaussianise(
                 cloud, other = np.asarray(step.apply(cloud)), np.asarray(moved)
                 new.append(step)
             bar.advance()
-            if gains and gained < tolerance:
+            if gains and gained < least_gain:
                 break
             parts += new
             gains.append(gained)

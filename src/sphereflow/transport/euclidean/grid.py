@@ -1,6 +1,6 @@
 r"""In two dimensions and more: the Knothe-Rosenblatt histogram, one cell at a time, behind isolating shears.
 
-Coordinate 1 is rearranged on the line. For coordinate k every cell Q of the coordinates before it is served alone:
+Coordinate 1 is rearranged on the line. For coordinate k every cell Q of the coordinates before it is treated alone:
 shears $x_k\mathrel{-}=t\,\mathrm{dist}(x_j,[c_j^-,c_j^+])$ lower all other points below the box $[-R,R]$, a
 piecewise-linear map along $e_k$ (the identity beyond $\pm R$) makes the conditional law of $x_k$ given Q, and the
 shears are undone. Layers of relative width $\eta$ at the sides of the cells are the price.

@@ -91,7 +91,14 @@ class Mixture(Law):
 
     gaussian_tails = True
 
-    def __init__(self, means: Any, scales: Any = 1.0, weights: Any = None, *, covariances: Any = None):
+    def __init__(
+        self,
+        means: ArrayLike,
+        scales: ArrayLike = 1.0,
+        weights: ArrayLike | None = None,
+        *,
+        covariances: ArrayLike | None = None,
+    ):
         self.means = np.atleast_2d(_moderate("means", means))
         if self.means.ndim != 2 or not self.means.size:
             raise SphereflowError(f"means must have the shape (m, d), got {np.shape(means)}.")
@@ -243,7 +250,7 @@ class Histogram(Law):
 
     d = 1
 
-    def __init__(self, edges: Any, masses: Any = (1.0,)):
+    def __init__(self, edges: ArrayLike, masses: ArrayLike = (1.0,)):
         self.edges, self.masses = _moderate("edges", edges), real_array("masses", masses, shape=("m",))
         if self.edges.shape != (len(self.masses) + 1,) or not (np.diff(self.edges) > 0).all():
             raise SphereflowError("a histogram needs increasing edges, one more than it has bins.")

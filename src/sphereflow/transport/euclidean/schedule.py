@@ -49,7 +49,7 @@ class Schedule(AbstractSchedule):
     b: Float[AnyArray, " k"]
     tau: Float[AnyArray, " k"]
 
-    def __init__(self, w: Any, a: Any, b: Any, tau: Any = None):
+    def __init__(self, w: ArrayLike, a: ArrayLike, b: ArrayLike, tau: ArrayLike | None = None):
         given = (w, a, b, np.ones(np.shape(b)) if tau is None else tau)
         if any(isinstance(value, jax.core.Tracer) for value in given):
             self.w, self.a, self.b, self.tau = (jnp.asarray(value) for value in given)

@@ -1,6 +1,6 @@
 r"""The router: any injection of cells into cells as a product of 3-cycles, about one for each cell.
 
-Targets are served row by row. The content p that is wanted at q is brought there by one cycle through a corner,
+Targets are filled row by row. The content p that is wanted at q is brought there by one cycle through a corner,
 $(q_1,p_2)$ or $(p_1,q_2)$; the third cell is displaced, so it must not be finished. In a full box the first corner is
 never finished, and M cells take at most M cycles, 16 M pieces.
 """

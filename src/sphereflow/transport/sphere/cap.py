@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.transport.sphere.construction import ConstructionState
-from sphereflow.transport.sphere.flows import height, polar
+from sphereflow.transport.sphere.flows import log_tan_half_angle, polar
 from sphereflow.transport.sphere.pieces import Drift
 
 RADIUS = np.pi / 5
@@ -27,7 +27,7 @@ def into_cap(route: ConstructionState, rng: np.random.Generator) -> None:
     if np.linalg.norm(middle := route.pooled.mean(axis=0)) > 0 and angles(route.pooled, unit(middle)).max() <= RADIUS:
         return
     omega = -free_point(route, rng)
-    time = float(polar(route.pooled, omega)[0].max()) - height(RADIUS)
+    time = float(polar(route.pooled, omega)[0].max()) - log_tan_half_angle(RADIUS)
     if time > 0:
         route.emit(Drift(duration=time, omega=omega))
 

@@ -65,7 +65,9 @@ class ConstructionState:
         self.clouds, self.pieces, self.phases = other.clouds, other.pieces, other.phases
 
 
-def within(rng: np.random.Generator, count: int, normals: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "count d"]:
+def random_orthogonal_units(
+    rng: np.random.Generator, count: int, normals: Float[np.ndarray, "k d"]
+) -> Float[np.ndarray, "count d"]:
     """Random unit vectors orthogonal to the given ones, to rounding."""
     basis = np.linalg.qr(normals.T)[0]
     v = rng.normal(size=(count, normals.shape[1]))

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from sphereflow.errors import SphereflowError
 from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.transport.sphere.certificates import separated_pairs
-from sphereflow.transport.sphere.construction import ConstructionState, within
+from sphereflow.transport.sphere.construction import ConstructionState, random_orthogonal_units
 from sphereflow.transport.sphere.flows import gate_times, polar
 from sphereflow.transport.sphere.pieces import Gate, RankOne
 
@@ -105,7 +105,7 @@ def choose_direction(
     if level <= 0:
         raise SphereflowError(f"measure {j} does not lie in an open hemisphere about its barycentre.")
     others = [i for i in range(len(means)) if i != j]
-    alphas = within(rng, _DRAWS, a[None])
+    alphas = random_orthogonal_units(rng, _DRAWS, a[None])
     reach = np.abs(alphas @ means[others].T).min(axis=1)
     best: tuple[float, float, np.ndarray] | None = None
     for alpha in alphas[np.argsort(-reach)[:_TRIED]]:
@@ -173,7 +173,7 @@ def _random_gates(route: ConstructionState, rng: np.random.Generator) -> list[Ga
     for _ in range(_GATES):
         radius = rng.uniform(0.1, 0.5)
         centre = unit(pooled[rng.integers(len(pooled))] + 0.1 * rng.normal(size=route.d))
-        tangent = within(rng, 1, centre[None])[0]
+        tangent = random_orthogonal_units(rng, 1, centre[None])[0]
         off = 0.8 * radius * rng.uniform()
         omega = np.cos(off) * centre + np.sin(off) * tangent
         level = float(np.cos(radius))

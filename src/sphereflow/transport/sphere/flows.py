@@ -50,7 +50,7 @@ def placed(
     return np.outer(-np.tanh(y), omega) + e / np.cosh(y)[:, None]
 
 
-def height(angle: float) -> float:
+def log_tan_half_angle(angle: float) -> float:
     r"""$y=\ln\tan(\vartheta/2)$ of an angle."""
     return float(np.log(np.tan(angle / 2)))
 
@@ -93,7 +93,7 @@ def gate_times(
 ) -> Float[np.ndarray, " n"]:
     """Time each particle needs to come within `angle` of omega: 0 if it is there, infinite if it never comes."""
     y, e = polar(x, omega)
-    goal = height(angle)
+    goal = log_tan_half_angle(angle)
     active, away = gate_value(x, a, beta) > 0, y > goal
     times = np.where(away, np.inf, 0.0)
     going = active & away
@@ -227,7 +227,7 @@ def cap_times(y: Float[np.ndarray, "..."], level: Float[np.ndarray, "..."], angl
 
     $$t=\tfrac1{1-\ell}\Big[\ln\tfrac{u_0}{u_1}-\tfrac1{1+\ell}\ln\tfrac{q(u_0)}{q(u_1)}\Big],\, q=1-\ell-(1+\ell)u^2.$$
     """
-    goal = height(angle)
+    goal = log_tan_half_angle(angle)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.log((-np.tanh(y) - level) / (-np.tanh(goal) - level)) + np.logaddexp(0, 2 * y)
         time = (y - goal - (ratio - np.logaddexp(0, 2 * goal)) / (1 + level)) / (1 - level)

@@ -36,15 +36,15 @@ _ATTEMPTS = 4
 
 @recorded_call
 def interpolate(
-    sources: ArrayLike, targets: ArrayLike, *, tolerance: float = 1e-5, atoms: int = 12, seed: Seed = 0
+    sources: ArrayLike, targets: ArrayLike, *, tol: float = 1e-5, atoms: int = 12, seed: Seed = 0
 ) -> Interpolation:
-    r"""One parameter curve theta with $W_2(\mu^i(T),\mu_1^i)\le$ tolerance for every i (Theorems 1.1 and 1.2).
+    r"""One parameter curve theta with $W_2(\mu^i(T),\mu_1^i)\le$ `tol` for every i (Theorems 1.1 and 1.2).
 
     **Arguments:**
 
     - `sources`: N measures, each an array (n, d) of unit vectors or a pair (points, masses); d >= 3, all different.
     - `targets`: N measures, all different; a point (d,), atoms (m, d), or a pair (atoms, masses).
-    - `tolerance`: how far a particle may end from its atom.
+    - `tol`: how far a particle may end from its atom.
     - `atoms`: a target with more points than this, and not the same number of points as its source, stands for a
       density and is replaced by this many atoms; what that costs is in `.quantisation`.
     - `seed`: of the choices among directions.
@@ -54,12 +54,12 @@ def interpolate(
     *Reference:* Geshkovski, Rigollet, Ruiz-Balet, Measure-to-measure interpolation using Transformers, 2024.
     """
     starts, ends = pairs(sources, targets)
-    real_number("tolerance", tolerance, above=1e-12, most=0.1)
+    real_number("tol", tol, above=1e-12, most=0.1)
     whole_number("atoms", atoms)
     rng = rng_from(seed)
     kept = sorted(set(distinct(starts)))
     goals = [e if len(e) == len(s) else quantised(e.merged(), atoms) for s, e in zip(starts, ends, strict=True)]
-    plan = _plan([starts[i] for i in kept], [goals[i] for i in kept], tolerance, rng)
+    plan = _plan([starts[i] for i in kept], [goals[i] for i in kept], tol, rng)
     return Interpolation(
         schedule=plan.schedule,
         phases=tuple(plan.phases),
@@ -67,7 +67,7 @@ def interpolate(
         targets=tuple(ends),
         atoms=tuple(goals),
         arrived=_arrived(plan, starts, kept),
-        tolerance=tolerance,
+        tol=tol,
     )
 
 
@@ -79,7 +79,7 @@ def _arrived(plan: ConstructionState, starts: list[Measure], kept: list[int]) ->
     )
 
 
-def _plan(starts: list[Measure], goals: list[Measure], tolerance: float, rng: np.random.Generator) -> ConstructionState:
+def _plan(starts: list[Measure], goals: list[Measure], tol: float, rng: np.random.Generator) -> ConstructionState:
     """The pieces, with the clusters made smaller until every particle is within the tolerance of its atom."""
     if _apart_already(starts, goals):
         opened = ConstructionState([m.points for m in starts], [m.masses for m in starts])
@@ -90,7 +90,7 @@ def _plan(starts: list[Measure], goals: list[Measure], tolerance: float, rng: np
         parting = separate(goals, rng)
         back = parting.schedule.inverse()
         goals = [Measure(x, m) for x, m in zip(parting.clouds, parting.masses, strict=True)]
-    wanted = tolerance / 4
+    wanted = tol / 4
     for _ in range(_ATTEMPTS):
         route = opened.branch()
         ends = [goal.points for goal in goals]
@@ -106,11 +106,11 @@ def _plan(starts: list[Measure], goals: list[Measure], tolerance: float, rng: np
             for own, points in zip(groups, ends, strict=True)
             for g, y in zip(own, points, strict=True)
         )
-        if spread <= tolerance:
+        if spread <= tol:
             return route
-        wanted /= max(10.0, 3 * spread / tolerance)
+        wanted /= max(10.0, 3 * spread / tol)
     raise SphereflowError(
-        f"the clusters arrive within {spread:.1e} of their targets only, more than the tolerance {tolerance:.1e}; "
+        f"the clusters arrive within {spread:.1e} of their targets only, more than tol = {tol:.1e}; "
         "ask for less, or try another seed."
     )
 

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError
 from sphereflow.numerics.unit_vectors import angles, unit
-from sphereflow.transport.sphere.construction import ConstructionState, within
+from sphereflow.transport.sphere.construction import ConstructionState, random_orthogonal_units
 from sphereflow.transport.sphere.flows import gate_times
 from sphereflow.transport.sphere.pieces import Gate
 
@@ -103,8 +103,8 @@ def _slab_normal(
     x: np.ndarray, y: np.ndarray, others: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
     """Of the unit vectors orthogonal to x and y the one from whose great sphere the others stay farthest."""
-    ends = np.stack([x, y if angles(x, y) > 1e-6 else within(rng, 1, x[None])[0]])
-    normals = within(rng, 1 if len(x) == 3 else _DRAWS, ends)
+    ends = np.stack([x, y if angles(x, y) > 1e-6 else random_orthogonal_units(rng, 1, x[None])[0]])
+    normals = random_orthogonal_units(rng, 1 if len(x) == 3 else _DRAWS, ends)
     clearance = np.abs(normals @ others.T).min(axis=1, initial=_WIDEST)
     best = int(np.argmax(clearance))
     return normals[best], float(clearance[best])

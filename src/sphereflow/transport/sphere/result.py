@@ -33,7 +33,7 @@ class Interpolation(Result):
     targets: tuple[Measure, ...]
     atoms: tuple[Measure, ...]
     arrived: tuple[Float[np.ndarray, "_ d"], ...]
-    tolerance: float
+    tol: float
 
     @cached_property
     def stages(self) -> list[list[Float[np.ndarray, "_ d"]]]:
@@ -69,11 +69,11 @@ class Interpolation(Result):
 
     @property
     def limited_by(self) -> str:
-        """Why a measure ends farther from its target than the tolerance, or nothing."""
+        """Why a measure ends farther from its target than `tol`, or nothing."""
         reasons = []
-        if (self.w2_atoms > 2 * self.tolerance).any():
+        if (self.w2_atoms > 2 * self.tol).any():
             reasons.append("the masses: no grouping of the particles of a source gives those of its target's atoms")
-        if (self.quantisation > self.tolerance).any():
+        if (self.quantisation > self.tol).any():
             reasons.append("the atoms: a dense target is approached by few points")
         return "; ".join(reasons)
 

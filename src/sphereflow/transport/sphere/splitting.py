@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError
 from sphereflow.numerics.unit_vectors import angles, unit
-from sphereflow.transport.sphere.construction import ConstructionState, within
+from sphereflow.transport.sphere.construction import ConstructionState, random_orthogonal_units
 from sphereflow.transport.sphere.flows import cap_times, gate_times, polar
 from sphereflow.transport.sphere.matching import Group, centre, other_particles
 from sphereflow.transport.sphere.pieces import Gate, Gathering
@@ -133,7 +133,7 @@ def _cut(
 def _cap_centres(c: np.ndarray, own: float, others: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     gap = max(float(angles(others, c).min(initial=np.pi)) - own, own)
     distances = [0.25, 0.5 * gap, 0.25 * gap, 0.1 * gap, 2.2 * own, 1.6 * own]
-    v = within(rng, _DIRECTIONS, c[None])
+    v = random_orthogonal_units(rng, _DIRECTIONS, c[None])
     return np.concatenate([np.cos(off) * c + np.sin(off) * v for off in distances if off < np.pi / 2])
 
 

@@ -11,8 +11,10 @@ from weakref import WeakSet
 from nicegui import Client, ui
 
 from sphereflow.errors import SphereflowError
-from sphereflow.explorer.tabs.controls import Amount, Choice
-from sphereflow.explorer.tabs.work import beside
+from sphereflow.explorer.kit import STYLE as KIT_STYLE
+from sphereflow.explorer.kit import ListControl, Notice
+from sphereflow.explorer.tabs.inputs import Amount
+from sphereflow.explorer.tabs.threads import run_in_thread
 from sphereflow.report.formula import formula, prose
 
 _STYLE = Path(__file__).with_name("tabs.css")
@@ -25,17 +27,18 @@ Renew = Callable[[], Awaitable[None]]
 Refresh = Callable[[], Awaitable[str | None]]
 
 
-class Room:
+class TabFrame:
     """A tab with its heading; `controls` and `picture` are the containers to fill."""
 
     def __init__(self, title: str, words: str, *latex: str) -> None:
         client = ui.context.client
         if client not in _dressed:
             _dressed.add(client)
+            ui.add_css(KIT_STYLE)
             ui.add_css(_STYLE)
         self._wanted = self._done = 0
         self._busy = False
-        with ui.element("section").classes("tab-room").props(f'aria-label="{title}"') as self._box:
+        with ui.element("section").classes("tab-frame").props(f'aria-label="{title}"') as self._box:
             with ui.element("header").classes("tab-heading"):
                 ui.html(str(prose(words)), sanitize=False, tag="p").classes("tab-words")
                 self._formulas = ui.html("", sanitize=False).classes("tab-formula")
@@ -44,15 +47,14 @@ class Room:
                 self.controls = ui.element("div").classes("tab-controls")
                 with ui.element("div").classes("tab-stage"):
                     self._spinner = ui.spinner(size="1.6rem").classes("tab-spinner").props('aria-label="computing"')
-                    self._error = ui.label().classes("tab-error").props("role=alert")
-                    self._error.set_visibility(False)
+                    self._error = Notice("kit-message tab-error")
                     self.picture = ui.element("div").classes("tab-picture")
 
     def set_formulas(self, *latex: str) -> None:
         """Show these formulas below the words."""
         self._formulas.set_content("".join(formula(each) for each in latex))
 
-    def watch(self, refresh: Refresh, *controls: Amount | Choice) -> Renew:
+    def watch(self, refresh: Refresh, *controls: Amount | ListControl) -> Renew:
         """Call `refresh` now and whenever a control changes; changes made meanwhile lead to one more call."""
 
         async def renew() -> None:
@@ -73,24 +75,23 @@ class Room:
         return renew
 
     async def work(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """The value of the function, computed beside the event loop; to be called within `refresh`."""
-        return await beside(function, *args, **kwargs)
+        """The value of the function, computed in a thread; to be called within `refresh`."""
+        return await run_in_thread(function, *args, **kwargs)
 
     async def _guarded(self, refresh: Refresh) -> None:
         self._spinner.set_visibility(True)
-        said, failed = "", True
+        message, failed = "", True
         try:
-            said = await refresh() or ""
+            message = await refresh() or ""
             failed = False
         except SphereflowError as error:
-            said = str(error)
+            message = str(error)
         except Exception:
             if not self._box.is_deleted:  # a page that was closed meanwhile has nothing left to fill
                 logging.getLogger("sphereflow").exception("a tab of the page failed")
-                said = "This could not be computed because of a fault in the program; the terminal says where."
+                message = "This could not be computed because of a fault in the program; the terminal says where."
         if self._box.is_deleted:
             return
-        self._error.text = said[:1].upper() + said[1:]
-        self._error.set_visibility(bool(said))
+        self._error.show(message)
         self.picture.classes(add="tab-stale" if failed else "", remove="" if failed else "tab-stale")
         self._spinner.set_visibility(False)

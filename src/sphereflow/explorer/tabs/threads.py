@@ -1,4 +1,4 @@
-"""Computation beside the event loop: a few threads at a time, each request with an end to the waiting."""
+"""Computation in threads, so that the page stays responsive: a few at a time, and no request waits for ever."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ R = TypeVar("R")
 _slots = asyncio.Semaphore(TOGETHER)
 
 
-async def beside(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+async def run_in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """The value of the function (never None), computed in a thread; its errors are raised here."""
     await _slots.acquire()
     work = asyncio.ensure_future(run.io_bound(function, *args, **kwargs))
