@@ -19,7 +19,7 @@ PAPER = load("dynamic-metastability")
 
 class TestVerdicts(Verdicts):
     paper = PAPER
-    refuted = ("merge-clock-limit",)
+    refuted = ("growth-constant", "merge-clock-limit")
     obeyed = ("brackets",)
     slow_claims = (
         "brackets",
@@ -33,6 +33,7 @@ class TestVerdicts(Verdicts):
         "one-cluster-in-the-end",
         "relaxation-rates",
         "same-sequence",
+        "slow-window",
     )
     slow_figures = (
         "certificates",

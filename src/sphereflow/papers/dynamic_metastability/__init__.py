@@ -5,5 +5,6 @@ from sphereflow.papers.dynamic_metastability import figures as figures
 from sphereflow.papers.dynamic_metastability import mergers as mergers
 from sphereflow.papers.dynamic_metastability import pairs as pairs
 from sphereflow.papers.dynamic_metastability import separation as separation
+from sphereflow.papers.dynamic_metastability import slow_motion as slow_motion
 from sphereflow.papers.dynamic_metastability import staircase as staircase
 from sphereflow.papers.dynamic_metastability.paper import PAPER as PAPER
