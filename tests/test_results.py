@@ -168,6 +168,8 @@ EXAMPLES = {
     "Staircase": lambda: sf.metastability.staircase(3, 20.0, seed=1),
     "Certificate": lambda: sf.metastability.certify(CIRCLE, 400.0),
     "PairMerger": lambda: sf.metastability.merge_pair(1.0, 10.0),
+    "ClockTimes": lambda: sf.metastability.clock_times(CIRCLE, (40.0, 60.0, 100.0, 200.0)),
+    "SaddlePath": lambda: sf.metastability.saddle_path(CIRCLE, 20.0),
     "SlowManifold": lambda: sf.metastability.slow_manifold(CIRCLE[[0, 0, 1]], 30.0, labels=[0, 0, 1]),
     "UnstableModes": lambda: sf.metastability.slow_modes(CIRCLE, np.ones(3) / 3, 20.0),
     "Profile": lambda: sf.retrieval.profile(1.0, 1.0, 2.0),
