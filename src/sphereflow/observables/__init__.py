@@ -29,3 +29,5 @@ from sphereflow.observables.inner_products import gaps as gaps
 from sphereflow.observables.inner_products import gram as gram
 from sphereflow.observables.inner_products import order_parameter as order_parameter
 from sphereflow.observables.inner_products import overlaps as overlaps
+from sphereflow.observables.wasserstein_bounds import Bounds as Bounds
+from sphereflow.observables.wasserstein_bounds import wasserstein_bounds as wasserstein_bounds
