@@ -18,7 +18,7 @@ import numpy as np
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.meanfield.zero_temperature import concentration
 from sphereflow.numerics.unit_vectors import angles, unit
-from sphereflow.observables.wasserstein_bounds import wasserstein_bounds
+from sphereflow.observables.certified_distance import wasserstein_bounds
 from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike

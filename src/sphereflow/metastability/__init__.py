@@ -19,8 +19,8 @@ from sphereflow.metastability.pair import log_merging_time as log_merging_time
 from sphereflow.metastability.pair import merge_pair as merge_pair
 from sphereflow.metastability.saddles import SaddlePath as SaddlePath
 from sphereflow.metastability.saddles import saddle_path as saddle_path
-from sphereflow.metastability.slow_manifold import SlowManifold as SlowManifold
-from sphereflow.metastability.slow_manifold import slow_manifold as slow_manifold
+from sphereflow.metastability.slow_motion import SlowManifold as SlowManifold
+from sphereflow.metastability.slow_motion import slow_manifold as slow_manifold
 from sphereflow.metastability.staircases import Staircase as Staircase
 from sphereflow.metastability.staircases import staircase as staircase
 from sphereflow.metastability.staircases import well_prepared as well_prepared

@@ -2,6 +2,7 @@
 
 from sphereflow.papers.dynamic_metastability import caps as caps
 from sphereflow.papers.dynamic_metastability import figures as figures
+from sphereflow.papers.dynamic_metastability import lemmas as lemmas
 from sphereflow.papers.dynamic_metastability import mergers as mergers
 from sphereflow.papers.dynamic_metastability import pairs as pairs
 from sphereflow.papers.dynamic_metastability import saddles as saddles

@@ -122,7 +122,7 @@ def heteroclinic_distance(run: Run) -> Check:
     still: dict[str, float] = {}
     gaps = closest_pairs(1.0)[0]
     rise = math.cos(gaps[0]) - math.cos(gaps[1])
-    for stage, betas in ((0, (75.0, 100.0)), (1, (100.0, 200.0, 400.0))):
+    for stage, betas in ((0, (100.0,)), (1, (100.0, 200.0, 400.0))):
         (constant, fixed), slope = _pull(stage), _competition(stage)
         for beta in betas:
             name = rf"log distance, stage {stage + 1}, USA, $\beta={beta:g}$"
