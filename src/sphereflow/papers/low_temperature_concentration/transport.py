@@ -9,6 +9,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from scipy.integrate import solve_ivp
 
 from sphereflow.claims import Check, Run, basis
 from sphereflow.meanfield import (
@@ -144,6 +145,53 @@ def two_directions(run: Run) -> Check:
     check.rival("times of the slowest direction", {names[1]: 1 / (2 * expected.rate(2))})
     check.rival("exit by contraction alone", {names[2]: 1 / (2 * float(expected.contraction.max()))})
     return check
+
+
+@PAPER.claim(
+    "arc-edge",
+    says=r"A law on an arc, where $B^\top x$ points out of the support, does not go to the push-forward but to the "
+    r"axis of $V$: its ends attend to themselves, up to a correction of order $1/\beta$ with a known constant.",
+    basis=basis.Extension("laws without full support, which the limit equation of the paper excludes"),
+    formula=r"\dot\theta=-(v_1-v_2)\sin\theta\cos\theta-\frac{v_1\sin^2\theta+v_2\cos^2\theta}"
+    r"{\beta(b_2-b_1)\sin\theta\cos\theta}",
+)
+def arc_edge(run: Run) -> Check:
+    check = Check(parameters={"V": "diag(1, 0.5)", "B": "diag(0.2, 1)", "support": "(-0.5, 0.5)"})
+    cold: dict[str, float] = {}
+    wide: dict[str, float] = {}
+    other: dict[str, float] = {}
+    for beta in (300.0, 1000.0):
+        flow = concentrate(SPLIT_V, SPLIT_B, beta, support=(-0.5, 0.5), saveat=[0.0, 1.0, 2.0])
+        for k, t in ((1, 1.0), (2, 2.0)):
+            name = rf"end of the arc at $t={t:g}$, $\beta={beta:g}$"
+            check.row(
+                name,
+                predicted=_end(beta, t),
+                measured=flow.angles[k].max(),
+                tolerance=(30 if k == 1 else 100) / beta**2,
+                because="the next term, of order beta^(-2)",
+            )
+            cold[name] = math.atan(math.tan(0.5) * math.exp(-t / 2))
+            wide[name] = cold[name] - (cold[name] - _end(beta, t)) * math.sqrt(beta / 100)
+            # As if the support were full: away from the axis of V, with the clock of zero temperature.
+            other[name] = 0.5
+        distance = rf"$W_2$ to the push-forward at $t=2$, $\beta={beta:g}$"
+        because = "all mass is then within 0.2 of $e_1$, a right angle from both atoms"
+        check.at_least(distance, bound=math.pi / 2 - 0.2, measured=flow.wasserstein(2)[2], because=because)
+    check.rival("zero temperature", cold)
+    check.rival(r"a correction of order $\beta^{-1/2}$, right at $\beta=100$", wide)
+    check.rival("an end that does not go to the axis of $V$", other)
+    return check
+
+
+def _end(beta: float, t: float) -> float:
+    """Where the end of the arc is, by the equation with its first correction."""
+
+    def slope(s: float, y: np.ndarray) -> np.ndarray:
+        sin, cos = np.sin(y), np.cos(y)
+        return np.asarray(-0.5 * sin * cos - (sin**2 + 0.5 * cos**2) / (0.8 * beta * sin * cos))
+
+    return float(solve_ivp(slope, (0, t), [0.5], rtol=1e-10, atol=1e-12).y[0, -1])
 
 
 @PAPER.claim(
