@@ -72,7 +72,8 @@ def tilted(height: np.ndarray) -> np.ndarray:
 def leave(d: int, beta: float) -> RingFlow:
     """Concentration on the equator, rest, and the way to the pole, in one run sampled every eighth."""
     last = math.ceil(2.7 * math.log(beta) + 8)
-    return evolve_rings(d, beta, *SPLIT, tilted, last, nodes=NODES, saveat=8 * last + 1)
+    nodes = NODES if beta <= 300 else 2 * NODES
+    return evolve_rings(d, beta, *SPLIT, tilted, last, nodes=nodes, saveat=8 * last + 1)
 
 
 @PAPER.claim(
