@@ -173,5 +173,13 @@ def test_what_cannot_be_followed_is_refused():
         concentrate(np.eye(3), np.diag([1.0, 2.0, 3.0]))
     with pytest.raises(SphereflowError, match="two increasing angles"):
         concentrate(np.diag([1.0, 0.5]), support=(1.0, 0.0))
+    with pytest.raises(SphereflowError, match="begin at t = 0"):
+        evolve_rings(3, 5.0, saveat=[1.0, 2.0])
+    with pytest.raises(SphereflowError, match="two rows"):
+        evolve_rings(3, 5.0, rings=([0.5, 1.0], [1.0]))
+    with pytest.raises(SphereflowError, match="on the divide"):
+        distance_to_limit(np.eye(3), np.eye(3), np.diag([3.0, 2.0, 1.0]))
+    with pytest.raises(SphereflowError, match="a point is zero"):
+        wasserstein_bounds(np.zeros((2, 3)), np.eye(3)[:2])
     with pytest.raises(SphereflowError, match="at most 3000"):
         wasserstein_bounds(np.ones((4000, 3)), np.ones((4000, 3)))

@@ -101,5 +101,9 @@ def test_what_has_no_path_is_refused():
         saddle_path(corners, 10.0)
     with pytest.raises(SphereflowError, match="at most 64"):
         saddle_path(np.eye(40)[:3], 10.0)
+    with pytest.raises(SphereflowError, match="one place"):
+        saddle_path(corners[[0, 0]], 10.0)
+    with pytest.raises(SphereflowError, match="farther apart"):
+        clock_times(on_circle(np.array([0.0, 0.0, 1.0])), (50.0, 60.0, 70.0, 80.0))
     with pytest.raises(SphereflowError, match="at least four"):
         clock_times(corners, (100.0, 200.0))

@@ -52,11 +52,16 @@ def distance_to_limit(
 
     At most 3000 tokens.
     """
-    now, then = unit(real_array("x", x)), unit(real_array("x0", x0))
+    now, then = (real_array(name, tokens) for name, tokens in (("x", x), ("x0", x0)))
     p = real_number("p", p, least=1)
-    where = concentration(value, form)
+    where = concentration(real_array("value", value), None if form is None else real_array("form", form))
     if now.shape != then.shape or now.ndim != 2 or now.shape[1] != len(where.value):
         raise SphereflowError(f"x and x0 must be tokens (n, {len(where.value)}) in the same order, got {now.shape}.")
+    if min(np.linalg.norm(now, axis=1).min(), np.linalg.norm(then, axis=1).min()) == 0:
+        raise SphereflowError("x and x0 must be tokens on the sphere, one is zero.")
+    now, then = unit(now), unit(then)
+    if np.linalg.norm(then @ where.projector.T, axis=1).min() < 1e-14:
+        raise SphereflowError("a token of x0 lies on the divide, where its projection is not defined: move it.")
     target = where.limit(then)
     near = np.clip(np.linalg.norm(now @ where.basis, axis=1), 0, 1)
     off = np.arctan2(np.linalg.norm(now - (now @ where.basis) @ where.basis.T, axis=1), near)

@@ -24,8 +24,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import ive
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
-from sphereflow.meanfield.circle_density import save_times
-from sphereflow.meanfield.concentrating import ConcentratingLaw, fill_two_atoms
+from sphereflow.meanfield.concentrating import ConcentratingLaw, fill_two_atoms, times_from_zero
 from sphereflow.reading import real_array
 from sphereflow.results import Variables, recorded_call, span
 
@@ -114,7 +113,7 @@ def evolve_rings(
     if beta * b[1] > _LARGEST:
         raise SphereflowError(f"beta times form must be at most {_LARGEST:g}, got {beta * b[1]:g}.")
     theta, masses = _given(rings) if rings is not None else _gauss(d, density, nodes, beta * max(b))
-    times = save_times(t1, saveat)
+    times = times_from_zero(t1, saveat)
 
     def speed(t: float, at: np.ndarray) -> np.ndarray:
         return ring_speed(at, masses, d, beta, v, b)
@@ -193,7 +192,9 @@ def _gauss(
 
 
 def _given(rings: object) -> tuple[np.ndarray, np.ndarray]:
-    theta, masses = (real_array("rings", part) for part in rings)  # type: ignore[attr-defined]
+    if not isinstance(rings, (tuple, list)) or len(rings) != 2:
+        raise SphereflowError("rings must be (polar angles, masses), two rows of the same length.")
+    theta, masses = (real_array("rings", part) for part in rings)
     if theta.ndim != 1 or theta.shape != masses.shape or not theta.size:
         raise SphereflowError("rings must be (polar angles, masses), two rows of the same length.")
     if theta.min() < 0 or theta.max() > np.pi or masses.min() < 0 or masses.sum() <= 0:

@@ -93,6 +93,10 @@ def clock_times(
                 f"or move a token a little."
             )
     clocks = np.array([[m.clock for m in run.merges] for run in runs])
+    if not (clocks > 0).all():
+        raise SphereflowError(
+            f"tokens of x0 must be farther apart than {radii[0]:.3g}, where the least beta glues them."
+        )
     limits = _extrapolated(values, clocks)
     dropped = [[k] for k in range(len(values))] + ([[0, 1]] if len(values) > 4 else [])
     without = [_extrapolated(np.delete(values, k), np.delete(clocks, k, axis=0)) for k in dropped]

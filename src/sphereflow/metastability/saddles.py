@@ -101,6 +101,8 @@ def saddle_path(
         raise SphereflowError(f"x0 must be (n, d) with n at least 2 and n(d-1) at most 64, got {x.shape}.")
     rules = Rules(kind, beta, 1e-3 / math.sqrt(beta), real_number("tol", tol, least=1e-12, most=1e-3))
     moment, _, _ = begin(Atoms(x, a / a.sum(), np.arange(len(x))), rules)
+    if len(moment.atoms) < 2:
+        raise SphereflowError("all tokens of x0 are at one place: there is no saddle to leave.")
     places = {int(name): point for name, point in zip(moment.atoms.names, moment.atoms.positions, strict=True)}
     whole: list[tuple[int, int]] = []
     rows: list[tuple[float, ...]] = []

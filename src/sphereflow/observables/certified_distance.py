@@ -44,6 +44,8 @@ def wasserstein_bounds(
     first, second = (real_array(name, cloud) for name, cloud in (("x", x), ("y", y)))
     if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1] or 0 in (len(first), len(second)):
         raise SphereflowError(f"two clouds (n, d) of one dimension are compared; got {first.shape}, {second.shape}.")
+    if min(np.linalg.norm(first, axis=1).min(), np.linalg.norm(second, axis=1).min()) == 0:
+        raise SphereflowError("the clouds must lie on the sphere: a point is zero.")
     alike = len(first) == len(second) and x_weights is None and y_weights is None
     if len(first) * len(second) > (_MOST_EQUAL**2 if alike else _MOST_PAIRS):
         raise SphereflowError(
