@@ -19,20 +19,24 @@ PAPER = load("dynamic-metastability")
 
 class TestVerdicts(Verdicts):
     paper = PAPER
-    refuted = ("merge-clock-limit",)
-    obeyed = ("brackets",)
+    refuted = ("growth-constant", "merge-clock-limit")
+    obeyed = ("brackets", "mean-field-caps")
     slow_claims = (
         "brackets",
         "circle-fractions",
         "differential-inequality",
         "exit-time",
+        "gaussian-mixtures",
+        "heteroclinic-distance",
         "high-dimension",
         "kinetic-movie",
         "last-merger-direct",
         "merging-times",
         "one-cluster-in-the-end",
         "relaxation-rates",
+        "saddle-index",
         "same-sequence",
+        "slow-window",
     )
     slow_figures = (
         "certificates",

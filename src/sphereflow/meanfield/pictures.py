@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sphereflow.meanfield.comparison import Comparison
+from sphereflow.meanfield.concentrating import ConcentratingLaw
 from sphereflow.meanfield.density_flow import DensityFlow
 from sphereflow.meanfield.eulerian import EulerianFlow
 from sphereflow.meanfield.zonal import ZonalFlow
@@ -97,4 +98,17 @@ def plot_comparison(both: Comparison) -> Figure:
         left.legend()
         right.plot(both.ts, both.distance, "o-", color=PALETTE[0])
         right.set(xlabel="$t$", ylabel=r"$W_2$", ylim=(0, None))
+    return figure
+
+
+def plot_concentrating(flow: ConcentratingLaw) -> Figure:
+    """Distances to the push-forward and to the leading eigenspace of V, on a logarithmic axis against time."""
+    with look():
+        figure = blank(6.4, 3.8)
+        axes = figure.subplots()
+        for k, p in enumerate((1, 2)):
+            axes.semilogy(flow.ts, flow.wasserstein(p), color=PALETTE[k], label=rf"$W_{p}$ to $\Pi_\#\mu_0$")
+        axes.semilogy(flow.ts, flow.top_distance(), color=PALETTE[2], ls="--", label="to the leading space of $V$")
+        axes.set(xlabel="$t$", ylabel="distance")
+        axes.legend()
     return figure

@@ -4,6 +4,8 @@ from sphereflow.metastability.certificate import Certificate as Certificate
 from sphereflow.metastability.certificate import certify as certify
 from sphereflow.metastability.certificate import circle_separated as circle_separated
 from sphereflow.metastability.certificate import first_exit as first_exit
+from sphereflow.metastability.clock_limits import ClockTimes as ClockTimes
+from sphereflow.metastability.clock_limits import clock_times as clock_times
 from sphereflow.metastability.coarsen import coarsen_to_one as coarsen_to_one
 from sphereflow.metastability.history import Merge as Merge
 from sphereflow.metastability.history import MergeHistory as MergeHistory
@@ -15,6 +17,10 @@ from sphereflow.metastability.pair import PairMerger as PairMerger
 from sphereflow.metastability.pair import laplace_log_time as laplace_log_time
 from sphereflow.metastability.pair import log_merging_time as log_merging_time
 from sphereflow.metastability.pair import merge_pair as merge_pair
+from sphereflow.metastability.saddles import SaddlePath as SaddlePath
+from sphereflow.metastability.saddles import saddle_path as saddle_path
+from sphereflow.metastability.slow_motion import SlowManifold as SlowManifold
+from sphereflow.metastability.slow_motion import slow_manifold as slow_manifold
 from sphereflow.metastability.staircases import Staircase as Staircase
 from sphereflow.metastability.staircases import staircase as staircase
 from sphereflow.metastability.staircases import well_prepared as well_prepared

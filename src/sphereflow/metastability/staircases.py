@@ -125,7 +125,7 @@ def limit(
     for _ in range(len(x) - 1):
         i, j = sorted(divmod(int(np.argmin(gaps)), len(x)))
         height = max(height, float(gaps[i, j]))
-        x[i] = _meeting_point(x[i], x[j], float(a[i]), float(a[j]), kind)
+        x[i] = meeting_point(x[i], x[j], float(a[i]), float(a[j]), kind)
         level += 2 * float(a[i] * a[j])
         a[i] += a[j]
         gaps[j, :] = gaps[:, j] = np.inf
@@ -151,7 +151,8 @@ def well_prepared(angles: Float[np.ndarray, " n"], beta: float) -> float:
     return float(min(slack) * beta / math.log(beta))
 
 
-def _meeting_point(x: np.ndarray, y: np.ndarray, a: float, b: float, kind: str) -> np.ndarray:
+def meeting_point(x: np.ndarray, y: np.ndarray, a: float, b: float, kind: str) -> np.ndarray:
+    """Where two clusters meet in the limit of large beta: the mean by mass (USA) or by squared mass (SA)."""
     first, second = (a, b) if kind == "usa" else (a * a, b * b)
     angle = 2 * math.asin(min(1.0, float(np.linalg.norm(x - y)) / 2))
     if angle < 1e-9:

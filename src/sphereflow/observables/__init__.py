@@ -4,6 +4,8 @@ from sphereflow.observables.attention import attention_matrix as attention_matri
 from sphereflow.observables.attention import followed as followed
 from sphereflow.observables.attention import leaders as leaders
 from sphereflow.observables.attention import numerical_rank as numerical_rank
+from sphereflow.observables.certified_distance import Bounds as Bounds
+from sphereflow.observables.certified_distance import wasserstein_bounds as wasserstein_bounds
 from sphereflow.observables.circle_distance import circle_wasserstein as circle_wasserstein
 from sphereflow.observables.circle_distance import wasserstein_to_pair as wasserstein_to_pair
 from sphereflow.observables.clusters import cluster_count as cluster_count

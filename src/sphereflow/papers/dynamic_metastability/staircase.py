@@ -25,12 +25,14 @@ def merge(kind: str, beta: float) -> MergeHistory:
     return coarsen_to_one(kind, on_circle(START), beta)
 
 
-def closest_pairs(power: float) -> tuple[list[float], list[float], list[float], list[list[tuple[float, float]]]]:
-    """(gaps, masses of the pairs, levels, clusters) of repeated merging of the closest pair of START, by plain loops.
+def closest_pairs(
+    power: float, start: np.ndarray = START
+) -> tuple[list[float], list[float], list[float], list[list[tuple[float, float]]]]:
+    """(gaps, masses of the pairs, levels, clusters) of repeated merging of the closest pair of angles, by plain loops.
 
     A pair lands at the mean weighted by mass to the `power`: 1 for USA, 2 for SA, 0 for the middle.
     """
-    clusters = [(float(t), 1 / len(START)) for t in START]
+    clusters = [(float(t), 1 / len(start)) for t in start]
     gaps, masses, levels, seen = [], [], [sum(m * m for _, m in clusters)], [list(clusters)]
     while len(clusters) > 1:
         best = (math.inf, 0, 0, 0.0)

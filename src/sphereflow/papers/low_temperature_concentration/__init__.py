@@ -35,4 +35,5 @@ from sphereflow.papers.low_temperature_concentration import phases as phases
 from sphereflow.papers.low_temperature_concentration import rates as rates
 from sphereflow.papers.low_temperature_concentration import directions as directions
 from sphereflow.papers.low_temperature_concentration import sphere as sphere
+from sphereflow.papers.low_temperature_concentration import transport as transport
 from sphereflow.papers.low_temperature_concentration import figures as figures
