@@ -1,7 +1,10 @@
 """The landscape of attention plus perceptron: certified global minimisers, maximisers, flows and basins."""
 
+from sphereflow.landscape.activation import Activation as Activation
 from sphereflow.landscape.basin_search import Basins as Basins
 from sphereflow.landscape.basin_search import basins as basins
+from sphereflow.landscape.critical import CriticalPoints as CriticalPoints
+from sphereflow.landscape.critical import critical_points as critical_points
 from sphereflow.landscape.flows import WeightedFlow as WeightedFlow
 from sphereflow.landscape.flows import dynamics as dynamics
 from sphereflow.landscape.flows import flow as flow
@@ -10,6 +13,8 @@ from sphereflow.landscape.measures import energy as energy
 from sphereflow.landscape.measures import field as field
 from sphereflow.landscape.measures import first_variation as first_variation
 from sphereflow.landscape.measures import hessian as hessian
+from sphereflow.landscape.obstruct import Obstruction as Obstruction
+from sphereflow.landscape.obstruct import obstruction as obstruction
 from sphereflow.landscape.problem import Problem as Problem
 from sphereflow.landscape.result import CriticalPoint as CriticalPoint
 from sphereflow.landscape.solve import inspect as inspect
