@@ -9,6 +9,8 @@ from sphereflow.landscape.flows import WeightedFlow as WeightedFlow
 from sphereflow.landscape.flows import dynamics as dynamics
 from sphereflow.landscape.flows import flow as flow
 from sphereflow.landscape.flows import weighted_flow as weighted_flow
+from sphereflow.landscape.mean_field import MeanFieldLimit as MeanFieldLimit
+from sphereflow.landscape.mean_field import mean_field_limit as mean_field_limit
 from sphereflow.landscape.measures import energy as energy
 from sphereflow.landscape.measures import field as field
 from sphereflow.landscape.measures import first_variation as first_variation
@@ -20,3 +22,5 @@ from sphereflow.landscape.result import CriticalPoint as CriticalPoint
 from sphereflow.landscape.solve import inspect as inspect
 from sphereflow.landscape.solve import maximise as maximise
 from sphereflow.landscape.solve import minimise as minimise
+from sphereflow.landscape.zero_set import ZeroSet as ZeroSet
+from sphereflow.landscape.zero_set import zero_set as zero_set

@@ -75,11 +75,11 @@ class Equations:
         chord = np.linalg.norm(x[:, :, None] - x[:, None], axis=-1)
         reach = radii[:, :, None] + radii[:, None]
         nearest = np.maximum(2 * np.arcsin(np.minimum(chord / 2, 1.0)) - reach, 0.0)
-        pairs = np.interp(nearest, *self._envelope) * reach**2 * self.masses * (1 - np.eye(m))
+        pairs = self.third(nearest) * reach**2 * self.masses * (1 - np.eye(m))
         flat = x.reshape(-1, d)
         arguments = flat @ self.problem.inner.T + self.problem.bias
         jumps = kink_jumps(self.problem, arguments, radii.ravel()).reshape(radii.shape)
-        return np.asarray(pairs.sum(axis=2) / 2 + self._potential * radii**2 / 2 + jumps * radii)
+        return np.asarray(pairs.sum(axis=2) / 2 + self.potential_third * radii**2 / 2 + jumps * radii)
 
     def silent(self, x: Float[np.ndarray, "B d"], radii: Float[np.ndarray, " B"]) -> Bool[np.ndarray, " B"]:
         """Whether no neuron acts anywhere within these distances: v is constant there."""
@@ -94,8 +94,13 @@ class Equations:
         length = np.linalg.norm(tangent, axis=1, keepdims=True)
         return unit(np.cos(length) * x.reshape(-1, d) + np.sinc(length / np.pi) * tangent).reshape(count, m, d)
 
+    def third(self, nearest: np.ndarray) -> np.ndarray:
+        """C, at its largest for angles of at least these."""
+        return np.interp(nearest, *self._envelope)
+
     @cached_property
-    def _potential(self) -> float:
+    def potential_third(self) -> float:
+        """C_v, the bound of third derivatives of v / 2."""
         return third_derivative_bound(self.problem)
 
     @cached_property
