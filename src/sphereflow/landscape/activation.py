@@ -44,7 +44,9 @@ class Piece(NamedTuple):
     series: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
     def at(self, s: np.ndarray, which: int) -> np.ndarray:
-        return np.asarray(chebyshev.chebval((2 * s - self.low - self.high) / (self.high - self.low), self.series[which]))
+        return np.asarray(
+            chebyshev.chebval((2 * s - self.low - self.high) / (self.high - self.low), self.series[which])
+        )
 
     def largest(self, which: int) -> float:
         count = 4 * len(self.series[which])
@@ -134,8 +136,8 @@ class Activation:
                 return Piece(low, high, (chebyshev.chebint(kept) / scale, kept, slope, bend))
             count *= 2
         raise SphereflowError(
-            f"sigma is not smooth on [{low:g}, {high:g}] as far as {_MOST_TERMS} terms tell; name where its slope jumps "
-            "in kinks=."
+            f"sigma is not smooth on [{low:g}, {high:g}] as far as {_MOST_TERMS} terms tell; "
+            "name where its slope jumps in kinks=."
         )
 
     def _joined(self, pieces: list[Piece]) -> tuple[Piece, ...]:
@@ -165,8 +167,8 @@ class Activation:
             worst = int(np.argmax(off))
             if off[worst] > _SAME * (1 + np.abs(given).max()):
                 raise SphereflowError(
-                    f"the primitive must be phi with phi' = 2 sigma, but between {s[0]:.3g} and {s[worst]:.3g} it grows "
-                    f"by {given[worst] - given[0]:.6g} where the integral is {ours[worst] - ours[0]:.6g}."
+                    f"the primitive must be phi with phi' = 2 sigma, but from {s[0]:.3g} to {s[worst]:.3g} it grows by "
+                    f"{given[worst] - given[0]:.6g} where the integral is {ours[worst] - ours[0]:.6g}."
                 )
 
     def __str__(self) -> str:

@@ -115,12 +115,16 @@ class CriticalPoints(Result):
         m, problem = len(self.masses), self.problem
         told = ", ".join(map(str, self.by_index))
         rest = "complete" if self.complete else f"not proved complete ({self.undecided} of {self.cells} cells left)"
+        proved = "proved" if self.certified else "not all proved"
         return [
-            f"{len(self)} stationary measures of {m} atom{'s' * (m != 1)}, {'' if self.certified else 'not all '}proved, "
-            f"the list {rest}",
+            f"{len(self)} stationary measures of {m} atom{'s' * (m != 1)}, {proved}, the list {rest}",
             f"labelled, by index from 0: {told}; alternating sum {self.alternating_sum}, Euler characteristic "
             f"{self.euler}",
-            *([f"every Dirac on {len(self.arcs)} arcs where no neuron acts is stationary too"] if len(self.arcs) else []),
+            *(
+                [f"every Dirac on {len(self.arcs)} arcs where no neuron acts is stationary too"]
+                if len(self.arcs)
+                else []
+            ),
             f"{problem.neurons} neurons ({problem.activation}), d = {problem.d}, beta = {problem.beta:g} "
             f"({problem.kernel_scale} kernel)",
         ]
@@ -201,11 +205,15 @@ class _Known:
     def __init__(self, equations: Equations):
         self.equations = equations
         m = len(equations.masses)
-        same = [
-            order
-            for order in itertools.permutations(range(m))
-            if np.array_equal(equations.masses[list(order)], equations.masses)
-        ] if m <= 6 else [tuple(range(m))]
+        same = (
+            [
+                order
+                for order in itertools.permutations(range(m))
+                if np.array_equal(equations.masses[list(order)], equations.masses)
+            ]
+            if m <= 6
+            else [tuple(range(m))]
+        )
         self.orders = np.array(same)
         d = equations.problem.d
         self.points, self.error, self.radius = np.zeros((0, m, d)), np.zeros(0), np.zeros(0)

@@ -1,8 +1,8 @@
 r"""Why no stationary measure can be spread out: an obstruction that speaks of all measures at once.
 
 Were the first variation of a probability measure flat, its harmonics would be $\mu_l=-\beta v_l/(2\Lambda_l)$ for every
-degree $l\ge1$, with $\Lambda_l$ those of the kernel. But $|\mu_l|\le1$ on the circle, and on the sphere the squares of one
-degree sum to at most their number. So if for one degree
+degree $l\ge1$, with $\Lambda_l$ those of the kernel. But $|\mu_l|\le1$ on the circle, and on the sphere the squares of
+one degree sum to at most their number. So if for one degree
 
 $$|v_k|>\tfrac2\beta\Lambda_k\quad(d=2),\qquad
   \sum_{ij}\omega_i\omega_jc_l^ic_l^jP_l(\hat a_i\cdot\hat a_j)>\big(\tfrac2\beta\Lambda_l\big)^2\quad(d\ge3),$$

@@ -81,11 +81,11 @@ class SphereSpace(Space):
         return inner, np.exp(self.beta * (inner - 1))
 
     def kernel_slope(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "n p k"]:
-        return self._peak(x, y)[1][:, None, :] * np.einsum("ndp,kd->npk", tangent_frames(x), y)
+        return self._peak(x, y)[1][:, None, :] * (tangent_frames(x).transpose(0, 2, 1) @ y.T)
 
     def kernel_bend(self, x: Float[np.ndarray, "n d"], atoms: PointMasses) -> Float[np.ndarray, "n p p"]:
         inner, peak = self._peak(x, atoms.points)
-        along = np.einsum("ndp,kd->npk", tangent_frames(x), atoms.points)
+        along = tangent_frames(x).transpose(0, 2, 1) @ atoms.points.T
         weights = peak * atoms.masses
         turning = np.sum(weights * inner, axis=1)
         return self.beta * (along * weights[:, None, :]) @ along.transpose(0, 2, 1) - turning[:, None, None] * np.eye(

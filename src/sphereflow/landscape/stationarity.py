@@ -7,9 +7,9 @@ Along geodesics $\xi_j$ of length at most $r_j$ from a centre, in transported fr
 $$R_i=\tfrac12\sum_{j\ne i}m_jC(\psi_{ij})(r_i+r_j)^2+\tfrac12C_vr_i^2+\text{jump}_i\,r_i,\qquad
   C(\psi)=e^{\beta(\cos\psi-1)}(\beta^2\sin^3\psi+3\beta\sin\psi+1),$$
 
-C at its largest within reach. With $Y=J^{-1}$ a zero in the cell has $|\xi_i+(YF)_i|\le\sum_j|Y_{ij}|R_j$. Therefore a cell
-is empty if that cannot be; a point is near a zero if the map $-Y(F+\rho)$ takes a small ball into itself (Brouwer); and
-the zero is the only one in every ball of radius r with $\sum_j|Y_{ij}|R_j(r)<r$.
+C at its largest within reach. With $Y=J^{-1}$ a zero in the cell has $|\xi_i+(YF)_i|\le\sum_j|Y_{ij}|R_j$. Therefore a
+cell is empty if that cannot be; a point is near a zero if the map $-Y(F+\rho)$ takes a small ball into itself
+(Brouwer); and the zero is the only one in every ball of radius r with $\sum_j|Y_{ij}|R_j(r)<r$.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-r"""How large the set is on which a measure can be stationary: $\{x:\nabla g(x)=0\}$, covered by smaller and smaller cells.
+r"""How large the set is on which a measure can be stationary: $\{x:\nabla g(x)=0\}$, covered by ever smaller cells.
 
-A cell of radius r about c holds no zero of $\nabla g$ if $|\nabla g(c)|>\|\nabla^2g(c)\|r+R$, or if the Newton step from
-c is longer than $r+\|\nabla^2g(c)^{-1}\|R$, with $R=\tfrac12Mr^2+\text{jump}\cdot r$ and M a bound of third derivatives
-near the cell. What is left contains the support of every stationary measure with this first variation. The share of the
-sphere that is left falls like $r^{d-1-D}$ for a set of dimension D: points have D = 0, a ring on $S^2$ has D = 1, and for
-a density nothing is ever excluded.
+A cell of radius r about c holds no zero of $\nabla g$ if $|\nabla g(c)|>\|\nabla^2g(c)\|r+R$, or if the Newton step
+from c is longer than $r+\|\nabla^2g(c)^{-1}\|R$, with $R=\tfrac12Mr^2+\text{jump}\cdot r$ and M a bound of third
+derivatives near the cell. What is left contains the support of every stationary measure with this first variation. The
+share of the sphere that is left falls like $r^{d-1-D}$ for a set of dimension D: points have D = 0, a ring on $S^2$ has
+D = 1, and for a density nothing is ever excluded.
 """
 
 from __future__ import annotations
@@ -109,12 +109,11 @@ def _empty(space: SphereSpace, equations: Equations, atoms: PointMasses, cells: 
     jet = first_variation(space, atoms, centres)
     rest = _rest(space, equations, atoms, centres, radii)
     steep = np.linalg.norm(jet.gradient, axis=1)
-    bend = np.linalg.eigvalsh(jet.hessian)
-    flat = np.abs(bend).max(axis=1)
+    bend, along = np.linalg.eigh(jet.hessian)
+    flat, weakest = np.abs(bend).max(axis=1), np.abs(bend).min(axis=1)
     excluded = steep > flat * radii + rest + _ROUNDING
-    weakest = np.abs(bend).min(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        step = np.linalg.norm(np.linalg.pinv(jet.hessian) @ jet.gradient[..., None], axis=(1, 2))
+        step = np.linalg.norm(np.einsum("nip,ni->np", along, jet.gradient) / bend, axis=1)
         beyond = (weakest > 1e-10 * flat) & (step > radii + (rest + _ROUNDING) / weakest)
     return excluded | beyond
 
@@ -137,7 +136,9 @@ def _isolated(space: SphereSpace, equations: Equations, atoms: PointMasses, cell
     order = np.argsort(np.mod(cells.where[:, 0], 2 * np.pi))
     angle, half = np.mod(cells.where[order, 0], 2 * np.pi), cells.radii[order, 0]
     start = np.flatnonzero(np.append(True, np.diff(angle) > (half[1:] + half[:-1]) * (1 + 1e-9)))
-    runs = [[angle[a] - half[a], angle[b - 1] + half[b - 1]] for a, b in zip(start, [*start[1:], len(angle)], strict=True)]
+    runs = [
+        [angle[a] - half[a], angle[b - 1] + half[b - 1]] for a, b in zip(start, [*start[1:], len(angle)], strict=True)
+    ]
     if len(runs) > 1 and runs[-1][1] >= runs[0][0] + 2 * np.pi - 1e-12:
         runs[0][0] = runs.pop()[0] - 2 * np.pi
     low, high = np.array(runs).T
