@@ -10,6 +10,8 @@ from sphereflow.modes.kac_rice import belt as belt
 from sphereflow.modes.kac_rice import belt_fraction as belt_fraction
 from sphereflow.modes.kac_rice import central_modes as central_modes
 from sphereflow.modes.kac_rice import edge as edge
+from sphereflow.modes.kac_rice import edgeworth_density as edgeworth_density
+from sphereflow.modes.kac_rice import edgeworth_modes as edgeworth_modes
 from sphereflow.modes.kac_rice import expected_modes as expected_modes
 from sphereflow.modes.kac_rice import gaussian_density as gaussian_density
 from sphereflow.modes.kac_rice import gaussian_modes as gaussian_modes
