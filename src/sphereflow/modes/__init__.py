@@ -6,6 +6,10 @@ from sphereflow.modes.attention import fastest_harmonic as fastest_harmonic
 from sphereflow.modes.attention import modes_and_clusters as modes_and_clusters
 from sphereflow.modes.find import Modes as Modes
 from sphereflow.modes.find import find_modes as find_modes
+from sphereflow.modes.in_space import SpaceModes as SpaceModes
+from sphereflow.modes.in_space import expected_peaks as expected_peaks
+from sphereflow.modes.in_space import find_modes_in_space as find_modes_in_space
+from sphereflow.modes.in_space import peak_rate as peak_rate
 from sphereflow.modes.kac_rice import belt as belt
 from sphereflow.modes.kac_rice import belt_fraction as belt_fraction
 from sphereflow.modes.kac_rice import central_modes as central_modes
@@ -18,6 +22,9 @@ from sphereflow.modes.kac_rice import gaussian_modes as gaussian_modes
 from sphereflow.modes.kac_rice import limit_constant as limit_constant
 from sphereflow.modes.kac_rice import mode_density as mode_density
 from sphereflow.modes.kac_rice import saturated_rate as saturated_rate
+from sphereflow.modes.line_attention import LineAttention as LineAttention
+from sphereflow.modes.line_attention import line_attention as line_attention
+from sphereflow.modes.line_attention import linear_growth as linear_growth
 from sphereflow.modes.mean_shift_iteration import mean_shift as mean_shift
 from sphereflow.modes.mean_shift_iteration import merged as merged
 from sphereflow.modes.monte_carlo import ModeSample as ModeSample

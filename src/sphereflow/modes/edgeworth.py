@@ -1,7 +1,7 @@
 r"""The Kac-Rice density of modes with the Edgeworth expansion of the joint law of slope and curvature.
 
-With $u=-\sqrt n\,m_1/\sqrt{S_{11}}$, $b=S_{12}/S_{11}$, $v=S_{22}-S_{12}^2/S_{11}$, $r=\sqrt n(m_2-bm_1)/\sqrt v$ and the
-joint cumulants $\lambda_{ij}$ of the whitened pair,
+With $u=-\sqrt n\,m_1/\sqrt{S_{11}}$, $b=S_{12}/S_{11}$, $v=S_{22}-S_{12}^2/S_{11}$, $r=\sqrt n(m_2-bm_1)/\sqrt v$ and
+the joint cumulants $\lambda_{ij}$ of the whitened pair,
 
 $$\rho_E(t)=\sqrt{\tfrac v{S_{11}}}\,\phi(u)\Big[I_0+\sum_{i+j=3,4}\frac{\lambda_{ij}}{i!j!}He_i(u)I_j
   +\frac12\sum_{i+j=3}\sum_{p+q=3}\frac{\lambda_{ij}\lambda_{pq}}{i!j!p!q!}He_{i+p}(u)I_{j+q}\Big],$$
