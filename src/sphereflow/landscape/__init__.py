@@ -22,5 +22,5 @@ from sphereflow.landscape.result import CriticalPoint as CriticalPoint
 from sphereflow.landscape.solve import inspect as inspect
 from sphereflow.landscape.solve import maximise as maximise
 from sphereflow.landscape.solve import minimise as minimise
-from sphereflow.landscape.zero_set import ZeroSet as ZeroSet
-from sphereflow.landscape.zero_set import zero_set as zero_set
+from sphereflow.landscape.zeros import ZeroSet as ZeroSet
+from sphereflow.landscape.zeros import zero_set as zero_set

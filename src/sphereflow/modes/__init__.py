@@ -22,12 +22,12 @@ from sphereflow.modes.kac_rice import gaussian_modes as gaussian_modes
 from sphereflow.modes.kac_rice import limit_constant as limit_constant
 from sphereflow.modes.kac_rice import mode_density as mode_density
 from sphereflow.modes.kac_rice import saturated_rate as saturated_rate
-from sphereflow.modes.line_attention import LineAttention as LineAttention
-from sphereflow.modes.line_attention import line_attention as line_attention
-from sphereflow.modes.line_attention import linear_growth as linear_growth
 from sphereflow.modes.mean_shift_iteration import mean_shift as mean_shift
 from sphereflow.modes.mean_shift_iteration import merged as merged
 from sphereflow.modes.monte_carlo import ModeSample as ModeSample
 from sphereflow.modes.monte_carlo import sample_modes as sample_modes
 from sphereflow.modes.sparse import simulated_rate as simulated_rate
 from sphereflow.modes.sparse import sparse_rate as sparse_rate
+from sphereflow.modes.tokens_on_line import LineAttention as LineAttention
+from sphereflow.modes.tokens_on_line import line_attention as line_attention
+from sphereflow.modes.tokens_on_line import linear_growth as linear_growth

@@ -107,6 +107,7 @@ def uniform(t: np.ndarray, n: float, beta: float, density: Density | None = None
 
 
 def checked_order(order: int) -> int:
+    """The order of the expansion, refused unless 2, 3 or 4."""
     if order not in (2, 3, 4):
         raise SphereflowError(f"order must be 2 (Gaussian), 3 or 4, got {order}.")
     return order

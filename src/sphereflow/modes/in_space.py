@@ -7,8 +7,8 @@ modes per area or volume where samples are dense and the slope of their density 
 Gaussian field with covariance $e^{-\beta r^2/4}$. For normal samples the slope suppresses modes by $e^{-q}$,
 $q=n(2/\beta)^{d/2}\beta^{-1}|t|^2e^{-|t|^2/2}$.
 
-Maxima of the estimate on a grid (four nodes per bandwidth) are refined by Newton's method on the exact sums; each mode is
-then proved by Kantorovich's condition. That no mode lies between the nodes unseen is not proved.
+Maxima of the estimate on a grid (four nodes per bandwidth) are refined by Newton's method on the exact sums; each mode
+is then proved by Kantorovich's condition. That no mode lies between the nodes unseen is not proved.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def peak_rate(beta: float, d: int) -> float:
 
 
 def expected_peaks(n: float, beta: float, d: int, radius: float) -> float:
-    """Modes with |t| below the radius for n standard normal samples in R^d: dense samples, leading order of the slope."""
+    """Modes with |t| below the radius for n standard normal samples in R^d, where samples are dense."""
     n, radius = real_number("n", n, least=1), real_number("radius", radius, above=0, most=40)
     rate, surface = peak_rate(beta, d), 2 * math.pi ** (d / 2) / math.gamma(d / 2)
 
@@ -122,7 +122,7 @@ def _candidates(y: np.ndarray) -> np.ndarray:
         k = 2 * np.pi * (np.fft.rfftfreq if axis == d - 1 else np.fft.fftfreq)(count, spacing)
         kernel = np.exp(-(k**2) / 2) * math.sqrt(2 * math.pi) / spacing / np.sinc(k * spacing / (2 * np.pi)) ** 4
         waves *= kernel.reshape([-1 if i == axis else 1 for i in range(d)])
-    estimate = np.fft.irfftn(waves, shape)
+    estimate = np.fft.irfftn(waves, shape, axes=range(d))
     # A mode has a sample within sqrt(d) bandwidths: it is at least that high.
     tops = (estimate == maximum_filter(estimate, 3)) & (estimate > 0.8 * math.exp(-d / 2))
     return low + spacing * np.argwhere(tops)

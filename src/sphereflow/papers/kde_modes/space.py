@@ -30,8 +30,8 @@ def blocks(d: int, per_bandwidth: float, side: int, parts: int, seed: list[int])
 
 @PAPER.claim(
     "modes-in-space",
-    says="Many uniform samples in the plane (and in space in the paper preset) have modes at the density of maxima of a "
-    "Gaussian field, each proved or nearly all; it is not a power of the density on the line.",
+    says="Many uniform samples in the plane (and in space in the paper preset) have modes at the density of maxima of "
+    "a Gaussian field, each proved or nearly all; it is not a power of the density on the line.",
     basis=basis.Extension("the paper treats the line"),
     formula=r"\varrho_2=\frac\beta{4\sqrt3\,\pi},\qquad \varrho_3=\frac{29-6\sqrt6}{48\sqrt6\,\pi^2}\beta^{3/2}",
 )
@@ -40,7 +40,7 @@ def modes_in_space(run: Run) -> Check:
     exact = {2: 1 / (4 * math.sqrt(3) * math.pi), 3: (29 - 6 * math.sqrt(6)) / (48 * math.sqrt(6) * math.pi**2)}
     check = Check()
     power, critical = {}, {}
-    for d, side, parts, samples in ((2, 80, 6, 4),) if run.quick else ((2, 200, 12, 6), (3, 36, 4, 8)):
+    for d, side, parts, samples in ((2, 80, 6, 3),) if run.quick else ((2, 200, 12, 6), (3, 36, 4, 8)):
         found = [blocks(d, 4.0, side, parts, [run.seed, d, k]) for k in range(samples)]
         rates = np.concatenate([rate for rate, _ in found])
         counted = mean(rates)

@@ -78,8 +78,8 @@ def generic_atoms(run: Run) -> Check:
 @PAPER.claim(
     "localised-sets",
     says="The set on which the minimiser's first variation is stationary, which contains its support, has dimension 0 "
-    "for three tanh neurons in general position on $S^2$, 1 (a ring) if all weights lie on one line, and 2 (everything) "
-    "without a perceptron.",
+    "for three tanh neurons in general position on $S^2$, 1 (a ring) if all weights lie on one line, and 2 "
+    "(everything) without a perceptron.",
     basis=ANY_DIMENSION,
     formula=r"\operatorname{area}\{|\nabla g|=0\}_r\sim r^{2-D},\qquad D=0,1,2",
 )
