@@ -163,6 +163,7 @@ EXAMPLES = {
     "WeightedFlow": lambda: sf.landscape.weighted_flow(problem(), [0.1, 1.0], 0.2, saveat=2),
     "CriticalPoints": lambda: sf.landscape.critical_points(problem(), 1, starts=8),
     "Obstruction": lambda: sf.landscape.obstruction(problem(), 8),
+    "RingCertificate": lambda: sf.landscape.ring_certificate(sf.landscape.Problem(2.0, [-0.6], [[0.0, 0.0, 1.0]])),
     "ZeroSet": lambda: sf.landscape.zero_set(problem(), [0.0, 3.0], levels=4),
     "MeanFieldLimit": lambda: sf.landscape.mean_field_limit(problem(), [4, 8], 0.1, 2, reference=16, seed=1),
     "LineAttention": lambda: sf.modes.line_attention(PAIRS[:20].T, 20.0, [0.0, 0.5]),

@@ -233,3 +233,23 @@ def test_spaced_tokens_are_a_quarter_turn_over_n_from_the_law():
     assert float(found.exponent(0).value) == pytest.approx(-1, abs=0.01)
     with pytest.raises(SphereflowError, match="reference"):
         landscape.mean_field_limit(smooth(), [8, 16], 0.1, reference=20)
+
+
+def test_a_ring_is_told_from_atoms_below_rounding():
+    """The excess of 24 atoms and the sign of g'' at them, by sums with 60 digits."""
+    ring = landscape.ring_certificate(Problem(5.0, [-0.6], [[0.0, 0.0, 1.0]]))
+    assert ring.single
+    assert ring.gap < 1e-6
+    with mpmath.workdps(60):
+        x, count = mpmath.mpf(5 * math.sin(ring.polar[0]) ** 2), 24
+        turn = [2 * mpmath.pi * k / count for k in range(count)]
+        kernel = [mpmath.exp(x * (mpmath.cos(t) - 1)) / count for t in turn]
+        excess = (mpmath.fsum(kernel) - mpmath.exp(-x) * mpmath.besseli(0, x)) / 10
+        bend = mpmath.fsum(
+            k * ((x * mpmath.sin(t)) ** 2 - x * mpmath.cos(t)) for k, t in zip(kernel, turn, strict=True)
+        )
+        assert bend < 0
+        assert ring.log_excess(count) == pytest.approx(float(mpmath.log(excess)), abs=1e-9)
+        assert ring.log_curvature(count) == pytest.approx(float(mpmath.log(-bend / 5)), abs=1e-9)
+    with pytest.raises(SphereflowError, match="d=3"):
+        landscape.ring_certificate(smooth())

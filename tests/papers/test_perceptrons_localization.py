@@ -34,6 +34,7 @@ class TestVerdicts(Verdicts):
         "monotone-energy",
         "no-perceptron",
         "normalised-flow",
+        "ring-or-atoms",
         "ring-range",
         "ring-with-generic-weights",
         "splitting",

@@ -19,6 +19,8 @@ from sphereflow.landscape.obstruct import Obstruction as Obstruction
 from sphereflow.landscape.obstruct import obstruction as obstruction
 from sphereflow.landscape.problem import Problem as Problem
 from sphereflow.landscape.result import CriticalPoint as CriticalPoint
+from sphereflow.landscape.ring_proof import RingCertificate as RingCertificate
+from sphereflow.landscape.ring_proof import ring_certificate as ring_certificate
 from sphereflow.landscape.solve import inspect as inspect
 from sphereflow.landscape.solve import maximise as maximise
 from sphereflow.landscape.solve import minimise as minimise

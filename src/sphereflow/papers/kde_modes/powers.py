@@ -85,10 +85,7 @@ def exact_density(t: float, n: int, beta: float, reach: float = 24.0, side: int 
     first, second = math.sqrt(n * mass @ g**2), math.sqrt(n * mass @ c**2)
     # Half of the plane: the other half is the complex conjugate.
     a, b = np.linspace(-reach, reach, 2 * side) / first, (np.arange(side) + 0.5) * reach / side / second
-    waves = np.exp(1j * np.outer(b, c))
-    law = np.zeros((len(a), len(b)), dtype=complex)
-    for i, frequency in enumerate(a):
-        law[i] = waves @ (mass * np.exp(1j * frequency * g)) - mass.sum()
+    law = (mass * np.exp(1j * np.outer(a, g))) @ np.exp(1j * np.outer(c, b)) - mass.sum()
     along = np.sum(np.exp(n * np.log1p(law)), axis=0) * (a[1] - a[0])
     y = np.linspace(0, 12, 600) * second
     density = 2 * np.real(np.exp(-1j * np.outer(y, b)) @ along) * (b[1] - b[0]) / (4 * math.pi**2)
