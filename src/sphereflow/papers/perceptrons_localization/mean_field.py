@@ -18,8 +18,8 @@ from sphereflow.papers.perceptrons_localization.stationary import INNER, OUTER
     formula=r"W_1(\mu^N_t,\mu_t)\le e^{Ct}W_1(\mu^N_0,\mu_0)",
 )
 def mean_field_limit(run: Run) -> Check:
-    sizes, repeats = ([8, 128], 48) if run.quick else ([64, 256, 1024], 128)
-    reference = 512 if run.quick else 8192
+    sizes, repeats = ([8, 128], 48) if run.quick else ([64, 256, 1024], 64)
+    reference = 512 if run.quick else 4096
     check = Check(parameters={"N": sizes, "repeats": repeats, "t": 4, "beta": 4})
     quarter, whole, none = {}, {}, {}
     for kind in ("gelu",) if run.quick else ("gelu", "relu"):
