@@ -77,6 +77,9 @@ BY_JAX = {
 BY_NUMPY = {
     "drifting.domains.drawn": lambda f, s: f(2, 0.5, 4, s),
     "drifting.translation.median_width": lambda f, s: f(ROWS, seed=s),
+    "landscape.mean_field.mean_field_limit": lambda f, s: (
+        f(landscape.Problem(2.0, [0.5], [[1.0, 0.0]]), [4, 8], 0.1, 2, reference=16, seed=s).w1
+    ),
     "landscape.problem.Problem.random": lambda f, s: f(landscape.Problem, 1.0, seed=s).inner,
     "llm.heads.bootstrap.document_mean": lambda f, s: f(ROWS, repeats=9, seed=s).low,
     "llm.heads.bootstrap.rank_correlation": lambda f, s: f(TABLE, TABLE**2, repeats=9, seed=s).low,
@@ -125,6 +128,7 @@ BY_NUMPY = {
 # Those that take long, or need a model: a wrong seed is refused before any work.
 REFUSED_FIRST = {
     "llm.model.tiny.tiny_model": lambda f, s: f("gpt-2", s),
+    "landscape.critical.critical_points": lambda f, s: f(landscape.Problem(2.0, [0.5], [[1.0, 0.0]]), 1, seed=s),
     "modes.attention.modes_and_clusters": lambda f, s: f(3, 1.0, 2, np.array([0.1]), seed=s, dt=0.1).angles,
     "drifting.training.Recipe": lambda f, s: f(seed=s),
     "drifting.flow_matching.train_flow_matching": lambda f, s: f(from_rows(ROWS), from_rows(ROWS), 2, seed=s),

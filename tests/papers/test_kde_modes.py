@@ -7,7 +7,7 @@ from verdicts import Verdicts
 from sphereflow.claims import Run
 from sphereflow.modes import kac_rice, moments
 from sphereflow.modes.find import Modes
-from sphereflow.papers.kde_modes import PAPER, formulas, limit, small_cases, table
+from sphereflow.papers.kde_modes import PAPER, formulas, limit, powers, small_cases, table
 
 
 class TestVerdicts(Verdicts):
@@ -27,6 +27,10 @@ class TestVerdicts(Verdicts):
         "uniform-predictor",
         "belt",
         "circle-modes",
+        "counts-along-powers",
+        "edgeworth",
+        "gaussian-tokens",
+        "modes-in-space",
     )
     slow_figures = ("clusters", "numbers")
 
@@ -96,6 +100,13 @@ def test_another_merging_distance_is_caught(monkeypatch):
     right = formulas.simulated_rate
     monkeypatch.setattr(formulas, "simulated_rate", lambda x, length, seed: right(1.1 * x, length // 4, seed))
     assert formulas.sparse_rates(Run()).verdict == "fails"
+
+
+@pytest.mark.slow
+def test_a_gaussian_law_is_caught(monkeypatch):
+    right = powers.edgeworth_density
+    monkeypatch.setattr(powers, "edgeworth_density", lambda t, n, beta, order: right(t, n, beta, order=2))
+    assert powers.edgeworth(Run()).verdict == "fails"
 
 
 def test_the_constant_is_no_prediction_at_feasible_n():

@@ -23,7 +23,7 @@ from sphereflow.landscape.space import BallCover, Jet, PointMasses, Space, first
 
 # Where to stop: cells this small, or this many of them, are bounded as they are.
 _SMALLEST_RADIUS = 1e-7
-_MOST_CELLS = {1: 60_000, 2: 20_000}
+_MOST_CELLS = {1: 60_000, 2: 20_000, 3: 400_000, 4: 400_000, 5: 400_000}
 
 
 def lower_bound(

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from sphereflow.pictures import PALETTE, blank, look
 
 if TYPE_CHECKING:
+    from sphereflow.landscape.critical import CriticalPoints
     from sphereflow.landscape.result import CriticalPoint
 
 _POINTS = 1441
@@ -97,3 +98,22 @@ def _title(result: CriticalPoint) -> str:
         rf"{problem.activation}, {neurons}, $\beta={problem.beta:g}$ ({problem.kernel_scale}): "
         rf"$E={result.energy:.8g}$, gap {result.gap:.0e}"
     )
+
+
+def draw_critical_points(result: CriticalPoints) -> Figure:
+    """Atoms of each stationary measure against its energy: by angle on the circle, by first coordinate elsewhere."""
+    with look():
+        figure = blank(6.4, 3.6)
+        axes = figure.subplots()
+        circle = result.problem.d == 2
+        across = result.angles if circle else result.points[..., 0]
+        for index in np.unique(result.index):
+            chosen = result.index == index
+            energies = np.repeat(result.energy[chosen, None], across.shape[1], axis=1)
+            colour = PALETTE[int(index) % len(PALETTE)]
+            axes.plot(across[chosen].T, energies.T, "-", color=colour, lw=0.6)
+            axes.plot(across[chosen].ravel(), energies.ravel(), "o", color=colour, ms=4, label=f"index {index}")
+        axes.set(xlabel=r"$\theta$" if circle else r"$x_1$", ylabel=r"$\mathsf{E}$")
+        if len(result):
+            axes.legend(fontsize=8)
+    return figure

@@ -26,6 +26,7 @@ from sphereflow.dynamics import Perceptron
 from sphereflow.dynamics.activations import ACTIVATIONS
 from sphereflow.errors import SphereflowError, enough_memory, one_of, real_number, whole_number
 from sphereflow.kernels import KERNEL_SCALES
+from sphereflow.landscape.activation import Activation, Function, OwnPerceptron
 from sphereflow.numerics.unit_vectors import unit
 from sphereflow.reading import real_array
 from sphereflow.seeds import Seed, rng_from
@@ -49,7 +50,8 @@ class Problem:
 
     - `beta`: inverse temperature, above 0.
     - `outer`: the numbers $\omega_j$, shape (J,); `inner`: the vectors $a_j$, shape (J, d); `bias`: $b_j$, or None.
-    - `activation`: relu, leaky_relu, linear, gelu, tanh or softplus.
+    - `activation`: relu, leaky_relu, linear, gelu, tanh or softplus; or a function, or an `Activation` that says where
+      its kinks are.
     - `kernel_scale`: "peak" or "raw", the convention of the weights and of all energies that are returned.
     """
 
@@ -57,7 +59,7 @@ class Problem:
     outer: Float[np.ndarray, " J"]
     inner: Float[np.ndarray, "J d"]
     bias: Float[np.ndarray, " J"]
-    activation: str
+    activation: str | Activation
     kernel_scale: str
 
     def __init__(
@@ -66,12 +68,12 @@ class Problem:
         outer: Any,
         inner: Any,
         bias: Any = None,
-        activation: str = "relu",
+        activation: str | Activation | Function = "relu",
         kernel_scale: str = "peak",
     ):
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         put("beta", real_number("beta", beta, above=0, most=LARGEST_BETA))
-        put("activation", one_of("activation", activation, ACTIVATIONS))
+        put("activation", _activation(activation))
         put("kernel_scale", one_of("kernel_scale", kernel_scale, KERNEL_SCALES))
         put("outer", _numbers("the outer weights", outer, 1))
         put("inner", _numbers("the inner weights", inner, 2))
@@ -99,7 +101,7 @@ class Problem:
         seed: Seed = 0,
         scale: float = 1.0,
         law: str = "normal",
-        activation: str = "relu",
+        activation: str | Activation | Function = "relu",
         kernel_scale: str = "peak",
     ) -> Problem:
         r"""Directions $a_j$ uniform on the sphere; outer weights N(0, scale^2) ("normal") or +-scale ("signs")."""
@@ -160,6 +162,8 @@ class Problem:
     @property
     def perceptron(self) -> Perceptron:
         """The perceptron block as a vector field, in the convention of the problem."""
+        if isinstance(self.activation, Activation):
+            return OwnPerceptron(self.outer, self.inner, self.bias, self.activation)
         return Perceptron(self.outer, self.inner, self.bias, self.activation)
 
     def __repr__(self) -> str:
@@ -167,6 +171,12 @@ class Problem:
             f"Problem(beta={self.beta:g}, d={self.d}, {self.neurons} neuron{'s' * (self.neurons != 1)}, "
             f"{self.activation}, {self.kernel_scale})"
         )
+
+
+def _activation(given: str | Activation | Function) -> str | Activation:
+    if isinstance(given, Activation):
+        return given
+    return Activation(given) if callable(given) else one_of("activation", given, ACTIVATIONS)
 
 
 def _numbers(name: str, values: Any, axes: int) -> np.ndarray:

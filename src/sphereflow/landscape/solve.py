@@ -41,7 +41,7 @@ _COARSE = 1e-9
 _CERTIFIED = 1e-12
 
 # The same where g is flat along curves or everywhere, which takes many cells, more so in two dimensions.
-_FLAT_CERTIFIED = {1: 1e-10, 2: 4e-8}
+_FLAT_CERTIFIED = {1: 1e-10, 2: 4e-8, 3: 1e-5, 4: 1e-4, 5: 1e-4}
 
 
 def space_of(problem: Problem) -> Space:

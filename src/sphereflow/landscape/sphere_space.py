@@ -9,16 +9,23 @@ $$\nabla_xk/\beta=k\,T_x^\top y,\qquad
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from scipy.special import ndtri
+from scipy.stats import qmc
 
 from sphereflow import sphere
 from sphereflow.errors import SphereflowError
 from sphereflow.landscape.potential import respond
 from sphereflow.landscape.space import BallCover, Jet, PointMasses, Space
 from sphereflow.numerics.unit_vectors import angles, tangent_frames, unit
+
+# Beyond this, covers of the sphere are larger than what can be searched.
+MOST_DIMENSIONS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +41,21 @@ class SphereSpace(Space):
             return np.asarray(sphere.circle_grid(nodes))
         if self.problem.d == 3:
             return np.asarray(sphere.fibonacci(nodes))
+        if self.problem.d <= MOST_DIMENSIONS:
+            # Points of low discrepancy, taken to the sphere through the normal law.
+            cube = qmc.Sobol(self.problem.d, scramble=True, rng=np.random.default_rng(0)).random_base2(
+                math.ceil(math.log2(nodes))
+            )
+            return unit(ndtri(np.clip(cube[:nodes], 1e-12, 1 - 1e-12)))
         raise SphereflowError(
-            f"a grid of the sphere exists for d=2 and d=3, got d={self.problem.d}; in higher dimension inner weights "
-            "along one axis can be solved, and particle flows run in any d."
+            f"the sphere is covered for d up to {MOST_DIMENSIONS}, got d={self.problem.d}; in higher dimension inner "
+            "weights along one axis can be solved, and particle flows run in any d."
         )
 
     def spacing(self, nodes: int) -> float:
-        return 2 * np.pi / nodes if self.problem.d == 2 else float(np.sqrt(4 * np.pi / nodes))
+        """The side of a cube with an equal share of the surface."""
+        d = self.problem.d
+        return float((2 * math.pi ** (d / 2) / math.gamma(d / 2) / nodes) ** (1 / (d - 1)))
 
     def arguments(self, points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n J"]:
         return points @ self.problem.inner.T + self.problem.bias
@@ -66,11 +81,11 @@ class SphereSpace(Space):
         return inner, np.exp(self.beta * (inner - 1))
 
     def kernel_slope(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "n p k"]:
-        return self._peak(x, y)[1][:, None, :] * np.einsum("ndp,kd->npk", tangent_frames(x), y)
+        return self._peak(x, y)[1][:, None, :] * (tangent_frames(x).transpose(0, 2, 1) @ y.T)
 
     def kernel_bend(self, x: Float[np.ndarray, "n d"], atoms: PointMasses) -> Float[np.ndarray, "n p p"]:
         inner, peak = self._peak(x, atoms.points)
-        along = np.einsum("ndp,kd->npk", tangent_frames(x), atoms.points)
+        along = tangent_frames(x).transpose(0, 2, 1) @ atoms.points.T
         weights = peak * atoms.masses
         turning = np.sum(weights * inner, axis=1)
         return self.beta * (along * weights[:, None, :]) @ along.transpose(0, 2, 1) - turning[:, None, None] * np.eye(
@@ -103,7 +118,9 @@ class SphereSpace(Space):
         return angles(x[:, None], y)
 
     def cells(self, nodes: int) -> BallCover:
-        return Arcs.cover(nodes) if self.problem.d == 2 else Triangles.cover(nodes)
+        if self.problem.d == 2:
+            return Arcs.cover(nodes)
+        return Triangles.cover(nodes) if self.problem.d == 3 else Boxes.cover(nodes, self.problem.d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,3 +173,51 @@ class Triangles(BallCover):
         ab, bc, ca = unit(a + b), unit(b + c), unit(c + a)
         parts = [(a, ab, ca), (b, bc, ab), (c, ca, bc), (ab, bc, ca)]
         return Triangles(np.concatenate([np.stack(part, axis=1) for part in parts]))
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes(BallCover):
+    """The faces of a cube of R^d seen from its centre, cut into smaller cubes, each inside the ball of its corners."""
+
+    face: Int[np.ndarray, " n"]
+    low: Float[np.ndarray, "n p"]
+    side: Float[np.ndarray, " n"]
+
+    @classmethod
+    def cover(cls, count: int, d: int) -> Boxes:
+        """All 2d faces, cut in halves along every edge until there are about this many."""
+        cells = cls(np.arange(2 * d), np.full((2 * d, d - 1), -1.0), np.full(2 * d, 2.0))
+        while len(cells.low) < count:
+            cells = cells.split(np.arange(len(cells.low)))
+        return cells
+
+    @property
+    def centres(self) -> Float[np.ndarray, "n d"]:  # type: ignore[override]
+        return self._seen(self.low + self.side[:, None] / 2)
+
+    @property
+    def radii(self) -> Float[np.ndarray, " n"]:  # type: ignore[override]
+        centres, farthest = self.centres, np.zeros(len(self.low))
+        for corner in self._corners:
+            apart = angles(centres, self._seen(self.low + self.side[:, None] * corner))
+            farthest = np.maximum(farthest, apart)
+        return farthest
+
+    @property
+    def _corners(self) -> np.ndarray:
+        return np.array(list(itertools.product((0.0, 1.0), repeat=self.low.shape[1])))
+
+    def _seen(self, place: np.ndarray) -> np.ndarray:
+        """The directions of points on the faces."""
+        count, p = place.shape
+        full, every = np.empty((count, p + 1)), np.arange(count)
+        axis = self.face // 2
+        full[every, axis] = np.where(self.face % 2, -1.0, 1.0)
+        others = np.array([[i for i in range(p + 1) if i != a] for a in range(p + 1)])
+        full[every[:, None], others[axis]] = place
+        return unit(full)
+
+    def split(self, chosen: np.ndarray) -> Boxes:
+        half = self.side[chosen] / 2
+        parts = [self.low[chosen] + half[:, None] * corner for corner in self._corners]
+        return Boxes(np.tile(self.face[chosen], len(parts)), np.concatenate(parts), np.tile(half, len(parts)))

@@ -6,10 +6,16 @@ from sphereflow.modes.attention import fastest_harmonic as fastest_harmonic
 from sphereflow.modes.attention import modes_and_clusters as modes_and_clusters
 from sphereflow.modes.find import Modes as Modes
 from sphereflow.modes.find import find_modes as find_modes
+from sphereflow.modes.in_space import SpaceModes as SpaceModes
+from sphereflow.modes.in_space import expected_peaks as expected_peaks
+from sphereflow.modes.in_space import find_modes_in_space as find_modes_in_space
+from sphereflow.modes.in_space import peak_rate as peak_rate
 from sphereflow.modes.kac_rice import belt as belt
 from sphereflow.modes.kac_rice import belt_fraction as belt_fraction
 from sphereflow.modes.kac_rice import central_modes as central_modes
 from sphereflow.modes.kac_rice import edge as edge
+from sphereflow.modes.kac_rice import edgeworth_density as edgeworth_density
+from sphereflow.modes.kac_rice import edgeworth_modes as edgeworth_modes
 from sphereflow.modes.kac_rice import expected_modes as expected_modes
 from sphereflow.modes.kac_rice import gaussian_density as gaussian_density
 from sphereflow.modes.kac_rice import gaussian_modes as gaussian_modes
@@ -22,3 +28,6 @@ from sphereflow.modes.monte_carlo import ModeSample as ModeSample
 from sphereflow.modes.monte_carlo import sample_modes as sample_modes
 from sphereflow.modes.sparse import simulated_rate as simulated_rate
 from sphereflow.modes.sparse import sparse_rate as sparse_rate
+from sphereflow.modes.tokens_on_line import LineAttention as LineAttention
+from sphereflow.modes.tokens_on_line import line_attention as line_attention
+from sphereflow.modes.tokens_on_line import linear_growth as linear_growth

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from sphereflow.modes.attention import SideBySide
 from sphereflow.modes.find import Modes
+from sphereflow.modes.tokens_on_line import LineAttention
 from sphereflow.pictures import PALETTE, blank, look
 
 
@@ -23,13 +24,13 @@ def draw_modes(modes: Modes) -> Figure:
     return figure
 
 
-def draw_side_by_side(both: SideBySide) -> Figure:
+def draw_side_by_side(both: SideBySide | LineAttention) -> Figure:
     """Mean numbers of modes and of clusters against time, with standard errors."""
     with look():
         figure = blank(6.0, 3.6)
         axes = figure.add_subplot()
         for name, table, colour in (("modes", both.modes, PALETTE[0]), ("clusters", both.clusters, PALETTE[1])):
-            error = table.std(axis=1, ddof=1) / np.sqrt(table.shape[1])
+            error = table.std(axis=1) / np.sqrt(max(table.shape[1] - 1, 1))
             axes.errorbar(both.times, table.mean(axis=1), error, fmt="o-", color=colour, capsize=2, label=name)
         axes.set(xlabel="$t$", ylabel="number", title=rf"$\beta={both.beta:g}$, {table.shape[1]} runs")
         axes.legend()

@@ -33,5 +33,8 @@ from sphereflow.papers.kde_modes import formulas as formulas
 from sphereflow.papers.kde_modes import table as table
 from sphereflow.papers.kde_modes import regimes as regimes
 from sphereflow.papers.kde_modes import limit as limit
+from sphereflow.papers.kde_modes import powers as powers
 from sphereflow.papers.kde_modes import clusters as clusters
+from sphereflow.papers.kde_modes import tokens as tokens
+from sphereflow.papers.kde_modes import space as space
 from sphereflow.papers.kde_modes import figures as figures

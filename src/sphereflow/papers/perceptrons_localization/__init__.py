@@ -39,7 +39,10 @@ from sphereflow.papers.perceptrons_localization import flows as flows
 from sphereflow.papers.perceptrons_localization import linear as linear
 from sphereflow.papers.perceptrons_localization import splitting as splitting
 from sphereflow.papers.perceptrons_localization import rings as rings
+from sphereflow.papers.perceptrons_localization import ring_or_atoms as ring_or_atoms
 from sphereflow.papers.perceptrons_localization import confinement as confinement
 from sphereflow.papers.perceptrons_localization import stationary as stationary
+from sphereflow.papers.perceptrons_localization import generic as generic
+from sphereflow.papers.perceptrons_localization import mean_field as mean_field
 from sphereflow.papers.perceptrons_localization import concentration as concentration
 from sphereflow.papers.perceptrons_localization import figures as figures

@@ -3,7 +3,6 @@ r"""One relu neuron that repels, $\omega=+1$: finitely many atoms in the inactiv
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ive
 
 from sphereflow import landscape
 from sphereflow.claims import Check, Run, basis
@@ -11,7 +10,7 @@ from sphereflow.landscape import Problem
 from sphereflow.landscape.solve import grid_atoms
 from sphereflow.papers.perceptrons_localization import PAPER, reference
 from sphereflow.papers.perceptrons_localization import linear as linear_neuron
-from sphereflow.papers.perceptrons_localization.sources import ATOMIC, CIRCLE
+from sphereflow.papers.perceptrons_localization.sources import CIRCLE
 
 GRIDS = (360, 1440, 5760)
 
@@ -116,54 +115,4 @@ def atom_count(run: Run) -> Check:
     check.rival(r"growth like $\beta^{1/3}$", 1 / 3)
     check.rival(r"growth like $\beta$", 1.0)
     check.rival("no growth", 0.0)
-    return check
-
-
-@PAPER.claim(
-    "generic-atoms",
-    says="For random weights and five activations the first 14 Fourier modes of $v$ exclude a flat first variation "
-    "in at least three draws of four, so that every stationary measure on the circle is finitely atomic; minimisers "
-    "have isolated atoms. A weak linear perceptron is not so.",
-    basis=ATOMIC,
-    formula=r"|v_k|>\tfrac2\beta e^{-\beta}I_k(\beta)\text{ for some }k\ge1",
-)
-def generic_atoms(run: Run) -> Check:
-    beta, draws = 4.0, 24
-    theta = 2 * np.pi * np.arange(256) / 256
-    points = np.stack([np.cos(theta), np.sin(theta)], axis=1)
-    check = Check(parameters={"beta": beta, "draws": draws, "neurons": 3})
-    modes = np.arange(1, 15)
-
-    def drawn(k: int, activation: str, scale: float = 1.0) -> Problem:
-        rng = np.random.default_rng([run.seed, 1000 + k])
-        inner = rng.normal(size=(3, 2))
-        inner /= np.linalg.norm(inner, axis=1, keepdims=True)
-        return Problem(beta, scale * rng.normal(size=3), inner, activation=activation)
-
-    def obstructed(here: Problem) -> bool:
-        """Whether a Fourier coefficient of v exceeds what a flat first variation allows a probability measure."""
-        far = np.array([[1.0, 0.0]])
-        # g of a Dirac less its kernel part is v/2.
-        g = landscape.first_variation(here, far, [1.0], points) - np.exp(beta * (points[:, 0] - 1)) / beta
-        v = 2 * np.fft.fft(g)[modes] / len(theta)
-        return bool(np.any(np.abs(v) > 2 / beta * ive(modes, beta) + 1e-14))
-
-    linear = {}
-    for activation in ("relu", "leaky_relu", "gelu", "tanh", "softplus"):
-        name = f"draws with a flat first variation excluded, {activation}"
-        count = sum(obstructed(drawn(k, activation)) for k in range(draws))
-        check.at_least(name, bound=18, measured=count, because="some smooth draws need modes beyond double precision")
-        linear[name] = float(sum(obstructed(drawn(k, "linear", 0.05)) for k in range(draws)))
-        for k in range(1 if run.quick else 6):
-            found = landscape.minimise(drawn(k, activation))
-            check.at_least(
-                f"curvature of g at the atoms, {activation}, draw {k + 1}",
-                bound=1e-5,
-                measured=found.curvature,
-                because="isolated zeros of g - lambda",
-            )
-            check.at_most(
-                f"proved gap, {activation}, draw {k + 1}", bound=1e-8, measured=found.gap, because="certified"
-            )
-    check.null("a linear perceptron, weights times 0.05", linear)
     return check
