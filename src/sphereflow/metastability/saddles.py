@@ -25,6 +25,7 @@ from decimal import Context, Decimal, localcontext
 import numpy as np
 from jaxtyping import Float, Int
 
+from sphereflow.dynamics import Dynamics, attention_name
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.metastability.atoms import Atoms, exponents, real_tokens
 from sphereflow.metastability.coarsen import Rules, advance, begin
@@ -33,7 +34,6 @@ from sphereflow.metastability.modes import linearisation
 from sphereflow.metastability.slow import DOMINANT, nearest_pair
 from sphereflow.metastability.staircases import meeting_point
 from sphereflow.numerics.unit_vectors import angles, tangent_frames, unit
-from sphereflow.parameters import model_name
 from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike
@@ -86,13 +86,14 @@ class SaddlePath(Result):
 
 @recorded_call
 def saddle_path(
-    x0: ArrayLike, beta: float, model: str = "usa", *, masses: ArrayLike | None = None, tol: float = 1e-9
+    x0: ArrayLike, beta: float, model: str | Dynamics = "usa", *, masses: ArrayLike | None = None, tol: float = 1e-9
 ) -> SaddlePath:
     """Follow few tokens to the single cluster and look at every saddle on the way.
 
     Tokens (n, d) with n(d-1) at most 64; a symmetric start that balances exactly is refused.
     """
-    kind, beta = model_name(model), real_number("beta", beta, above=1, most=1e6)
+    beta = real_number("beta", beta, above=1, most=1e6)
+    kind = attention_name(model, beta)
     x = unit(real_tokens("x0", x0))
     a = np.ones(len(x)) if masses is None else real_array("masses", masses)
     if a.shape != (len(x),) or not (a > 0).all():

@@ -31,11 +31,11 @@ from jaxtyping import Float, Int
 from scipy.sparse.csgraph import connected_components
 from scipy.special import logsumexp
 
+from sphereflow.dynamics import Dynamics, attention_name
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.metastability.atoms import Atoms, all_angles, exponents, real_tokens, scaled_field
 from sphereflow.metastability.slow import follow
 from sphereflow.numerics.unit_vectors import tangent_frames, unit
-from sphereflow.parameters import model_name
 from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike
@@ -169,7 +169,7 @@ class SlowManifold(Result):
 def slow_manifold(
     x: ArrayLike,
     beta: float,
-    model: str = "sa",
+    model: str | Dynamics = "sa",
     *,
     masses: ArrayLike | None = None,
     labels: ArrayLike | None = None,
@@ -180,8 +180,8 @@ def slow_manifold(
     width of the kernel, are one. `masses` are scaled to sum one, equal by default. The tokens of a cluster must lie
     within a right angle of each other.
     """
-    points, kind = unit(real_tokens("x", x)), model_name(model)
-    beta = real_number("beta", beta, above=0, most=1e6)
+    points, beta = unit(real_tokens("x", x)), real_number("beta", beta, above=0, most=1e6)
+    kind = attention_name(model, beta)
     weights = np.ones(len(points)) if masses is None else real_array("masses", masses)
     if weights.shape != (len(points),) or not (weights > 0).all():
         raise SphereflowError(f"masses must be {len(points)} positive numbers, one per token.")
