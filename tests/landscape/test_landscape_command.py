@@ -56,7 +56,7 @@ def test_weights_from_files_and_both_signs(tmp_path, monkeypatch, capsys):
         ["--activation", "relux"],
         ["--beta", "-1"],
         ["--beta", "nan"],
-        ["--d", "4"],
+        ["--d", "9"],
         ["--weights", "missing.json"],
         ["--weights", "broken.csv"],
         ["--weights", "broken.json"],

@@ -56,7 +56,7 @@ def minimise(problem: Problem, nodes: int | None = None) -> CriticalPoint:
 
     **Arguments:**
 
-    - `problem`: on the circle (d=2), on S^2 (d=3), or in any dimension with all inner weights parallel.
+    - `problem`: on the circle (d=2), on spheres up to d=6, or in any dimension with all inner weights parallel.
     - `nodes`: size of the first grid (1440, 4000, 721 in these three cases); the result does not depend on it.
 
     **Returns:** a `CriticalPoint`. Its `kind` is "atoms" where the atoms are isolated and refined, "density" where the
