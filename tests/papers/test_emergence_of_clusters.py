@@ -29,6 +29,8 @@ class TestVerdicts(Verdicts):
         "escape-threshold",
         "hull-areas",
         "hyperplanes-sizes",
+        "leaders-in-the-plane",
+        "limits-depend-on-the-context",
         "limits-exactly",
         "one-hot-rows",
         "modulus-in-the-hypothesis",

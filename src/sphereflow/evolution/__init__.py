@@ -1,5 +1,7 @@
 """Time stepping and trajectories."""
 
+from sphereflow.evolution.context import ContextDependence as ContextDependence
+from sphereflow.evolution.context import context_dependence as context_dependence
 from sphereflow.evolution.events import Aligned as Aligned
 from sphereflow.evolution.events import AllClose as AllClose
 from sphereflow.evolution.hardmax import HardmaxFlow as HardmaxFlow

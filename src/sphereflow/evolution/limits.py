@@ -155,16 +155,17 @@ def predict_limit(
     given. `space="euclidean"` is attention without normalisation (`EuclideanAttention`), `"sphere"` the flow on the
     unit sphere (`Attention`). Numbers that differ by less than `tol`, relative to the size of their matrix, are equal.
     """
-    q, k, v = _matrices(Q, K, V)
+    q, k, v = given_matrices(Q, K, V)
     one_of("space", space, ("euclidean", "sphere"))
     tol = real_number("tol", tol, above=0.0, most=0.1)
     spectrum = _Spectrum(v, q.T @ k, tol)
     return _on_sphere(spectrum) if space == "sphere" else _in_space(spectrum)
 
 
-def _matrices(
+def given_matrices(
     query: ArrayLike | None, key: ArrayLike | None, value: ArrayLike | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Q, K and V as arrays of one dimension d, identities where none were given."""
     given = {"Q": (query, "k d"), "K": (key, "k d"), "V": (value, "d d")}
     found = {
         name: np.asarray(parameters.array(name, m, shape), dtype=float)

@@ -71,8 +71,7 @@ def leading_left(matrix: Array, by: Callable[[Array], Array] = np.real) -> Array
     says="For random $Q$, $K$, $V$ in dimension 3 whose spectra meet the hypotheses (leading eigenvalue 1, others "
     "below a half, $\\langle Q\\varphi_1,K\\varphi_1\\rangle\\ge1/4$), all draws of three ensembles have their tokens "
     "within 0.01 of at most three hyperplanes at $t=20$, those of the left leading eigenvector of $V$; so have "
-    "symmetric $V$ "
-    "with a negative eigenvalue of larger modulus, if $Q=K$.",
+    "symmetric $V$ with a negative eigenvalue of larger modulus, if $Q=K$.",
     basis=sources.HYPERPLANES,
     formula=r"\varphi_1^*(z_i)\to c_i\in\{a,0,b\},\qquad \varphi_1^*V=\lambda_1\varphi_1^*",
 )
