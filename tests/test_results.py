@@ -152,6 +152,8 @@ def compared():
 EXAMPLES = {
     "Trajectory": lambda: sf.simulate(n=8, d=3, beta=2.0, t1=1.0, saves=3, seed=4, progress=False),
     "HardmaxFlow": lambda: sf.evolution.hardmax_flow(PAIRS[:5], 0.0),
+    "ContextDependence": lambda: sf.evolution.context_dependence(PAIRS[:3], 1.0),
+    "PredictedLimit": lambda: sf.predict_limit(V=[[1.0, 0.5], [-0.2, 0.3]]),
     "DensityFlow": lambda: sf.meanfield.evolve_density(4.0, t1=0.1, saveat=2, nodes=32),
     "Comparison": compared,
     "EulerianFlow": lambda: sf.meanfield.evolve_eulerian(4.0, t1=0.1, saveat=2),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sphereflow.evolution import AllClose as AllClose
     from sphereflow.evolution import Trajectory as Trajectory
     from sphereflow.evolution import evolve as evolve
+    from sphereflow.evolution import predict_limit as predict_limit
     from sphereflow.evolution import run_layers as run_layers
     from sphereflow.interaction import Alibi as Alibi
     from sphereflow.interaction import Causal as Causal
@@ -63,6 +64,7 @@ _HOMES = {
     "AllClose": "evolution",
     "Trajectory": "evolution",
     "evolve": "evolution",
+    "predict_limit": "evolution",
     "run_layers": "evolution",
     "Alibi": "interaction",
     "Causal": "interaction",

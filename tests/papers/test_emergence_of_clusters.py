@@ -24,13 +24,18 @@ class TestVerdicts(Verdicts):
         "boolean-rate",
         "codimension-simple",
         "context-decides-the-leader",
+        "decay-of-general-matrices",
         "decay-rate",
         "escape-threshold",
         "hull-areas",
         "hyperplanes-sizes",
+        "leaders-in-the-plane",
+        "limits-depend-on-the-context",
         "limits-exactly",
         "one-hot-rows",
+        "modulus-in-the-hypothesis",
         "order-and-gaps",
+        "spectrum-decides-the-limit",
         "symmetric-triple",
     )
     slow_figures = ("attention-rank", "limit-geometries", "low-rank")

@@ -109,6 +109,6 @@ def test_the_printed_statement_holds_from_the_corrected_beta_on():
     """Random second-order points with small weights never fit one window at beta of at least 0.2558."""
     for seed in range(3):
         problem = Problem.random(0.3, 2, 2, seed=seed, scale=0.05, kernel_scale="raw")
-        if concentration.load(problem.converted("raw")) < 0.16547:
+        if concentration.perceptron_strength(problem.converted("raw")) < 0.16547:
             found = landscape.minimise(problem)
             assert concentration.heaviest_window(found.angles, found.masses, 1 / (2 * np.sqrt(0.3)), 1) < 1 - 1e-9

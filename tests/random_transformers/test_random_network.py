@@ -19,7 +19,7 @@ SAMPLES = 3000
 
 def corners(law, r, d):
     keys = jax.random.split(jax.random.key(3), SAMPLES)
-    draw = lambda k: law.corner(jax.random.normal(k, (law.normals(r, d),)), jax.random.fold_in(k, 9), r, d)  # noqa: E731
+    draw = lambda k: law.leading_block(jax.random.normal(k, (law.normals(r, d),)), jax.random.fold_in(k, 9), r, d)  # noqa: E731
     return np.asarray(jax.jit(jax.vmap(draw))(keys))
 
 
