@@ -31,7 +31,9 @@ def command(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random weights.")] = 0,
     scale: Annotated[float, typer.Option(help="Standard deviation of the random outer weights.")] = 1.0,
-    d: Annotated[int, typer.Option("--d", help="Dimension of the random weights: 2 is the circle, 3 is S^2; up to 6.")] = 2,
+    d: Annotated[
+        int, typer.Option("--d", help="Dimension of the random weights: 2 is the circle, 3 is S^2; up to 6.")
+    ] = 2,
     kernel: Annotated[
         str, typer.Option(metavar="peak|raw", help="Kernel e^(beta(x.y-1)) or e^(beta x.y); weights belong to it.")
     ] = "peak",
