@@ -110,6 +110,7 @@ def profile(
     comes from the equation of the covariance on top of the layered mean field; with `n` tokens it is simulated as well,
     `repeats` environments for each source.
     """
+    number = number_from(seed, most=2**62)
     curve = closed_form.profile(beta, slope, t, vocab, readout=readout, weight=weight)
     if prompt is None:
         return curve
@@ -137,7 +138,7 @@ def profile(
         sources = np.unique(np.clip(np.rint(places * n - 0.5).astype(int), 0, n - 2))
         at = (sources + 0.5) / n
         found = [
-            simulated(prompt, n, int(k), t, beta, slope, vocab, readout, repeats, number_from(seed) + i)
+            simulated(prompt, n, int(k), t, beta, slope, vocab, readout, repeats, number + i)
             for i, k in enumerate(sources)
         ]
         measured = Estimate(*(weight * np.array([getattr(e, part) for e in found]) for part in ("value", "error")))
@@ -154,13 +155,13 @@ def simulated(
     vocab: int,
     readout: Readout,
     repeats: int,
-    seed: int,
+    seed: Seed,
     *,
     room: int | None = None,
     modes: int | None = None,
 ) -> Estimate:
     """The excess of n tokens drawn from the prompt, the token `source` (from zero) running through its whole law."""
-    sigma = (np.arange(n) + 0.5) / n
+    number, sigma = number_from(seed), (np.arange(n) + 0.5) / n
     masses = np.asarray(prompt.masses(sigma), dtype=float)
     steps, law = np.cumsum(masses, axis=1), masses[source] / masses[source].sum()
     hit = soft_hit if readout == "soft" else hard_hit
@@ -178,6 +179,6 @@ def simulated(
 
     model = CausalCircle(beta, slope, length=n, modes=modes)
     found = source_average(
-        circle_advance(model, t, room), draw, points, above, source=source, repeats=repeats, seed=seed
+        circle_advance(model, t, room), draw, points, above, source=source, repeats=repeats, seed=number
     ).scaled(n)
     return Estimate(found.value[0], found.error[0])
