@@ -186,6 +186,9 @@ EXAMPLES = {
     "SlowManifold": lambda: sf.metastability.slow_manifold(CIRCLE[[0, 0, 1]], 30.0, labels=[0, 0, 1]),
     "UnstableModes": lambda: sf.metastability.slow_modes(CIRCLE, np.ones(3) / 3, 20.0),
     "Profile": lambda: sf.retrieval.profile(1.0, 1.0, 2.0),
+    "PromptProfile": lambda: sf.retrieval.profile(
+        1.0, 1.0, 0.2, 4, prompt=sf.retrieval.density_prompt(density_of_prompt, 8), positions=(0.5,), n=8, repeats=4
+    ),
     "MeasuredProfile": lambda: sf.retrieval.measure_profile(
         8, 0.5, beta=1.0, weights=1.0, vocab=4, sources=(1, 4), repeats=4, seed=1
     ),

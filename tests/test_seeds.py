@@ -38,6 +38,7 @@ ROWS = np.random.default_rng(0).normal(size=(80, 2))
 TABLE = ROWS.reshape(8, 20)
 MOVED = ROWS @ np.array([[1.0, 0.5], [0.0, 1.0]]) + 1
 LONG = np.random.default_rng(2).normal(size=(200, 1))
+PROMPT = sf.retrieval.codeword_prompt(lambda sigma: np.full((len(sigma), 4), 0.25), 4)
 BALL = np.eye(3)
 CIRCLE = np.stack([np.cos([0.0, 0.7, 2.0]), np.sin([0.0, 0.7, 2.0])], axis=1)
 NORMAL = transport.gaussian(2)
@@ -149,6 +150,8 @@ REFUSED_FIRST = {
     "retrieval.influence.source_average": lambda f, s: f(*[lambda *a: ROWS] * 4, source=0, repeats=2, seed=s),
     "retrieval.influence.wave_influence": lambda f, s: f(9, 0, 1.0, beta=1.0, weights=1.0, seed=s),
     "retrieval.influence.sphere_influence": lambda f, s: f(9, 0, 1.0, beta=1.0, slope=1.0, d=3, seed=s),
+    "retrieval.prompt_profile.profile": lambda f, s: f(1.0, 1.0, 1.0, seed=s),
+    "retrieval.prompt_profile.simulated": lambda f, s: f(PROMPT, 9, 0, 1.0, 1.0, 1.0, 4, "soft", 2, s),
     "retrieval.plots.circle_movie": lambda f, s: f("nowhere.gif", seed=s),
     "retrieval.task.measure_profile": lambda f, s: f(9, 1.0, beta=1.0, weights=1.0, vocab=4, sources=(2,), seed=s),
     "sweeps.level_line.boundary": lambda f, s: f(sf.sweep(lambda x: x, {"x": [0.0, 1.0, 2.0]}), 0.5, "x", seed=s),

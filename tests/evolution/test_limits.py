@@ -132,7 +132,7 @@ def test_tokens_on_the_object_miss_it_by_nothing():
         ("queries and keys", lambda: predict_limit(np.ones((2, 3)), np.ones((1, 3)), np.eye(3))),
         ("space must be one of", lambda: predict_limit(V=np.eye(2), space="torus")),
         ("tol must be", lambda: predict_limit(V=np.eye(2), tol=0.0)),
-        ("tokens must be finite numbers of shape", lambda: predict_limit(V=np.eye(2)).miss(np.ones((3, 4)))),
+        ("x must be finite numbers of shape", lambda: predict_limit(V=np.eye(2)).miss(np.ones((3, 4)))),
         ("nothing is predicted", lambda: predict_limit(V=TURN).miss(np.ones((3, 2)))),
     ],
 )

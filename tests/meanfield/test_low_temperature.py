@@ -183,3 +183,20 @@ def test_what_cannot_be_followed_is_refused():
         wasserstein_bounds(np.zeros((2, 3)), np.eye(3)[:2])
     with pytest.raises(SphereflowError, match="at most 3000"):
         wasserstein_bounds(np.ones((4000, 3)), np.ones((4000, 3)))
+
+
+def test_eigenvalues_of_complex_type_are_no_turning_and_a_turning_v_has_no_leading_space(monkeypatch):
+    flow = sf.meanfield.concentrate(np.diag([1.0, 0.5]), beta=5.0, t1=0.5, saveat=3)
+    distances = flow.top_distance()
+    eig = np.linalg.eig  # releases of NumPy differ in the type of real eigenvalues
+    monkeypatch.setattr(np.linalg, "eig", lambda m: tuple(part.astype(complex) for part in eig(m)))
+    assert np.array_equal(flow.top_distance(), distances)
+    monkeypatch.undo()
+    value = np.array([[1.0, -2.0], [2.0, 1.0]])
+    turning = sf.meanfield.concentrate(value, np.linalg.solve(value, np.diag([2.0, 1.0])).T, beta=20.0, t1=6, saveat=9)
+    assert np.isfinite(turning.exit_time())
+    assert "left at t" in turning.summary()
+    assert "axis of V" not in turning.summary()
+    assert turning.plot() is not None
+    with pytest.raises(sf.SphereflowError, match="complex"):
+        turning.top_distance()

@@ -104,7 +104,7 @@ def command(
 def _retrieval(loaded: Any, prompts: int, seed: int, progress: Report) -> tuple[KeyValueProfile, FittedCurve, str, str]:
     """The key-value profile, the closed form that comes closest, its name and its shape."""
     from sphereflow.llm.measurement.keyvalue import fitted, key_value_profile
-    from sphereflow.retrieval import profile
+    from sphereflow.retrieval.closed_form import profile
 
     found = key_value_profile(loaded.model, loaded.tokenizer, prompts=max(prompts, 2), seed=seed, progress=progress)
     vocab = found.probability.shape[1]

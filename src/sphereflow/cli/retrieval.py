@@ -44,7 +44,7 @@ def command(
     Example: sphereflow retrieval --beta 1 --slope 1 --t 1 --n 200 --out profile
     """
     from sphereflow.errors import SphereflowError, whole_number
-    from sphereflow.retrieval import profile, several_heads
+    from sphereflow.retrieval.closed_form import profile, several_heads
     from sphereflow.saving import writable_folder, write_into
 
     if out is not None:

@@ -96,17 +96,17 @@ class PredictedLimit(Result):
             "form": (("leading", "other"), self.form),
         }
 
-    def miss(self, tokens: Float[np.ndarray, "n d"]) -> float:
+    def miss(self, x: Float[np.ndarray, "n d"]) -> float:
         r"""The largest distance of a token from the predicted object: 0 when all have reached it.
 
         Give rescaled tokens where the prediction is about them (only their leading coordinates are looked at, so tokens
         divided by $e^{\lambda_1t}$ will do), tokens themselves for the origin and for points of the sphere. Distances
         from a polytope are in the metric of `form`.
         """
-        x = np.asarray(tokens, dtype=float)
+        x = np.asarray(x, dtype=float)
         if x.ndim != 2 or x.shape[1] != len(self.eigenvalues) or not np.isfinite(x).all():
             raise SphereflowError(
-                f"tokens must be finite numbers of shape (n, {len(self.eigenvalues)}), got shape {x.shape}."
+                f"x must be finite numbers of shape (n, {len(self.eigenvalues)}), got shape {x.shape}."
             )
         if self.kind == "open":
             raise SphereflowError("nothing is predicted for these matrices, so there is nothing to miss.")

@@ -84,11 +84,12 @@ class CircleConcentration(ConcentratingLaw):
         """The distance to the leading axis of V; zero if V is a multiple of the identity."""
         p = real_number("p", p, least=1)
         values, vectors = np.linalg.eig(self.limit.value)
-        if np.iscomplexobj(values):
-            raise SphereflowError("the eigenvalues of V are complex: clusters turn for ever and have no last place.")
-        if abs(values[0] - values[1]) < 1e-9 * max(1.0, float(np.abs(values).max())):
+        slack = 1e-9 * max(1.0, float(np.abs(values).max()))
+        if abs(values[0] - values[1]) < slack:
             return np.zeros(len(self.ts))
-        return self._to_axis(vectors[:, int(np.argmax(values))], p)
+        if np.abs(values.imag).max() > slack:
+            raise SphereflowError("the eigenvalues of V are complex: clusters turn for ever and have no last place.")
+        return self._to_axis(vectors[:, int(np.argmax(values.real))].real, p)
 
     def _to_axis(self, e: np.ndarray, p: float) -> np.ndarray:
         off = np.mod(self.angles - math.atan2(e[1], e[0]) + np.pi / 2, np.pi) - np.pi / 2

@@ -7,10 +7,10 @@ from sphereflow.retrieval.circle import flow as flow
 from sphereflow.retrieval.closed_form import Head as Head
 from sphereflow.retrieval.closed_form import Profile as Profile
 from sphereflow.retrieval.closed_form import critical_time as critical_time
-from sphereflow.retrieval.closed_form import profile as profile
 from sphereflow.retrieval.closed_form import several_heads as several_heads
 from sphereflow.retrieval.closed_form import theorem_time as theorem_time
 from sphereflow.retrieval.closed_form import two_time_influence as two_time_influence
+from sphereflow.retrieval.cumulants import third_cumulant as third_cumulant
 from sphereflow.retrieval.decoding import decoder as decoder
 from sphereflow.retrieval.decoding import on_circle as on_circle
 from sphereflow.retrieval.influence import source_average as source_average
@@ -31,6 +31,8 @@ from sphereflow.retrieval.positions import AnyKernel as AnyKernel
 from sphereflow.retrieval.positions import CausalWeights as CausalWeights
 from sphereflow.retrieval.positions import Exponentials as Exponentials
 from sphereflow.retrieval.positions import alibi as alibi
+from sphereflow.retrieval.prompt_profile import PromptProfile as PromptProfile
+from sphereflow.retrieval.prompt_profile import profile as profile
 from sphereflow.retrieval.task import MeasuredProfile as MeasuredProfile
 from sphereflow.retrieval.task import codewords as codewords
 from sphereflow.retrieval.task import decode as decode

@@ -68,7 +68,7 @@ class Curve:
 @lru_cache(maxsize=512)
 def curve(beta: float, slope: float, t: float, vocab: int) -> Curve:
     """The closed form on a grid that is finer towards the start."""
-    from sphereflow.retrieval import critical_time, profile, theorem_time
+    from sphereflow.retrieval.closed_form import critical_time, profile, theorem_time
 
     found = profile(beta, slope, t, vocab)
     position = np.concatenate([np.geomspace(_FIRST, 0.1, 150), np.linspace(0.1, 1, 250)[1:]])

@@ -147,7 +147,7 @@ def model_theory(run: Run) -> Figure:
 )
 def model_retrieval(run: Run) -> Figure:
     from sphereflow.llm.measurement.keyvalue import fitted, key_value_profile
-    from sphereflow.retrieval import profile
+    from sphereflow.retrieval.closed_form import profile
 
     loaded = language_model()
     found = key_value_profile(loaded.model, loaded.tokenizer, prompts=24, seed=run.seed)

@@ -118,4 +118,6 @@ def accuracy_simulated(run: Run) -> Check:
     check.rival("early and late sources retrieved like the one between them", flat)
     check.rival("no retrieval at this order, as in the mean field", 0.0)
     check.rival("one step of attention only", direct)
+    check.rival("half of the hard excess", {r.name: r.predicted / 2 for r in check.rows if r.name.startswith("hard")})
+    check.rival("half of the soft excess", {r.name: r.predicted / 2 for r in check.rows if r.name.startswith("soft")})
     return check
