@@ -157,7 +157,7 @@ def simulated(
     repeats: int,
     seed: Seed,
     *,
-    room: int | None = None,
+    padded_length: int | None = None,
     modes: int | None = None,
 ) -> Estimate:
     """The excess of n tokens drawn from the prompt, the token `source` (from zero) running through its whole law."""
@@ -179,6 +179,6 @@ def simulated(
 
     model = CausalCircle(beta, slope, length=n, modes=modes)
     found = source_average(
-        circle_advance(model, t, room), draw, points, above, source=source, repeats=repeats, seed=number
+        circle_advance(model, t, padded_length), draw, points, above, source=source, repeats=repeats, seed=number
     ).scaled(n)
     return Estimate(found.value[0], found.error[0])
