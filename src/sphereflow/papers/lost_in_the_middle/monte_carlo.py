@@ -50,8 +50,9 @@ def measured(n: int, source: int, beta: float, t: float, repeats: int, seed: int
 
 def extrapolated(small: Estimate, large: Estimate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(value, standard error, allowance for later orders) of (3 x_{3N} - x_N)/2."""
-    value = (3 * large.value - small.value) / 2
-    return value, np.hypot(1.5 * large.error, 0.5 * small.error), np.abs(value - large.value) / 4
+    value = np.asarray((3 * large.value - small.value) / 2)
+    error = np.asarray(np.hypot(1.5 * large.error, 0.5 * small.error))
+    return value, error, np.asarray(np.abs(value - large.value) / 4)
 
 
 def compare(run: Run, cells: tuple[int, ...], beta: float, t: float, repeats: int, small: int = SMALL) -> Check:
