@@ -176,7 +176,7 @@ EXAMPLES = {
     "SpaceModes": lambda: sf.modes.find_modes_in_space(PAIRS[:40], 20.0),
     "Modes": lambda: sf.modes.find_modes(PAIRS[:20].T, 20.0),
     "ModeSample": lambda: sf.modes.sample_modes(50, 20.0, 4, seed=1),
-    "SideBySide": lambda: sf.modes.modes_and_clusters(8, 5.0, 2, np.array([0.0, 0.5]), seed=2),
+    "CircleAttention": lambda: sf.modes.modes_and_clusters(8, 5.0, 2, np.array([0.0, 0.5]), seed=2),
     "MergeHistory": lambda: sf.metastability.coarsen_to_one("sa", CIRCLE, 10.0, seed=3),
     "Staircase": lambda: sf.metastability.staircase(3, 20.0, seed=1),
     "Certificate": lambda: sf.metastability.certify(CIRCLE, 400.0),
@@ -252,7 +252,7 @@ def changed(result):
 # Each of these compiles programs for three processor seconds or more.
 DEAR = (
     "Heads", "Measured", "MonteCarloSweep", "Basins", "LayeredFlow", "TrainedTransformer", "Interpolation",
-    "WeightedFlow", "DensityFlow", "Comparison", "ZonalFlow", "EulerianFlow", "MeasuredProfile", "SideBySide",
+    "WeightedFlow", "DensityFlow", "Comparison", "ZonalFlow", "EulerianFlow", "MeasuredProfile", "CircleAttention",
 )  # fmt: skip
 
 

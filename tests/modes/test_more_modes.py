@@ -9,6 +9,7 @@ from scipy.stats import norm
 from sphereflow import modes
 from sphereflow.errors import SphereflowError
 from sphereflow.modes.edgeworth import cumulants
+from sphereflow.modes.in_space import _third
 from sphereflow.modes.tokens_on_line import _Field
 
 
@@ -122,3 +123,22 @@ def test_the_slope_takes_modes_away():
     assert inside < 0.5 * modes.expected_peaks(1e4, 300.0, 2, 0.7)
     with pytest.raises(SphereflowError, match="samples"):
         modes.find_modes_in_space(np.zeros((3, 4)), 1.0)
+
+
+def test_third_derivatives_stay_below_their_bound():
+    rng = np.random.default_rng(5)
+    u, v = rng.normal(size=(20_000, 3)) * 3, rng.normal(size=(20_000, 3))
+    along = np.sum(u * v, axis=1) / np.linalg.norm(v, axis=1)
+    along[::2] = np.linalg.norm(u[::2], axis=1)  # the worst direction beyond two bandwidths
+    third = np.abs(along**3 - 3 * along) * np.exp(-np.sum(u**2, axis=1) / 2)
+    bound = _third(np.linalg.norm(u, axis=1))
+    assert np.all(third <= bound * (1 + 1e-12))
+    assert np.max(third) > 1.3  # the bound is reached
+
+
+def test_a_flat_top_is_not_proved():
+    """Two samples two bandwidths apart: the curvature between them is zero, and no proof can be had."""
+    at = 1.0 - 1e-9
+    found = modes.find_modes_in_space([[-at, 0.0], [at, 0.0]], 1.0)
+    assert found.proved == 0
+    assert modes.find_modes_in_space([[-0.9, 0.0], [0.9, 0.0]], 1.0).proved == 1

@@ -1,6 +1,7 @@
 """Modes of kernel density estimates: found with certainty, predicted, and beside the clusters of attention."""
 
-from sphereflow.modes.attention import SideBySide as SideBySide
+from sphereflow.modes.attention import CircleAttention as CircleAttention
+from sphereflow.modes.attention import ModesAndClusters as ModesAndClusters
 from sphereflow.modes.attention import circle_modes as circle_modes
 from sphereflow.modes.attention import fastest_harmonic as fastest_harmonic
 from sphereflow.modes.attention import modes_and_clusters as modes_and_clusters

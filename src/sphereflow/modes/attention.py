@@ -56,12 +56,11 @@ def fastest_harmonic(beta: float) -> int:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SideBySide(Result):
-    """Along runs of attention from uniform tokens: modes of the density estimate, and clusters, at each time."""
+class ModesAndClusters(Result):
+    """Along runs of attention: modes of the density estimate, and clusters, shape (t, runs), at each time."""
 
     beta: float
     times: Float[np.ndarray, " t"]
-    angles: Float[np.ndarray, "t runs n"]
     modes: Int[np.ndarray, "t runs"]
     clusters: Int[np.ndarray, "t runs"]
     certain: bool
@@ -72,26 +71,43 @@ class SideBySide(Result):
     def mean_clusters(self, index: int) -> Estimate:
         return mean(self.clusters[index])
 
+    def _places(self) -> tuple[str, Float[np.ndarray, "t runs n"]]:
+        """What a place is called, and the places of all tokens."""
+        raise NotImplementedError
+
     def variables(self) -> Variables:
+        name, places = self._places()
         return {
             "t": ("t", self.times),
-            "angle": (("t", "run", "token"), self.angles),
+            name: (("t", "run", "token"), places),
             "modes": (("t", "run"), self.modes),
             "clusters": (("t", "run"), self.clusters),
         }
 
     def facts(self) -> list[str]:
+        _, runs, n = self._places()[1].shape
+        modes, clusters = self.modes.mean(axis=1), self.clusters.mean(axis=1)
         return [
-            f"{self.angles.shape[1]} runs of {self.angles.shape[2]} tokens, beta = {self.beta:g}, {span(self.times)}",
-            f"modes {self.mean_modes(0)} to {self.mean_modes(-1)}{'' if self.certain else ' (not certain)'}",
-            f"clusters {self.mean_clusters(0)} to {self.mean_clusters(-1)}",
+            f"{runs} run{'s' if runs > 1 else ''} of {n} tokens, beta = {self.beta:g}, {span(self.times)}",
+            f"modes {modes[0]:.4g} to {modes[-1]:.4g}{'' if self.certain else ' (not certain)'}",
+            f"clusters {clusters[0]:.4g} to {clusters[-1]:.4g}",
         ]
 
     def plot(self) -> Figure:
         """Modes and clusters against time."""
-        from sphereflow.modes.pictures import draw_side_by_side
+        from sphereflow.modes.pictures import draw_modes_and_clusters
 
-        return draw_side_by_side(self)
+        return draw_modes_and_clusters(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CircleAttention(ModesAndClusters):
+    """The same on the circle from uniform tokens, with their angles."""
+
+    angles: Float[np.ndarray, "t runs n"]
+
+    def _places(self) -> tuple[str, Float[np.ndarray, "t runs n"]]:
+        return "angle", self.angles
 
 
 @recorded_call
@@ -105,7 +121,7 @@ def modes_and_clusters(
     closeness: float = 0.25,
     tol: float = 1e-5,
     dt: float | None = None,
-) -> SideBySide:
+) -> CircleAttention:
     """Evolve uniform tokens under self-attention and count both, at each of the times.
 
     Tokens are in one cluster when a chain of them has steps below `closeness` bandwidths. With `dt` the motion goes in
@@ -135,11 +151,11 @@ def modes_and_clusters(
     found = [find_modes(frame, beta, space="circle") for frame in angles]
     threshold = math.cos(closeness / math.sqrt(beta))
     clusters = [[cluster_count(x, threshold) for x in frame] for frame in tokens]
-    return SideBySide(
+    return CircleAttention(
         beta,
         np.asarray(times, dtype=float),
-        angles,
         np.array([f.counts for f in found]),
         np.array(clusters),
         all(f.certain for f in found),
+        angles,
     )

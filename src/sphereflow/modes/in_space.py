@@ -31,9 +31,11 @@ from sphereflow.shapes import ArrayLike
 _PER_BANDWIDTH = 4
 _MARGIN = 8.0
 _REACH = 6.5
+# Sums in proofs go further: what is left out of them must be small even if all other samples were just there.
+_PROOF_REACH = 8.0
+# Proofs hold in a ball of this radius around a mode.
+_BALL = 0.1
 _STEPS = 24
-# Largest third derivative of exp(-u^2/2) along a line.
-_THIRD = 1.3801
 _RATES = {
     1: math.sqrt(1.5) / (2 * math.pi),
     2: 1 / (4 * math.sqrt(3) * math.pi),
@@ -129,10 +131,10 @@ def _candidates(y: np.ndarray) -> np.ndarray:
 
 
 def _refined(y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    d, start = y.shape[1], at
-    around = _neighbours(cKDTree(y), at)
+    d, start, tree = y.shape[1], at, cKDTree(y)
+    around = _neighbours(tree, at, _REACH + 1)
     for step in range(_STEPS):
-        height, slope, bend, _ = _sums(around, y, at)
+        height, slope, bend = _sums(around, y, at)
         ascending = np.linalg.eigvalsh(bend)[:, -1] < 0
         safe = np.where(ascending[:, None, None], bend, -np.eye(d))
         newton = -np.linalg.solve(safe, slope[..., None])[..., 0]
@@ -143,31 +145,49 @@ def _refined(y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
         # A maximum of the grid has its mode nearby; what wanders off climbs to another one.
         away = at - start
         at = start + away * np.minimum(1.0, 1 / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-300))
-    height, slope, bend, near = _sums(around, y, at)
-    top = np.linalg.eigvalsh(bend)[:, -1]
+    height, slope, bend = _sums(around, y, at)
     still = np.linalg.norm(slope, axis=1) < 1e-9 * height
-    kept = np.flatnonzero(still & (top < 0))
+    kept = np.flatnonzero(still & (np.linalg.eigvalsh(bend)[:, -1] < 0))
     # Two candidates may have climbed to one mode.
     pairs = cKDTree(at[kept]).query_pairs(1e-5, output_type="ndarray") if len(kept) else np.zeros((0, 2), dtype=int)
     kept = np.delete(kept, np.unique(pairs[:, 1])) if len(pairs) else kept
-    # Sums are truncated at the reach of the tree: that much of the slope is not known.
-    unknown = np.linalg.norm(slope[kept], axis=1) + len(y) * _REACH * math.exp(-(_REACH**2) / 2)
-    proved = unknown * _THIRD * near[kept] / top[kept] ** 2 < 0.5
-    order = np.lexsort(at[kept].T[::-1])
-    return at[kept][order], height[kept][order], -top[kept][order], int(np.sum(proved))
+    modes = at[kept][np.lexsort(at[kept].T[::-1])]
+    return modes, *_proved(tree, y, modes)
 
 
-def _neighbours(tree: cKDTree, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(place, sample) of all pairs within reach of the places and of whatever is a bandwidth away from them."""
-    lists = tree.query_ball_point(at, _REACH + 1)
+def _proved(tree: cKDTree, y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    r"""Heights, curvatures, and how many have $\|H^{-1}\|^2\,|\nabla|\,\sup_{\rm ball}\|D^3\|\le\tfrac12$."""
+    # Kantorovich: then a critical point lies in the ball, and only one.
+    around = _neighbours(tree, at, _PROOF_REACH)
+    height, slope, bend = _sums(around, y, at)
+    curvature = -np.linalg.eigvalsh(bend)[:, -1]
+    left_out = len(y) * math.exp(-(_PROOF_REACH**2) / 2)
+    sure = curvature - left_out * _PROOF_REACH**2
+    unknown = np.linalg.norm(slope, axis=1) + left_out * _PROOF_REACH + 1e-13 * height
+    distance = np.linalg.norm(y[around[1]] - at[around[0]], axis=1)
+    third = np.bincount(around[0], _third(distance - _BALL), minlength=len(at)) + len(y) * _third(_PROOF_REACH - _BALL)
+    proved = (sure > 0) & (2 * unknown <= _BALL * sure) & (2 * unknown * third <= sure**2)
+    return height, curvature, int(np.sum(proved))
+
+
+def _third(distance: Float[np.ndarray, "*n"] | float) -> Float[np.ndarray, "*n"]:
+    """The most that a third derivative of exp(-|u|^2/2) can be at this distance or beyond."""
+    s = np.maximum(distance, math.sqrt(3 - math.sqrt(6)))  # largest there, then again at sqrt(3 + sqrt 6)
+    size = np.where(s <= 1, 3 * s - s**3, np.where(s <= 2, 2.0, s**3 - 3 * s)) * np.exp(-(s**2) / 2)
+    return np.where(s < math.sqrt(3 + math.sqrt(6)), np.maximum(size, 0.376), size)
+
+
+def _neighbours(tree: cKDTree, at: np.ndarray, reach: float) -> tuple[np.ndarray, np.ndarray]:
+    """(place, sample) of all pairs within reach."""
+    lists = tree.query_ball_point(at, reach)
     owner = np.repeat(np.arange(len(at)), [len(each) for each in lists])
-    return owner, np.concatenate([np.asarray(each, dtype=int) for each in lists])
+    return owner, np.concatenate([np.zeros(0, dtype=int), *(np.asarray(each, dtype=int) for each in lists)])
 
 
 def _sums(
     around: tuple[np.ndarray, np.ndarray], y: np.ndarray, at: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """n times the estimate with gradient and Hessian, and a count of samples that matter for third derivatives."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """n times the estimate, with gradient and Hessian."""
     (m, d), owner = at.shape, around[0]
     u = y[around[1]] - at[owner]
     weight = np.exp(-np.sum(u**2, axis=1) / 2)
@@ -180,5 +200,4 @@ def _sums(
     bend = np.empty((m, d, d))
     for i, j in itertools.product(range(d), repeat=2):
         bend[:, i, j] = total(weight * (u[:, i] * u[:, j] - (i == j)))
-    near = total((weight > 1e-4).astype(float)) + 1.0
-    return height, slope, bend, near
+    return height, slope, bend

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from sphereflow.modes.attention import SideBySide
+from sphereflow.modes.attention import ModesAndClusters
 from sphereflow.modes.find import Modes
-from sphereflow.modes.tokens_on_line import LineAttention
 from sphereflow.pictures import PALETTE, blank, look
 
 
@@ -24,7 +23,7 @@ def draw_modes(modes: Modes) -> Figure:
     return figure
 
 
-def draw_side_by_side(both: SideBySide | LineAttention) -> Figure:
+def draw_modes_and_clusters(both: ModesAndClusters) -> Figure:
     """Mean numbers of modes and of clusters against time, with standard errors."""
     with look():
         figure = blank(6.0, 3.6)

@@ -17,21 +17,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
-from sphereflow.estimates import Estimate, mean
+from sphereflow.modes.attention import ModesAndClusters
 from sphereflow.modes.find import find_modes
 from sphereflow.modes.sparse import DENSE_RATE
 from sphereflow.reading import real_array
-from sphereflow.results import Result, Variables, recorded_call, span
+from sphereflow.results import recorded_call
 from sphereflow.shapes import ArrayLike
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _PER_BANDWIDTH = 6
 _MARGIN = 9.0
@@ -49,44 +45,13 @@ def linear_growth(t: float) -> float:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LineAttention(Result):
+class LineAttention(ModesAndClusters):
     """Tokens (t, runs, n) on the line under attention; modes of their density estimate and clusters (t, runs)."""
 
-    beta: float
-    times: Float[np.ndarray, " t"]
     tokens: Float[np.ndarray, "t runs n"]
-    modes: Int[np.ndarray, "t runs"]
-    clusters: Int[np.ndarray, "t runs"]
-    certain: bool
 
-    def mean_modes(self, index: int) -> Estimate:
-        return mean(self.modes[index])
-
-    def mean_clusters(self, index: int) -> Estimate:
-        return mean(self.clusters[index])
-
-    def variables(self) -> Variables:
-        return {
-            "t": ("t", self.times),
-            "token": (("t", "run", "token"), self.tokens),
-            "modes": (("t", "run"), self.modes),
-            "clusters": (("t", "run"), self.clusters),
-        }
-
-    def facts(self) -> list[str]:
-        _, runs, n = self.tokens.shape
-        return [
-            f"{runs} runs of {n} tokens, beta = {self.beta:g}, {span(self.times)}",
-            f"modes {self.modes[0].mean():.4g} to {self.modes[-1].mean():.4g}"
-            + ("" if self.certain else " (not certain)"),
-            f"clusters {self.clusters[0].mean():.4g} to {self.clusters[-1].mean():.4g}",
-        ]
-
-    def plot(self) -> Figure:
-        """Modes and clusters against time."""
-        from sphereflow.modes.pictures import draw_side_by_side
-
-        return draw_side_by_side(self)
+    def _places(self) -> tuple[str, Float[np.ndarray, "t runs n"]]:
+        return "token", self.tokens
 
 
 @recorded_call
@@ -133,10 +98,10 @@ def line_attention(
     return LineAttention(
         beta,
         ts,
-        np.array(frames),
         np.array([f.counts for f in found]),
         np.array(clusters),
         all(f.certain for f in found),
+        np.array(frames),
     )
 
 

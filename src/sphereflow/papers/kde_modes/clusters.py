@@ -12,7 +12,7 @@ import numpy as np
 
 from sphereflow.claims import Check, Run, basis
 from sphereflow.estimates import mean
-from sphereflow.modes import SideBySide, circle_modes, fastest_harmonic, modes_and_clusters, sample_modes
+from sphereflow.modes import CircleAttention, circle_modes, fastest_harmonic, modes_and_clusters, sample_modes
 from sphereflow.papers.kde_modes import PAPER
 
 BETA = 36.0
@@ -20,7 +20,7 @@ EARLY, LATE = (0.0, 2.0), (0.0, 2.0, 4.0, 8.0, 12.0)
 
 
 @lru_cache(maxsize=4)
-def runs_of_attention(quick: bool, seed: int) -> tuple[SideBySide, SideBySide]:
+def runs_of_attention(quick: bool, seed: int) -> tuple[CircleAttention, CircleAttention]:
     """Independent runs from uniform tokens: many short ones, and fewer long ones; Euler steps when quick."""
     dt = 0.1 if quick else None
     early = modes_and_clusters(
