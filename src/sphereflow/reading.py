@@ -111,6 +111,27 @@ def real_array(name: str, value: Any, *, shape: tuple[int | str, ...] | None = N
     return array
 
 
+def density_values(name: str, function: Any, *places: np.ndarray, zero: bool = False) -> np.ndarray:
+    """A density that a user gives as a function, at these places: finite, not negative; all may be zero if `zero`."""
+    if not callable(function):
+        raise SphereflowError(f"{name} must be a function of arrays, got {brief_value(function)}.")
+    shape = np.broadcast_shapes(*(np.shape(at) for at in places))
+    try:
+        values = np.broadcast_to(np.asarray(function(*places), dtype=float), shape)
+    except (TypeError, ValueError) as error:
+        raise SphereflowError(f"{name} could not be evaluated on arrays: {error}") from None
+    if not np.isfinite(values).all() or values.min(initial=0.0) < 0:
+        raise SphereflowError(f"{name} must be finite and not negative, but it takes the value {_worst(values):.3g}.")
+    if not zero and values.max(initial=0.0) <= 0:
+        raise SphereflowError(f"{name} must have a positive mean, but it is zero.")
+    return values
+
+
+def _worst(values: np.ndarray) -> float:
+    bad = values[~np.isfinite(values)]
+    return float(bad[0] if bad.size else values.min())
+
+
 def brief_value(value: Any) -> str:
     """What was given, short enough for a sentence."""
     return " ".join(repr(value).split())[:100]

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 from scipy.special import softmax
 
-from sphereflow.errors import SphereflowError, real_number
+from sphereflow.errors import SphereflowError, enough_memory, real_number
 from sphereflow.evolution.limits import PredictedLimit, given_matrices, predict_limit
 from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # Weights switch within exp(-2t) once attention is sharp: the step is bounded.
 _LONGEST_STEP = 0.1
+_MOST_CALLS = 200_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,7 +109,9 @@ def context_dependence(
     limit = predict_limit(q, k, v)
     if not len(limit.coordinates):
         raise SphereflowError(f"no limit of rescaled tokens is foreseen for these matrices: {limit.hypothesis}.")
-    y, tangent, weights = _solve(x, real_number("t1", t1, above=0.0), q.T @ k, v, float(limit.eigenvalues[0].real), tol)
+    t1, tol = real_number("t1", t1, above=0.0), real_number("tol", tol, above=0.0, most=0.1)
+    enough_memory(8 * 24 * x.size**2, f"the derivative of {x.size} numbers by {x.size} others")
+    y, tangent, weights = _solve(x, t1, q.T @ k, v, float(limit.eigenvalues[0].real), tol)
     jacobian = np.einsum("ka,iajb->ikjb", limit.coordinates, tangent)
     return ContextDependence(y @ limit.coordinates.T, jacobian, weights, limit)
 
@@ -118,12 +121,19 @@ def _solve(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """y(t1), its derivative by x(0) of shape (n, d, n, d), and the attention matrix."""
     n, d = x.shape
-    size = n * d
+    size, calls = n * d, 0
 
     def weights(t: float, y: np.ndarray) -> np.ndarray:
         return np.asarray(softmax(np.exp(2 * rate * t) * (y @ form @ y.T), axis=1))
 
     def both(t: float, state: np.ndarray) -> np.ndarray:
+        nonlocal calls
+        calls += 1
+        if calls > _MOST_CALLS:
+            raise SphereflowError(
+                f"the derivative changes too fast at t={t:.3g} (entries of x0 are up to {np.abs(x).max():.3g}): "
+                "scale x0 or the matrices down."
+            )
         y, dy = state[:size].reshape(n, d), state[size:].reshape(n, d, size)
         p = weights(t, y)
         # Logits l_ij = s <y_i, B y_j>; dP_ij = P_ij (dl_ij - sum_k P_ik dl_ik).

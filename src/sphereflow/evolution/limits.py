@@ -26,6 +26,7 @@ from jaxtyping import Complex, Float
 
 from sphereflow import parameters
 from sphereflow.errors import SphereflowError, one_of, real_number
+from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike
 
@@ -103,7 +104,7 @@ class PredictedLimit(Result):
         divided by $e^{\lambda_1t}$ will do), tokens themselves for the origin and for points of the sphere. Distances
         from a polytope are in the metric of `form`.
         """
-        x = np.asarray(x, dtype=float)
+        x = real_array("x", x)
         if x.ndim != 2 or x.shape[1] != len(self.eigenvalues) or not np.isfinite(x).all():
             raise SphereflowError(
                 f"x must be finite numbers of shape (n, {len(self.eigenvalues)}), got shape {x.shape}."

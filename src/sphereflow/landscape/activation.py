@@ -79,6 +79,7 @@ class Activation:
             raise SphereflowError("an activation needs functions of one array, sigma and possibly its primitive.")
         if not self.strip >= 0:
             raise SphereflowError(f"strip must be a distance from the real line, at least 0, got {self.strip}.")
+        self._values(self.sigma, np.linspace(-1.0, 1.0, 5), "sigma")
         object.__setattr__(self, "kinks", tuple(sorted(real_number("kinks", kink) for kink in self.kinks)))
 
     def pieces(self, reach: float) -> tuple[Piece, ...]:

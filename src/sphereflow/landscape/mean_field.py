@@ -91,7 +91,7 @@ def mean_field_limit(
     one_of("start", start, ("independent", "spaced"))
     t1, tol = real_number("t1", t1, above=0), real_number("tol", tol, above=0, most=1e-2)
     repeats = whole_number("repeats", repeats, least=2)
-    counts = [whole_number("sizes", int(n), least=1, most=1_000_000) for n in np.atleast_1d(np.asarray(sizes))]
+    counts = [whole_number("sizes", n, most=1_000_000) for n in np.atleast_1d(np.asarray(sizes)).tolist()]
     if problem.d != 2:
         raise SphereflowError(f"the mean-field limit is measured on the circle, d=2, got d={problem.d}.")
     if len(counts) < 2 or max(counts) * 2 > whole_number("reference", reference, least=8):

@@ -30,7 +30,7 @@ from sphereflow.meanfield.concentrating import ConcentratingLaw, fill_two_atoms,
 from sphereflow.meanfield.zero_temperature import Concentration, concentration
 from sphereflow.numerics.quadrature import panels
 from sphereflow.observables.circle_distance import circle_wasserstein
-from sphereflow.reading import real_array
+from sphereflow.reading import density_values, real_array
 from sphereflow.results import Variables, recorded_call, span
 from sphereflow.shapes import ArrayLike
 
@@ -203,9 +203,7 @@ def _nodes(
     ends = np.stack([borders[:-1], borders[1:]], axis=1)
     parts = [panels(ends[chosen], order) for chosen, order in zip((narrow, ~narrow), _ORDERS, strict=True)]
     theta, masses = (np.concatenate([part[k].ravel() for part in parts]) for k in (0, 1))
-    masses = masses * (1.0 if density is None else np.asarray(density(theta), dtype=float))
-    if not np.isfinite(masses).all() or masses.min() < 0 or masses.sum() <= 0:
-        raise SphereflowError("density must be a finite function of the angle, not negative, with a positive mean.")
+    masses = masses * (1.0 if density is None else density_values("density", density, theta))
     kept = masses > 0
     return theta[kept], masses[kept] / masses.sum()
 

@@ -16,8 +16,9 @@ import numpy as np
 from jaxtyping import Complex, Float
 from scipy import special
 
-from sphereflow.errors import SphereflowError, one_of
+from sphereflow.errors import one_of
 from sphereflow.numerics.roots import increasing_roots
+from sphereflow.reading import density_values
 
 Density = Callable[[np.ndarray], np.ndarray]
 
@@ -92,33 +93,17 @@ def starting_law(density: Density | str | StartingLaw) -> StartingLaw:
         return density
     name = density if isinstance(density, str) else getattr(density, "__name__", "a function").strip("<>")
     function = NAMED[one_of("density", density, tuple(NAMED))] if isinstance(density, str) else density
-    if not callable(function):
-        raise SphereflowError(
-            f"density must be a function of the angle or one of {', '.join(NAMED)}; got {type(density).__name__}."
-        )
     samples = 64
     while True:
         theta = 2 * np.pi * np.arange(samples) / samples
-        values = _sampled(function, theta)
+        values = density_values("density", function, theta)
         modes = np.fft.rfft(values) / samples
         if np.abs(modes[-samples // 8 :]).max() < _NEGLIGIBLE * modes[0].real or samples == _MOST_SAMPLES:
             break
         samples *= 2
-    if values.min() < 0:
-        raise SphereflowError(f"density must not be negative, but its smallest value is {values.min():.3g}.")
     modes = modes[: samples // 2] / modes[0].real
     last = int(np.max(np.nonzero(np.abs(modes) > _NEGLIGIBLE)))
     return StartingLaw(modes[: last + 1], name)
-
-
-def _sampled(function: Density, theta: np.ndarray) -> np.ndarray:
-    try:
-        values = np.broadcast_to(np.asarray(function(theta), dtype=float), theta.shape)
-    except (TypeError, ValueError) as error:
-        raise SphereflowError(f"density could not be evaluated on an array of angles: {error}") from None
-    if not np.isfinite(values).all() or values.mean() <= 0:
-        raise SphereflowError("density must be finite, with a positive integral over the circle.")
-    return values
 
 
 def _series(modes: np.ndarray, theta: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from scipy.special import ive
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.meanfield.concentrating import ConcentratingLaw, fill_two_atoms, times_from_zero
-from sphereflow.reading import real_array
+from sphereflow.reading import density_values, real_array
 from sphereflow.results import Variables, recorded_call, span
 
 _KNOTS = 6000
@@ -183,10 +183,10 @@ def _gauss(
         raise SphereflowError(f"nodes must be at least {int(np.ceil(2 * np.sqrt(sharpness)))} at this beta, got {n}.")
     points, weights = np.polynomial.legendre.leggauss(n)
     theta = np.pi * (points + 1) / 2
-    values = np.ones(n) if density is None else np.broadcast_to(np.asarray(density(np.cos(theta)), dtype=float), (n,))
+    values = np.ones(n) if density is None else density_values("density", density, np.cos(theta))
     masses = weights * np.sin(theta) ** (d - 2) * values
-    if not np.isfinite(masses).all() or values.min() < 0 or masses.sum() <= 0:
-        raise SphereflowError("density must be a finite function of the height, not negative, with a positive mean.")
+    if masses.sum() <= 0:
+        raise SphereflowError(f"in dimension {d} no ring of the grid has mass: give more nodes or a smaller d.")
     kept = masses > 0
     return theta[kept], masses[kept] / masses.sum()
 

@@ -27,6 +27,7 @@ from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.interaction.expansion import zonal_coefficients, zonal_degree
 from sphereflow.meanfield.circle_density import save_times
 from sphereflow.numerics.quadrature import jacobi
+from sphereflow.reading import density_values
 from sphereflow.results import Result, Variables, recorded_call, span
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
@@ -219,10 +220,7 @@ def gauss_nodes(d: int, nodes: int) -> tuple[Float[np.ndarray, " n"], Float[np.n
 
 def _gauss(d: int, density: Any, nodes: int) -> tuple[np.ndarray, np.ndarray]:
     heights, masses = gauss_nodes(d, whole_number("nodes", nodes, least=2))
-    values = np.broadcast_to(np.asarray(density(heights), dtype=float), heights.shape)
-    if not np.isfinite(values).all() or values.min() < 0 or masses @ values <= 0:
-        raise SphereflowError("density must be a finite function of the height, not negative, with a positive mean.")
-    masses = masses * values
+    masses = masses * density_values("density", density, heights)
     return heights, masses / masses.sum()
 
 

@@ -25,7 +25,7 @@ from jaxtyping import Float
 from sphereflow.errors import SphereflowError
 from sphereflow.metastability.coarsen import coarsen_to_one
 from sphereflow.metastability.slow import clock_radius
-from sphereflow.reading import real_array
+from sphereflow.reading import brief_value, real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike
 
@@ -79,7 +79,9 @@ def clock_times(
     """
     values = np.unique(real_array("betas", betas))
     if len(values) < 4 or values[0] < _LEAST_BETA or values[-1] > _MOST_BETA:
-        raise SphereflowError(f"betas must be at least four different numbers between 20 and 1e6, got {values!r}.")
+        raise SphereflowError(
+            f"betas must be at least four different numbers between 20 and 1e6, got {brief_value(values.tolist())}."
+        )
     radii = [2 * math.sin(clock_radius(float(b)) / 2) for b in values]
     runs = [
         coarsen_to_one("usa", x0, float(b), masses=masses, radius=r, errors=False, tol=tol)

@@ -23,6 +23,7 @@ from scipy.stats import norm
 from sphereflow.errors import SphereflowError
 from sphereflow.modes.moments import Density, normal_moments
 from sphereflow.modes.sparse import DENSE_RATE, sparse_rate
+from sphereflow.reading import density_values
 
 _NODES = 128
 # Below this many samples per bandwidth the expansion is left; above, the sparse rate is 1 - SATURATION / x.
@@ -91,13 +92,17 @@ def density_of_modes(t: np.ndarray, n: float, beta: float, order: int, density: 
         return np.asarray(np.sqrt(v / s11) * norm.pdf(u) * total)
 
 
+def samples_in_bandwidth(t: np.ndarray, n: float, beta: float, density: Density | None = None) -> np.ndarray:
+    """How many samples are expected in a bandwidth at t, for smoothed standard normal samples or a density."""
+    if density is not None:
+        return np.asarray(n * density_values("density", density, t, zero=True) / math.sqrt(beta))
+    s2 = 1 / (2 * beta + 1)
+    return np.asarray(n * math.sqrt(s2 / math.pi) * np.exp(-beta * t**2 * s2))
+
+
 def uniform(t: np.ndarray, n: float, beta: float, density: Density | None = None) -> np.ndarray:
     """The expansion where samples are dense, joined to the rate of sparse samples: good on the whole line."""
-    if density is None:
-        s2 = 1 / (2 * beta + 1)
-        x = n * math.sqrt(s2 / math.pi) * np.exp(-beta * t**2 * s2)
-    else:
-        x = n * np.asarray(density(t)) / math.sqrt(beta)
+    x = samples_in_bandwidth(t, n, beta, density)
     rate = sparse_rate(x) / DENSE_RATE
     dense = x > FEWEST
     safe = np.where(dense, x, 1.0)
@@ -148,7 +153,7 @@ def _any(t: np.ndarray, beta: float, density: Density) -> Table:
     found: Table = {(0, 0): np.ones_like(t)}
     for k in range(1, 5):
         u = nodes / math.sqrt(k)
-        mass = weights * np.asarray(density(t[..., None] - u * h)) * h / math.sqrt(k)
+        mass = weights * density_values("density", density, t[..., None] - u * h, zero=True) * h / math.sqrt(k)
         for j in range(k + 1):
             found[k - j, j] = np.sum(mass * (u * h) ** (k - j) * (1 - u**2) ** j, axis=-1)
     return found

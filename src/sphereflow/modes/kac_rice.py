@@ -31,7 +31,7 @@ from sphereflow.modes import edgeworth as expansion
 from sphereflow.modes.moments import Density, Moments, Values, density_moments, normal_moments
 from sphereflow.modes.sparse import DENSE_RATE, sparse_rate
 from sphereflow.numerics.quadrature import panels
-from sphereflow.reading import real_array
+from sphereflow.reading import density_values, real_array
 
 # Beyond these a single mode is narrower than the panels, and powers of beta leave the range of doubles.
 _MOST_SAMPLES, _MOST_BETA, _FARTHEST = 1e70, 1e120, 1e4
@@ -61,10 +61,17 @@ def gaussian_density(t: Values, n: float, beta: float, density: Density | None =
 def edgeworth_density(t: Values, n: float, beta: float, density: Density | None = None, *, order: int = 4) -> Values:
     """rho_E(t), modes per unit length with the Edgeworth expansion of the law of (F, F'); order 2 is rho_G.
 
-    For places where a bandwidth holds a sample or more; `expected_modes(..., edgeworth=True)` goes on into the tails.
+    Orders 3 and 4 are refused where samples are too sparse for an expansion; `mode_density(..., edgeworth=True)` goes
+    on into the tails.
     """
     n, beta = _checked(n, beta)
-    return expansion.density_of_modes(_places(t), n, beta, expansion.checked_order(order), density)
+    at, order = _places(t), expansion.checked_order(order)
+    if order > 2 and np.any(expansion.samples_in_bandwidth(at, n, beta, density) < expansion.FEWEST):
+        raise SphereflowError(
+            f"t must be where a bandwidth holds {expansion.FEWEST:g} samples or more, for order {order}; "
+            "mode_density(..., edgeworth=True) goes on into the tails."
+        )
+    return expansion.density_of_modes(at, n, beta, order, density)
 
 
 def edgeworth_modes(n: float, beta: float, low: float, high: float, *, order: int = 4) -> float:
@@ -87,7 +94,8 @@ def mode_density(
     if edgeworth:
         return expansion.uniform(t, n, beta, density)
     moments = _moments(t, beta, density)
-    per_bandwidth = n * (norm.pdf(t) if density is None else density(t)) / math.sqrt(beta)
+    height = norm.pdf(t) if density is None else density_values("density", density, t, zero=True)
+    per_bandwidth = n * height / math.sqrt(beta)
     local = np.sqrt(moments.s22 / moments.s11) / (2 * math.pi)
     saturated = local if beta >= _WIDE else saturated_rate(beta)
     damping = np.where(per_bandwidth < _ISOLATED, 1.0, _gaussian(moments, n) / saturated)

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from sphereflow.reading import density_values
+
 Values = Float[np.ndarray, "..."] | float  # numpy turns arrays without axes into numbers
 Density = Callable[[np.ndarray], np.ndarray]
 
@@ -90,7 +92,8 @@ def density_moments(density: Density, t: Values, beta: float) -> Moments:
 
     def average(power: float, polynomial: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Integral of polynomial(u) exp(-power u^2 / 2) p(t - u h) h du at u = nodes / sqrt(power)."""
-        return np.sum(weights * polynomial * density(t - u * h), axis=-1) * h / np.sqrt(power)
+        values = density_values("density", density, t - u * h, zero=True)
+        return np.sum(weights * polynomial * values, axis=-1) * h / np.sqrt(power)
 
     h = beta**-0.5
     once, twice = nodes, nodes / np.sqrt(2)

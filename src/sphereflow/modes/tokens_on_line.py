@@ -80,6 +80,7 @@ def line_attention(
     x = np.atleast_2d(real_array("samples", samples)).copy()
     if x.ndim != 2 or x.size == 0:
         raise SphereflowError(f"samples must have shape (n,) or (runs, n) with n >= 1, got shape {x.shape}.")
+    whole_number("the steps to the last time", math.ceil(ts[-1] / dt), least=0, most=1_000_000)
     field = _Field(x, beta)
     frames, now = [], 0.0
     for t in ts:

@@ -33,6 +33,7 @@ from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.interaction.expansion import circle_coefficients
 from sphereflow.numerics.chebyshev import interpolation
 from sphereflow.numerics.quadrature import interval
+from sphereflow.reading import density_values, real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.retrieval.bessel import graphon, log_mass, position
 from sphereflow.retrieval.circle import force_modes
@@ -51,6 +52,13 @@ class Prompt:
     masses: Callable[[np.ndarray], np.ndarray]
     jumps: tuple[float, ...] = ()
 
+    def rows(self, sigma: Float[np.ndarray, " p"]) -> Float[np.ndarray, "p q"]:
+        """The masses at these positions, refused unless each row is a law."""
+        masses = real_array("the masses of a prompt", self.masses(sigma), shape=(len(sigma), len(self.nodes)))
+        if masses.min(initial=0.0) < 0 or not np.allclose(masses.sum(axis=1), 1, atol=1e-9):
+            raise SphereflowError("the masses of a prompt must not be negative, and sum to one at every position.")
+        return masses
+
 
 def density_prompt(
     density: Callable[[np.ndarray, np.ndarray], np.ndarray], nodes: int = 64, jumps: tuple[float, ...] = ()
@@ -59,8 +67,11 @@ def density_prompt(
     theta = 2 * np.pi * np.arange(whole_number("nodes", nodes)) / nodes
 
     def masses(sigma: np.ndarray) -> np.ndarray:
-        values = np.broadcast_to(density(sigma[:, None], theta[None, :]), (len(sigma), nodes))
-        return values / values.sum(axis=1, keepdims=True)
+        values = density_values("density", density, sigma[:, None], theta[None, :])
+        total = values.sum(axis=1, keepdims=True)
+        if total.min() <= 0:
+            raise SphereflowError("density must have a positive mean at every position, but it is zero at one.")
+        return np.asarray(values / total)
 
     return Prompt(theta, masses, jumps)
 
@@ -145,10 +156,8 @@ def layered_flow(
     if source is not None:
         source = real_number("source", source, above=0, most=1)
     sigma, past, influenced = _layers(slope, source, prompt.jumps, panel)
-    masses = np.asarray(prompt.masses(sigma), dtype=float)
-    if masses.shape != (len(sigma), len(prompt.nodes)) or not np.allclose(masses.sum(axis=1), 1, atol=1e-9):
-        raise SphereflowError("the masses of a prompt must have one row per position, each summing to one.")
-    used = tuple(int(n) for n in waves) if source is not None else ()
+    masses = prompt.rows(sigma)
+    used = tuple(whole_number("waves", n) for n in waves) if source is not None else ()
     first = int(np.argmax(influenced)) if source is not None else 0
     phi = np.array([f(n * prompt.nodes) for f in (np.cos, np.sin) for n in used]).reshape(-1, len(prompt.nodes))
     charges = masses[first] * (phi - phi @ masses[first][:, None])

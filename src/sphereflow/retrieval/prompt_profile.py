@@ -162,7 +162,7 @@ def simulated(
 ) -> Estimate:
     """The excess of n tokens drawn from the prompt, the token `source` (from zero) running through its whole law."""
     number, sigma = number_from(seed), (np.arange(n) + 0.5) / n
-    masses = np.asarray(prompt.masses(sigma), dtype=float)
+    masses = prompt.rows(sigma)
     steps, law = np.cumsum(masses, axis=1), masses[source] / masses[source].sum()
     hit = soft_hit if readout == "soft" else hard_hit
 

@@ -24,7 +24,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float, Int
 
-from sphereflow.errors import SphereflowError, one_of
+from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 
@@ -251,7 +251,7 @@ def _flat(weights: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _sizes(sizes: Sequence[int], length: int) -> tuple[int, ...]:
-    sizes = tuple(int(n) for n in sizes)
+    sizes = tuple(whole_number("sizes", n) for n in sizes)
     if not sizes or any(b <= a for a, b in pairwise((0, *sizes))) or sizes[-1] >= length:
         raise SphereflowError(
             f"sizes must be increasing whole numbers from 1 to {length - 1}, one below the {length} visible tokens; "

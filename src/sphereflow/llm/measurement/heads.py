@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from sphereflow.errors import SphereflowError
+from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.llm.heads.assumptions import fit_norms, fit_similarity
 from sphereflow.llm.heads.envelopes import effective_dimension
 from sphereflow.llm.heads.geometry import DISTANCES, SIZES, Separation, random_controls, separations, without_sink
@@ -178,7 +178,7 @@ def measure_heads(
     from sphereflow.llm.model.anatomy import attention_places
 
     documents = np.asarray(documents)
-    chosen = tuple(int(n) for n in sizes)
+    chosen = tuple(whole_number("sizes", n) for n in sizes)
     layers = len(attention_places(model))
     heads = model.config.get_text_config().num_attention_heads
     axes = (len(documents), layers, heads)
