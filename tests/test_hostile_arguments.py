@@ -21,6 +21,7 @@ SLOW = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("area", ["retrieval", *(pytest.param(a, marks=pytest.mark.slow) for a in SLOW)])
 def test_wrong_arguments_get_a_sentence(area):
     told = subprocess.run([sys.executable, str(PROGRAM), area], capture_output=True, text=True, timeout=280)

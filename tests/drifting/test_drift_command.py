@@ -46,6 +46,7 @@ def test_killed_and_continued_is_the_same_as_never_stopped(tmp_path):
     assert "rate" in str(other.exception)
 
 
+@pytest.mark.slow
 def test_translate_from_two_files(tmp_path):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "a.npy", rng.normal(size=(200, 36)))

@@ -65,6 +65,7 @@ def test_a_model_of_ones_own_is_kept_and_known_again(name):
     np.testing.assert_array_equal(again.field(jnp.zeros(()), x), model.field(jnp.zeros(()), x))
 
 
+@pytest.mark.slow
 def test_a_run_with_a_changed_class_is_another_run(tmp_path, monkeypatch):
     x0, out = sf.draw("uniform", 4, 3, 0), tmp_path / "run.zarr"
     first = sf.evolve(wind(), x0, 1.0, saveat=3, out=out)

@@ -123,6 +123,7 @@ def visit(browser, tabs):
         assert visitor.complaints == []
 
 
+@pytest.mark.slow
 def test_landscape_tab(visit):
     visitor = visit("landscape")
     before = visitor.picture()

@@ -257,6 +257,7 @@ def test_what_is_divided_by_zero_is_not_finite():
     assert np.isfinite(jax.grad(lambda z: ratio(sums.at[2, 2].set(z), jnp.zeros(3), own).average[2, 0])(-2.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_evolve_takes_the_engine_of_linear_time_and_its_energy(d):
     """The same run and energy as over all pairs; the potential of the kernel has coefficients as well."""
@@ -305,6 +306,7 @@ print("all equal")
 """
 
 
+@pytest.mark.slow
 def test_tokens_split_over_devices():
     told = subprocess.run(
         [sys.executable, "-c", SHARDED],

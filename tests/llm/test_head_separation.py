@@ -123,7 +123,7 @@ def test_tiny_weights_are_not_tied_by_rounding():
 
 @pytest.mark.parametrize("sizes", [(0, 2), (2, 2), (4, 2), (10,), ()])
 def test_sizes_that_cannot_be_are_refused(sizes):
-    with pytest.raises(SphereflowError, match="from 1 to 9|at least 1, got 0"):
+    with pytest.raises(SphereflowError, match=r"from 1 to 9|at least 1, got 0"):
         separation(np.ones(10), np.ones((10, 2)), sizes)
 
 

@@ -60,6 +60,7 @@ def rows():
     return found
 
 
+@pytest.mark.slow
 def test_spectral_convergence(rows):
     """The table of errors against nodes: 5.1e-3, 4.7e-5, 2.9e-12 and rounding, for quantile nodes."""
     exact = rows[1.0, 128]

@@ -116,6 +116,7 @@ def test_columns_off_the_fine_lattice_are_caught(fresh, monkeypatch):
     assert pipeline.volume_bookkeeping(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_deterministic_play_is_not_maurey(fresh, monkeypatch):
     right = random_play.ensemble
     monkeypatch.setattr(
@@ -125,6 +126,7 @@ def test_deterministic_play_is_not_maurey(fresh, monkeypatch):
     assert random_play.maurey_slope(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_a_missing_importance_weight_is_caught(fresh, monkeypatch):
     right = banana.profiles
     monkeypatch.setattr(banana, "profiles", lambda offsets, at: -0.5 + (right(offsets, at) + 0.5) / (2 * banana.REACH))

@@ -39,6 +39,7 @@ class TestVerdicts(Verdicts):
     slow_figures = ("cloud-radius", "fields", "phase-portrait", "quality-against-compute", "toy-samples", "translated")
 
 
+@pytest.mark.slow
 def test_friction_that_is_switched_off_is_caught(monkeypatch):
     right = friction.Friction
     monkeypatch.setattr(friction, "Friction", lambda mode="gain", *rest, **named: right("none", *rest, **named))

@@ -32,7 +32,7 @@ class TestVerdicts(Verdicts):
         "three-phases-on-the-sphere",
         "transport-on-the-circle",
     )
-    slow_figures = ("three-phases", "phase-diagram", "rates")
+    slow_figures = ("gaussian-cluster", "three-phases", "phase-diagram", "rates")
 
 
 @pytest.mark.slow
@@ -77,6 +77,7 @@ def test_first_order_of_the_expansion_is_needed(monkeypatch):
     assert expansion.laplace_expansion(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_another_time_unit_is_caught(monkeypatch):
     right = phases.measured_best
     monkeypatch.setattr(phases, "measured_best", lambda run: right(run) * np.array([1.0, 1.2, 1.2]))

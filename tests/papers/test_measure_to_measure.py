@@ -60,6 +60,7 @@ def test_moebius_denominator_is_caught(monkeypatch):
     assert flows.exact_flows(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_printed_sign_moves_nothing_along_the_chain(monkeypatch):
     right = gates.hops
     monkeypatch.setattr(gates, "hops", lambda x, t, sign=1.0: right(x, t, -1.0))
@@ -91,6 +92,7 @@ def disentangling_direction(route):
     return choose_direction(route, 0, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_half_turned_signs_are_caught(monkeypatch):
     test_measures.dirac(3, 3, 50, 0)  # built while the signs are right, as the claim itself would find it
     monkeypatch.setattr(Gate, "inverse", lambda self: self)

@@ -42,7 +42,14 @@ class TestVerdicts(Verdicts):
         "stationary-pairs",
         "third-atom",
     )
-    slow_figures = ("counts", "density-to-atoms", "potential-atoms-variation", "ring-cascade", "splitting-cascade")
+    slow_figures = (
+        "counts",
+        "density-to-atoms",
+        "exact-against-flow",
+        "potential-atoms-variation",
+        "ring-cascade",
+        "splitting-cascade",
+    )
 
 
 @pytest.mark.slow

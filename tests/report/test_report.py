@@ -2,8 +2,6 @@
 
 import json
 import math
-import os
-import subprocess
 import sys
 from collections import deque
 from pathlib import Path
@@ -235,91 +233,6 @@ def test_a_process_that_dies_is_the_result_of_its_entry(monkeypatch, tmp_path):
         assert not any(picture.error for picture in result.pictures)
 
 
-def _noting(name, log):
-    """A claim that leaves a line in a file each time it is measured; what it holds stays the same."""
-
-    def measure(run):
-        with log.open("a") as lines:
-            lines.write(f"{name} {run.seed}\n")
-        return one()
-
-    return Claim(name, "", HERE, measure)
-
-
-def test_what_is_finished_is_not_measured_again(tmp_path):
-    log = tmp_path / "log"
-
-    def paper():
-        claims = [_noting("one", log), Claim("fails", "", HERE, lambda run: 1 / 0)]
-        figure = Figure("f", "", sample_circles.polygons)
-        return Paper("p", "P", ("A",), 2000, "", "", claims=claims, figures=[figure])
-
-    def measured():
-        return [int(line.split()[1]) for line in log.read_text().splitlines()]
-
-    first = reproduce(paper(), out=tmp_path, progress=False)
-    again = reproduce(paper(), out=tmp_path, progress=False)
-    assert measured() == [0]
-    assert repr(again.claims[0].check) == repr(first.claims[0].check)
-    assert again.papers[0].pictures[0].content == first.papers[0].pictures[0].content
-    assert again.claims[1].verdict == "fails"  # an error is tried again
-    reproduce(paper(), out=tmp_path, seed=1, progress=False)
-    reproduce(paper(), "paper", out=tmp_path, seed=1, progress=False)
-    reproduce(paper(), "paper", out=tmp_path, seed=1, fresh=True, progress=False)
-    assert measured() == [0, 1, 1, 1]
-    for kept in (tmp_path / "finished").iterdir():
-        kept.write_text(kept.read_text()[:-20])
-    assert reproduce(paper(), "paper", out=tmp_path, seed=1, progress=False).claims[0].verdict == "holds"
-    assert len(measured()) == 5
-
-
-def test_a_verdict_is_never_that_of_another_function(tmp_path):
-    def closed_over(value):
-        def measure(run):
-            check = Check()
-            check.row("a", predicted=1.0, measured=value, tolerance=0.1, because="test")
-            check.rival("two", 2.0)
-            return check
-
-        return measure
-
-    def typed_in(value):
-        names = {"Check": Check}
-        lines = f"check.row('a', predicted=1., measured={value}, tolerance=.1, because='-'); check.rival('two', 2.)"
-        exec(compile(f"def measure(run):\n check = Check(); {lines}\n return check", "<stdin>", "exec"), names)
-        return names["measure"]
-
-    def random(value):
-        generator = np.random.default_rng(0)
-        first = iter([1.0, value])
-        return lambda run: closed_over(next(first) + 0 * generator.normal())(run)
-
-    def verdict(measure, name):
-        paper = Paper("p", "P", ("A",), 2000, "", "", claims=[Claim(name, "", HERE, measure)])
-        return reproduce(paper, out=tmp_path, progress=False).claims[0].verdict
-
-    assert [verdict(closed_over(value), "closed") for value in (1.0, 5.0)] == ["holds", "fails"]
-    assert [verdict(typed_in(value), "typed") for value in (1.0, 5.0)] == ["holds", "fails"]
-    changing = random(5.0)  # holds a generator: whether it is the same function cannot be told, so it is never kept
-    assert [verdict(changing, "random") for _ in range(2)] == ["holds", "fails"]
-
-
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
-    log = tmp_path / "log"
-
-    def interrupted(run):
-        raise KeyboardInterrupt
-
-    def paper(second):
-        return Paper("p", "P", ("A",), 2000, "", "", claims=[_noting("a", log), second])
-
-    with pytest.raises(KeyboardInterrupt):
-        reproduce(paper(Claim("b", "", HERE, interrupted)), out=tmp_path, progress=False)
-    report = reproduce(paper(_noting("b", log)), out=tmp_path, progress=False)
-    assert log.read_text().splitlines() == ["a 0", "b 0"]
-    assert report.ok
-
-
 def test_records_are_read_back_as_they_were(report):
     from sphereflow.report.record import read_result, result_record
 
@@ -354,77 +267,6 @@ def test_mutants_of_a_sound_claim_are_noticed_and_of_a_vacuous_one_are_not():
     assert survivors(reproduce(paper(0.2), progress=False)) == []
     assert survivors(reproduce(paper(0.55), progress=False)) == [f"p c: {name}" for name in names[1:]]
     assert survivors(reproduce(sample_circles.PAPER, progress=False)) == []
-
-
-@pytest.fixture
-def own_paper(tmp_path):
-    """The template of a paper of one's own, as `sphereflow papers --new` writes it."""
-    command = [sys.executable, "-m", "sphereflow", "papers", "--new", "my-paper"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    return tmp_path / "my_paper.py"
-
-
-def test_a_paper_of_ones_own_is_reproduced_from_its_file(own_paper, tmp_path):
-    report = reproduce(str(own_paper), out=tmp_path / "report", progress=False)
-    assert [(each.claim.id, each.verdict) for each in report.claims] == [("two-tokens", "holds")]
-    assert not report.papers[0].pictures[0].error
-    assert (tmp_path / "report" / "my-paper.html").is_file()
-    package = tmp_path / "a_package"
-    package.mkdir()
-    own_paper.rename(package / "__init__.py")
-    assert reproduce(str(package), only="overlap", progress=False).papers[0].paper.slug == "my-paper"
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [("", "does not define PAPER"), ("1/0", "cannot be loaded: ZeroDivisionError"), ("PAPER = 3", "does not define")],
-)
-def test_a_file_that_is_no_paper_is_refused_in_a_sentence(tmp_path, text, sentence):
-    path = tmp_path / "strange.py"
-    path.write_text(text)
-    with pytest.raises(SphereflowError, match=sentence):
-        reproduce(str(path))
-    with pytest.raises(SphereflowError, match=r"there is no paper at .*absent\.py"):
-        reproduce(str(tmp_path / "absent.py"))
-
-
-def test_a_file_takes_no_other_modules_name_and_a_broken_one_leaves_nothing(tmp_path):
-    paper = "from sphereflow.claims import Paper\nPAPER = Paper('n', 'N', ('A',), 2000, '', '')\n"
-    (tmp_path / "numpy.py").write_text(paper)
-    assert reproduce(str(tmp_path / "numpy.py"), progress=False).papers[0].paper.slug == "n"
-    assert sys.modules["numpy"] is np
-    for folder in ("first", "second"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "same_name.py").write_text(paper.replace("'n'", repr(folder)))
-        assert reproduce(str(tmp_path / folder / "same_name.py"), progress=False).papers[0].paper.slug == folder
-    (tmp_path / "half_written.py").write_text("1/0")
-    with pytest.raises(SphereflowError, match="cannot be loaded"):
-        reproduce(str(tmp_path / "half_written.py"))
-    assert "half_written" not in sys.modules
-    (tmp_path / "half_written.py").write_text(paper)
-    assert reproduce(str(tmp_path / "half_written.py"), progress=False).papers[0].paper.slug == "n"
-    (tmp_path / "notes.txt").write_text(paper)
-    with pytest.raises(SphereflowError, match="a paper is a Python file"):
-        reproduce(str(tmp_path / "notes.txt"))
-
-
-def test_papers_of_installed_packages_are_found_by_entry_point(own_paper, tmp_path):
-    installed = tmp_path / "installed"
-    record = installed / "their_package-1.0.dist-info"
-    record.mkdir(parents=True)
-    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
-    (record / "entry_points.txt").write_text("[sphereflow.papers]\nmy-paper = my_paper:PAPER\n")
-    own_paper.rename(installed / "my_paper.py")
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(installed), *sys.path])}
-
-    def command(*arguments):
-        line = [sys.executable, "-m", "sphereflow", *arguments]
-        return subprocess.run(line, env=environment, check=True, capture_output=True, text=True).stdout
-
-    assert "my-paper" in command("papers")
-    assert "two-tokens" in command("reproduce", "my-paper", "--only", "two-tokens", "--out", str(tmp_path / "out"))
-    kept = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert "my-paper" in str(kept["papers"])
 
 
 def test_two_papers_of_one_slug_are_refused_and_one_paper_twice_is_one():

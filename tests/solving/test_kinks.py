@@ -128,6 +128,7 @@ def test_frames_keep_the_tolerance(name, solver):
             assert error < tol, (seed, tol)
 
 
+@pytest.mark.slow
 def test_the_reference_is_far_better_than_the_tolerance():
     model, x0, exact = flow("attention", 0)
     np.testing.assert_allclose(sf.solve(model, x0, TIMES, tol=1e-13, adjoint=FORWARD).xs, exact, rtol=0, atol=1e-12)
@@ -170,6 +171,7 @@ def test_replicas_and_float32_keep_their_tolerance():
     np.testing.assert_allclose(single.xs, exact, rtol=0, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_smooth_fields_and_fixed_steps_are_solved_as_before(monkeypatch):
     """Kinks are looked for in a field that has them, where steps are chosen; nowhere else."""
     x0 = flow_start(0)[:5]  # a shape of its own, so that programs are made here

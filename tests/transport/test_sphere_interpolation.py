@@ -115,6 +115,7 @@ def test_points_in_each_others_way(sources, targets):
     assert interpolate(sources, targets).w2.max() < 1e-10
 
 
+@pytest.mark.slow
 def test_repeated_pairs_are_one_pair():
     cloud = caps(3, 1, 20, 3)[0]
     found = interpolate([cloud, B, cloud[::-1]], [A, -C, A])
