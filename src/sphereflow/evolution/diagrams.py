@@ -207,20 +207,19 @@ def phase_diagram(
     pieces = 1 if period is None or not random else max(int(np.ceil(moments[-1] / period - 1e-9)), 1)
     numbers = 0 if plain else 3 * repeats * pieces * d * d
     enough_memory(8 * (numbers + repeats * (n * d + n * n + len(rows) * len(moments))), "this phase diagram")
-    starts, laws = jax.random.split(key)
-    x0 = jax.vmap(lambda k: draw(start, n, d, k))(jax.random.split(starts, repeats))
+    x0 = starting_tokens(start, n, d, repeats, key)
     if plain and d > n:  # tokens stay in the space that they span
         x0 = jnp.swapaxes(jnp.linalg.qr(jnp.swapaxes(x0, -1, -2))[1], -1, -2)
     heads = None
     if not plain:
-        drawn = matrices_of(matrices, value, d, list(jax.random.split(laws, repeats * pieces)))
+        drawn = matrices_of(matrices, value, d, list(jax.random.split(jax.random.split(key)[1], repeats * pieces)))
         heads = tuple(jnp.asarray(m.reshape(repeats, pieces, *m.shape[1:])) for m in drawn)
     clock = jnp.asarray(np.union1d(0.0, moments))
     of_tokens = observable in ("rank", "span")
     if of_tokens:
         enough_memory(8 * repeats * len(clock) * n * x0.shape[-1], "the tokens of a row of this phase diagram")
     switches = None if period is None or pieces == 1 else jnp.arange(1, pieces) * period
-    fixed = {"x0": x0, "heads": heads, "switches": switches, "times": clock, "tol": jnp.asarray(tol)}
+    fixed: Any = {"x0": x0, "heads": heads, "switches": switches, "times": clock, "tol": jnp.asarray(tol)}
 
     def row(beta: float) -> np.ndarray:
         found = _row(name, kernel_scale, not of_tokens, jnp.asarray(beta), threshold=jnp.asarray(level), **fixed)
@@ -228,10 +227,16 @@ def phase_diagram(
 
     samples = _all_rows(row, rows, progress)[:, :, len(clock) - len(moments) :]
     theory = None
-    if plain and observable != "span" and 0 < level:
+    if plain and observable != "span" and level > 0:
         slower = np.exp(rows) if name == "usa" and kernel_scale == "peak" else np.ones_like(rows)
         theory = slower * np.array([collapse_time(n, beta, 1 - level, name) for beta in rows])
     return ClusterDiagram(moments, rows, samples, observable, level, random, theory)
+
+
+def starting_tokens(start: str, n: int, d: int, repeats: int, seed: Seed) -> Float[Array, "R n d"]:
+    """Where the replicas of a phase diagram with this seed begin."""
+    keys = jax.random.split(jax.random.split(key_from(seed))[0], repeats)
+    return jax.vmap(lambda key: draw(start, n, d, key))(keys)
 
 
 def _increasing(name: str, given: ArrayLike) -> np.ndarray:

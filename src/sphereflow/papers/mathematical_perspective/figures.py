@@ -17,6 +17,7 @@ from sphereflow.papers.mathematical_perspective.long_context import limit_inner,
 from sphereflow.papers.mathematical_perspective.normalisation import (
     BETA,
     SCHEMES,
+    SWITCH,
     TIMES,
     particle_schemes,
     reduction,
@@ -76,11 +77,12 @@ def phase_figure(run: Run) -> Figure:
     diagrams = [diagram(run, d) for d in dimensions]
     with look():
         figure = _figure(3.6 * len(diagrams) + 0.8, 3.6)
-        for axes, result in zip(np.atleast_1d(figure.subplots(1, len(diagrams), sharey=True)), diagrams, strict=True):
+        panels = figure.subplots(1, len(diagrams), sharey=True)
+        for axes, d, result in zip(panels, dimensions, diagrams, strict=True):
             mesh = axes.pcolormesh(
                 result.times,
                 result.betas,
-                result.fractions,
+                result.value,
                 cmap="magma",
                 vmin=0,
                 vmax=1,
@@ -88,8 +90,8 @@ def phase_figure(run: Run) -> Figure:
                 rasterized=True,
             )
             betas = np.linspace(0, 9, 200)
-            axes.plot([collapse_time(result.n, b) for b in betas], betas, color="white", lw=1.5)
-            axes.set(xlim=(0, 30), ylim=(0.1, 9), xlabel="$t$", title=f"$d={result.d}$, {result.replicas} starts")
+            axes.plot([collapse_time(32, b) for b in betas], betas, color="white", lw=1.5)
+            axes.set(xlim=(0, 30), ylim=(0.1, 9), xlabel="$t$", title=f"$d={d}$, {len(result.samples)} starts")
         figure.axes[0].set_ylabel(r"$\beta$")
         figure.colorbar(mesh, ax=figure.axes, label="fraction of close pairs")
     return figure
@@ -179,6 +181,7 @@ def normalisation_figure(run: Run) -> Figure:
         "peri": "Peri-LN",
         "pre": "Pre-LN",
         "ln-scaling": "LN-Scaling",
+        "mix": f"Mix-LN, switch at {SWITCH:g}",
     }
     assert set(names) == set(SCHEMES)
     with look():
