@@ -9,7 +9,7 @@ from sphereflow.errors import SphereflowError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-from sphereflow.llm.model.tiny import tiny_model  # noqa: E402
+from sphereflow.llm.model.tiny import tiny_model
 
 
 def test_heads_add_up_to_what_the_attention_of_the_model_gives():

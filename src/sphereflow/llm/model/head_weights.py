@@ -1,11 +1,11 @@
 r"""The matrices of one attention head, as the particle picture has them.
 
-A layer gives to the residual stream of a token x, with $\hat x=x/|x|$ and head width k,
+A layer gives to the residual stream of a token x, with $y=x/|x|$ and head width k,
 
-$$W_O^hW_V^g\sum_jP_{ij}N\hat x_j,\qquad P_{ij}=\mathrm{softmax}_j\,\tfrac1{\sqrt k}\langle W_Q^hN\hat x_i,W_K^gN\hat x_j\rangle,$$
+$$W_OW_V\sum_jP_{ij}Ny_j,\quad P_{ij}=\mathrm{softmax}_j\,\tfrac1{\sqrt k}\langle W_QNy_i,W_KNy_j\rangle,$$
 
-$N=\sqrt D\,\mathrm{diag}(\gamma)$ being the root-mean-square norm before attention. So $Q=W_Q^hN/\sqrt k$, $K=W_K^gN$ and
-$V=W_O^hW_V^gN$, of shapes (k, D), (k, D), (D, D). Rotary positions turn queries and keys by an angle that depends on how
+$N=\sqrt D\,\mathrm{diag}(\gamma)$ being the root-mean-square norm before attention. So $Q=W_QN/\sqrt k$, $K=W_KN$ and
+$V=W_OW_VN$, of shapes (k, D), (k, D), (D, D). Rotary positions turn queries and keys by an angle that depends on how
 far apart two tokens are; here they are as for tokens at the same place.
 """
 
@@ -28,9 +28,9 @@ def head_matrices(
 ) -> tuple[Float[np.ndarray, "k D"], Float[np.ndarray, "k D"], Float[np.ndarray, "D D"]]:
     """Q, K and V of one head of a causal language model of the Llama family, numbered from 0.
 
-    They are what `predict_limit` and `Attention(1.0, query=Q, key=K, value=V)` take, for tokens of unit length. The model
-    is that of `load_model`, or one of transformers; other architectures (biases, normalised queries, other norms) are
-    refused.
+    They are what `predict_limit` and `Attention(1.0, query=Q, key=K, value=V)` take, for tokens of unit length. The
+    model is that of `load_model`, or one of transformers; other architectures (biases, normalised queries, other norms)
+    are refused.
 
     ```python
     Q, K, V = sf.llm.head_matrices(sf.llm.load_model(), layer=3, head=1)

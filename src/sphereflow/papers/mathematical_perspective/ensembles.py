@@ -119,10 +119,12 @@ def random_form_speed(run: Run) -> Check:
 @PAPER.claim(
     "repulsion-finds-the-simplex",
     says="With $V=-Q^\\top K=-I$, eight uniform tokens in dimension 64 end as a regular simplex, all inner products "
-    "$-1/(n-1)$, for $\\beta=1/2$ and 1: eight clusters, no pair closer than another; with $V=I$ they are one cluster.",
+    "$-1/(n-1)$, for $\\beta=1/2$ and 1: eight clusters, no pair closer than another. If $Q^\\top K$ has negative "
+    "eigenvalues, the most negative one $-1$, $V=-Q^\\top K$ gathers them in one cluster, at $\\beta=1/2$ and 16.",
     basis=basis.Derived(
         "V = -Q^T K is descent of the energy (section 8, as transcribed), which the universally optimal configurations "
-        "minimise for every beta (Cohn and Kumar); for n <= d + 1 that is the simplex"
+        "minimise for every beta (Cohn and Kumar); for n <= d + 1 that is the simplex; and with B = Q^T K "
+        "indefinite the energy is least where all tokens are the eigenvector of its least eigenvalue"
     ),
     formula=r"\langle x_i,x_j\rangle\to-\frac1{n-1}",
 )
@@ -152,6 +154,11 @@ def repulsion_finds_the_simplex(run: Run) -> Check:
         row = f"beta={beta:g}: clusters"
         check.same(row, predicted=n, measured=clusters[:, b].mean(), because="a count, every replica")
         attracted[row] = float(one[:, b].mean())
+    rates = np.concatenate([[-1.0, -0.6], np.random.default_rng([run.seed, 6]).uniform(-0.5, 0.5, 62)])
+    gathered = _ends((np.diag(rates), np.eye(d), -np.diag(rates)), [0.5, 16.0], 40.0, "clusters", 0.99, run.seed)
+    row = "a negative eigenvalue, V = -Q^T K: most clusters"
+    check.same(row, predicted=1, measured=gathered.max(), because="a count, every replica")
+    check.rival("V = -Q^T K always repels", {row: float(n)})
     check.rival("an orthogonal frame", frame)
     check.rival("antipodal pairs along four axes", pairs)
     check.null("V = I", attracted)

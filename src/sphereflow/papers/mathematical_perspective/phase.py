@@ -29,7 +29,7 @@ def diagram(run: Run, d: int, betas: np.ndarray | None = None) -> ClusterDiagram
     The paper averages 2048 starts on the circle; with 128 the standard error of a fraction is below 0.045.
     """
     if betas is None:
-        betas = np.linspace(0.1, 9, 12 if run.quick else 90)
+        betas = np.linspace(0.1, 9, 9 if run.quick else 90)
     return phase_diagram(
         np.linspace(0, 30, 31 if run.quick else 201),
         betas,
