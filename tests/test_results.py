@@ -153,6 +153,7 @@ EXAMPLES = {
     "Trajectory": lambda: sf.simulate(n=8, d=3, beta=2.0, t1=1.0, saves=3, seed=4, progress=False),
     "HardmaxFlow": lambda: sf.evolution.hardmax_flow(PAIRS[:5], 0.0),
     "ContextDependence": lambda: sf.evolution.context_dependence(PAIRS[:3], 1.0),
+    "ClusterDiagram": lambda: sf.evolution.phase_diagram([0.5, 1.0], [1.0, 2.0], n=3, d=2, repeats=2, seed=1),
     "PredictedLimit": lambda: sf.predict_limit(V=[[1.0, 0.5], [-0.2, 0.3]]),
     "DensityFlow": lambda: sf.meanfield.evolve_density(4.0, t1=0.1, saveat=2, nodes=32),
     "Comparison": compared,

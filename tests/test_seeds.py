@@ -59,6 +59,10 @@ WEIGHTS = np.full((2, 9), 1 / 9)
 BY_JAX = {
     "sphere.draw": lambda f, s: f("uniform", 3, 2, s),
     "laboratory.simulate": lambda f, s: f(3, 2, 1.0, 0.1, seed=s, saves=2, tol=1e-4).xs,
+    "evolution.diagrams.phase_diagram": lambda f, s: (
+        f([0.1], [1.0], n=3, observable="overlap", repeats=2, seed=s).samples
+    ),
+    "evolution.diagrams.starting_tokens": lambda f, s: f("uniform", 3, 2, 2, s),
     "metastability.staircases.staircase": lambda f, s: f(2, 20.0, s).unglued.curve,
     "random_transformers.network.realisation_keys": lambda f, s: jax.random.key_data(f(s, 2)),
     "random_transformers.network.run": lambda f, s: f(NETWORK, TRIPLE, 2, observe=lambda x: x, seed=s).values,

@@ -110,6 +110,28 @@ def test_runs_end_at_the_predicted_object_and_at_no_other():
     assert still.miss(run(x0, metric, eye, -metric, 200.0)) < 0.25 < 1 < still.miss(x0)
 
 
+def test_runs_on_the_sphere_end_at_the_predicted_points_and_at_no_other():
+    """Right eigenvectors, not left ones; matrices that are not symmetric, and the single point of V = I."""
+    rng, found = np.random.default_rng(2), 0
+    x0 = np.asarray(sf.draw("uniform", 8, 3, 1))
+    while found < 3:
+        q, k, v = rng.normal(size=(3, 3, 3))
+        v = v / np.abs(np.linalg.eigvals(v).real.max())
+        limit = predict_limit(q, k, v, space="sphere")
+        if limit.kind != "antipodal points" or limit.gap < 0.6 or predict_limit(q, k, v).form[0, 0] < 0.3:
+            continue
+        found += 1
+        final = sf.evolve(sf.SA(1.0, query=q, key=k, value=v), x0, saveat=[0.0, 20.0, 40.0], progress=False).final
+        left = predict_limit(q, k, v).coordinates[0]
+        assert limit.miss(final) < 1e-4 < 0.1 < limit.miss(x0)
+        assert np.sqrt(np.maximum(1 - (final @ left / np.linalg.norm(left)) ** 2, 0)).max() > 1e-2
+    one = predict_limit(q, k, np.eye(3), space="sphere")
+    bowl = x0 * np.sign(x0[:, :1])
+    assert one.kind == "single point"
+    model = sf.SA(0.2, query=q, key=k, value=np.eye(3))
+    assert one.miss(sf.evolve(model, bowl, saveat=[0.0, 20.0, 40.0], progress=False).final) < 1e-3
+
+
 def test_tokens_on_the_object_miss_it_by_nothing():
     assert predict_limit(V=np.eye(2)).miss(np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [0.0, 0.0]])) == 0
     assert predict_limit(V=np.diag([1.0, 0.2])).miss(np.array([[2.0, 7.0], [0.0, 1.0], [-1.0, 3.0], [2.0, 0]])) == 0

@@ -27,6 +27,7 @@ class TestVerdicts(Verdicts):
         "decay-of-general-matrices",
         "decay-rate",
         "escape-threshold",
+        "heads-end-on-hyperplanes",
         "hull-areas",
         "hyperplanes-sizes",
         "leaders-in-the-plane",

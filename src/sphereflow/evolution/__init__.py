@@ -2,6 +2,8 @@
 
 from sphereflow.evolution.context import ContextDependence as ContextDependence
 from sphereflow.evolution.context import context_dependence as context_dependence
+from sphereflow.evolution.diagrams import ClusterDiagram as ClusterDiagram
+from sphereflow.evolution.diagrams import phase_diagram as phase_diagram
 from sphereflow.evolution.events import Aligned as Aligned
 from sphereflow.evolution.events import AllClose as AllClose
 from sphereflow.evolution.hardmax import HardmaxFlow as HardmaxFlow

@@ -16,6 +16,7 @@ from sphereflow.llm.heads.regimes import head_features as head_features
 from sphereflow.llm.heads.regimes import regimes as regimes
 from sphereflow.llm.measurement.heads import Heads as Heads
 from sphereflow.llm.measurement.heads import measure_heads as measure_heads
+from sphereflow.llm.model.head_weights import head_matrices as head_matrices
 from sphereflow.llm.model.loading import LanguageModel as LanguageModel
 from sphereflow.llm.model.loading import load_model as load_model
 from sphereflow.llm.model.texts import corpus as corpus

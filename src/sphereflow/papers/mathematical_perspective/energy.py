@@ -177,7 +177,7 @@ def energy_increases(run: Run) -> Check:
     formula=r"E=\frac{1}{2\beta}\Gamma(\tfrac d2)\left(\tfrac2\beta\right)^{d/2-1}I_{d/2-1}(\beta)",
 )
 def energy_of_uniform(run: Run) -> Check:
-    n = 1024 if run.quick else 8192
+    n = 512 if run.quick else 8192
     check, other, cube = Check(parameters={"n": n}), {}, {}
     for d, beta in _CASES:
         exact, name = uniform_energy(d, beta), f"d={d}, beta={beta:g}"

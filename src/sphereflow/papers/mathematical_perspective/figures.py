@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sphereflow.claims import Run
-from sphereflow.laboratory import simulate
+from sphereflow.evolution import phase_diagram
 from sphereflow.papers.mathematical_perspective.circle import growth_rate, measured_growth_rate
 from sphereflow.papers.mathematical_perspective.energy import raw_energy
 from sphereflow.papers.mathematical_perspective.equiangular import collapse_time, gamma
@@ -17,6 +19,7 @@ from sphereflow.papers.mathematical_perspective.long_context import limit_inner,
 from sphereflow.papers.mathematical_perspective.normalisation import (
     BETA,
     SCHEMES,
+    SWITCH,
     TIMES,
     particle_schemes,
     reduction,
@@ -76,11 +79,12 @@ def phase_figure(run: Run) -> Figure:
     diagrams = [diagram(run, d) for d in dimensions]
     with look():
         figure = _figure(3.6 * len(diagrams) + 0.8, 3.6)
-        for axes, result in zip(np.atleast_1d(figure.subplots(1, len(diagrams), sharey=True)), diagrams, strict=True):
+        panels = figure.subplots(1, len(diagrams), sharey=True)
+        for axes, d, result in zip(panels, dimensions, diagrams, strict=True):
             mesh = axes.pcolormesh(
                 result.times,
                 result.betas,
-                result.fractions,
+                result.value,
                 cmap="magma",
                 vmin=0,
                 vmax=1,
@@ -88,10 +92,38 @@ def phase_figure(run: Run) -> Figure:
                 rasterized=True,
             )
             betas = np.linspace(0, 9, 200)
-            axes.plot([collapse_time(result.n, b) for b in betas], betas, color="white", lw=1.5)
-            axes.set(xlim=(0, 30), ylim=(0.1, 9), xlabel="$t$", title=f"$d={result.d}$, {result.replicas} starts")
+            axes.plot([collapse_time(32, b) for b in betas], betas, color="white", lw=1.5)
+            axes.set(xlim=(0, 30), ylim=(0.1, 9), xlabel="$t$", title=f"$d={d}$, {len(result.samples)} starts")
         figure.axes[0].set_ylabel(r"$\beta$")
         figure.colorbar(mesh, ax=figure.axes, label="fraction of close pairs")
+    return figure
+
+
+@PAPER.figure(
+    "phase-diagrams-of-matrices",
+    presets=("paper",),
+    caption="Other diagrams, 32 tokens, 32 replicas, each with its own matrices. USA with the raw kernel in "
+    "dimension 2; the number of clusters if Q^T K and V come from the GOE, kept or drawn anew at every unit of "
+    "time; and if V is their negative.",
+)
+def matrices_figure(run: Run) -> Figure:
+    betas, long, short = np.linspace(0.1, 9, 30), np.linspace(0, 30, 61), np.linspace(0, 1, 41)
+    goe: Any = {"d": 8, "matrices": "goe", "observable": "clusters", "seed": run.seed, "progress": run.notify}
+    diagrams = {
+        "USA, raw kernel": phase_diagram(short, betas, model="usa", kernel_scale="raw", seed=run.seed),
+        "GOE, $V=Q^TK$": phase_diagram(long, betas, value="form", **goe),
+        "GOE, $V=Q^TK$, resampled": phase_diagram(long, betas, value="form", resample=1.0, **goe),
+        "GOE, $V=-Q^TK$": phase_diagram(long, betas, value="-form", **goe),
+    }
+    with look():
+        figure = _figure(9.6, 6.4)
+        for axes, (title, found) in zip(figure.subplots(2, 2).flat, diagrams.items(), strict=True):
+            value = np.ma.masked_invalid(found.value)
+            drawn = axes.pcolormesh(found.times, found.betas, value, cmap="magma", shading="nearest", rasterized=True)
+            if found.curve is not None:
+                axes.plot(found.curve, found.betas, color="white", lw=1.5)
+            axes.set(xlim=(0, found.times[-1]), xlabel="$t$", ylabel=r"$\beta$", title=title)
+            figure.colorbar(drawn, ax=axes, label=found.words)
     return figure
 
 
@@ -179,6 +211,7 @@ def normalisation_figure(run: Run) -> Figure:
         "peri": "Peri-LN",
         "pre": "Pre-LN",
         "ln-scaling": "LN-Scaling",
+        "mix": f"Mix-LN, switch at {SWITCH:g}",
     }
     assert set(names) == set(SCHEMES)
     with look():
@@ -197,20 +230,20 @@ def normalisation_figure(run: Run) -> Figure:
 
 @PAPER.figure(
     "sphere",
-    caption="64 uniform tokens on the sphere under SA: at beta = 1 they collapse straight to one point, at beta = 9 "
-    "they first gather in several clusters that persist.",
+    caption="Uniform tokens (64, in the quick preset 32) on the sphere under SA: at beta = 1 they collapse straight "
+    "to one point, at beta = 9 they first gather in several clusters that persist.",
 )
 def sphere_figure(run: Run) -> Figure:
-    shown = (0.0, 3.0, 7.5, 15.0)
+    shown, times = (0.0, 3.0, 7.5, 15.0), np.linspace(0, 15, 21)
     with look():
         figure = _figure(9, 4.8)
         grid = figure.add_gridspec(2, len(shown))
         for row, beta in enumerate((1.0, 9.0)):
-            trajectory = simulate(64, 3, beta, 15.0, seed=run.seed, saves=31, progress=False)
+            x0 = uniform_tokens(run.seed, 32 if run.quick else 64, 3)
+            xs = np.concatenate([x0[None], follow("sa", beta, x0, times[1:], tol=1e-8)])
             for column, t in enumerate(shown):
-                index = int(np.argmin(np.abs(trajectory.ts - t)))
                 axes = figure.add_subplot(grid[row, column], projection="3d")
-                _draw_sphere(axes, np.asarray(trajectory.xs[: index + 1]))
+                _draw_sphere(axes, xs[: int(np.argmin(np.abs(times - t))) + 1])
                 axes.set_title(rf"$\beta={beta:g},\ t={t:g}$", y=0.98)
     return figure
 

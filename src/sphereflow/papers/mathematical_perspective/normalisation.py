@@ -13,11 +13,13 @@ $$\dot\rho=\frac{2w_2}{s}(1-\rho)((n-1)\rho+1),$$
 | ngpt | $A/\alpha_t$ | 0 | $e^{-2\int\alpha}$ |
 | sqrt | $\sqrt{t+1}$ | 0 | $e^{-4\sqrt{t+1}}$ |
 | ln-scaling | $r\sqrt{t+1}$ | $a/\sqrt{t+1}$ | $C/t$ |
+| mix | 1, from $\tau$ on r | 0, from $\tau$ on a | $Ct^{-2}$ |
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,15 +27,17 @@ from jaxtyping import Array, Float
 from scipy.integrate import solve_ivp
 
 from sphereflow.claims import Check, Run, basis
-from sphereflow.dynamics import Dynamics, LayerNormAttention
+from sphereflow.dynamics import Dynamics, LayerNormAttention, PiecewiseConstant
 from sphereflow.evolution import evolve
 from sphereflow.interaction import Engine
 from sphereflow.papers.mathematical_perspective import sources
 from sphereflow.papers.mathematical_perspective.paper import PAPER
 from sphereflow.papers.mathematical_perspective.particles import gaps
 
-SCHEMES = ("post", "pre", "peri", "ngpt", "sqrt", "ln-scaling", "ngpt-slow")
+SCHEMES = ("post", "pre", "peri", "ngpt", "sqrt", "ln-scaling", "ngpt-slow", "mix")
 N, BETA = 10, 2.0
+# When Mix-LN goes over from Post- to Pre-LN.
+SWITCH = 2.0
 # Early times, then times in the windows where the terminal laws are read.
 TIMES = np.unique(np.concatenate([np.linspace(0, 16, 33), np.linspace(16, 64, 13), np.geomspace(100, 1000, 13)]))
 
@@ -43,8 +47,10 @@ def slow_step(t: Array) -> Array:
     return 1 / jnp.sqrt(1 + t)
 
 
-def scheme_dynamics(scheme: str, beta: float) -> LayerNormAttention:
+def scheme_dynamics(scheme: str, beta: float) -> Dynamics:
     """The particles under a scheme; "ngpt-slow" is nGPT with the step above."""
+    if scheme == "mix":
+        return PiecewiseConstant([SWITCH], [LayerNormAttention(beta, name) for name in ("post", "pre")])
     if scheme == "ngpt-slow":
         return LayerNormAttention(beta, "ngpt", alpha=slow_step)
     return LayerNormAttention(beta, scheme)
@@ -87,12 +93,20 @@ def reduction(scheme: str, n: int, beta: float, times: np.ndarray) -> tuple[np.n
             "ngpt-slow": (size * np.sqrt(t + 1), 0.0),
             "sqrt": (np.sqrt(t + 1), 0.0),
             "ln-scaling": (r * np.sqrt(t + 1), along / np.sqrt(t + 1)),
+            "mix": (1.0, 0.0) if t < SWITCH else (r, along),
         }[scheme]
         return [2 * other / slowness * (n - (n - 1) * gap), growth]
 
-    span = (0.0, float(times[-1]))
-    solution = solve_ivp(field, span, [0.0, 1.0], method="DOP853", t_eval=times, rtol=1e-12, atol=1e-12)
-    return solution.y[0], solution.y[1]
+    options: Any = {"method": "DOP853", "rtol": 1e-12, "atol": 1e-12}
+    switch = SWITCH if scheme == "mix" and times[-1] > SWITCH else 0.0
+    begin, early = np.array([0.0, 1.0]), np.zeros((2, 0))
+    if switch:
+        end = np.nextafter(switch, 0)
+        before = solve_ivp(field, (0.0, end), begin, t_eval=[*times[times < end], end], **options)
+        begin, early = before.y[:, -1], before.y[:, :-1]
+    late = solve_ivp(field, (switch, float(times[-1])), begin, t_eval=times[times >= switch], **options)
+    u, r = np.concatenate([early, late.y], axis=1)
+    return u, r
 
 
 @lru_cache(maxsize=4)
@@ -120,7 +134,7 @@ TABLE = basis.Theorem("table of normalisation schemes", via=sources.SURVEY)
 
 @PAPER.claim(
     "scheme-reduction",
-    says="Under seven normalisation schemes ten equiangular particles at $\\beta=2$ have the inner product, and the "
+    says="Under eight normalisation schemes ten equiangular particles at $\\beta=2$ have the inner product, and the "
     "radius where it grows, of a scalar equation at $t=8$.",
     basis=TABLE,
     formula=r"\dot\rho=\frac{2w_2}{s}(1-\rho)((n-1)\rho+1)",
@@ -128,20 +142,22 @@ TABLE = basis.Theorem("table of normalisation schemes", via=sources.SURVEY)
 def scheme_reduction(run: Run) -> Check:
     particles, at = particle_schemes(), int(np.searchsorted(TIMES, 8.0))
     exact = {scheme: [y[0] for y in reduction(scheme, N, BETA, np.array([8.0]))] for scheme in SCHEMES}
-    swap = {"pre": "peri", "peri": "pre", "ngpt": "post"}
+    swap = {"pre": "peri", "peri": "pre", "ngpt": "post", "mix": "pre"}
     check, exchanged = Check(parameters={"n": N, "beta": BETA, "t": 8}), {}
     for scheme in SCHEMES:
         row, because = f"{scheme}, inner product", "both sides are solved to 1e-10 or better"
         inner = 1 - particles[scheme][0][at]
         check.row(row, predicted=-np.expm1(-exact[scheme][0]), measured=inner, tolerance=1e-9, because=because)
         exchanged[row] = float(-np.expm1(-exact[swap.get(scheme, scheme)][0]))
-        if scheme in ("pre", "peri", "ln-scaling"):
+        if scheme in ("pre", "peri", "ln-scaling", "mix"):
             row, radius = f"{scheme}, radius", particles[scheme][1][at].mean()
             check.row(row, predicted=exact[scheme][1], measured=radius, tolerance=1e-9, because=because)
             exchanged[row] = float(exact[swap.get(scheme, scheme)][1])
     frozen = float(-np.expm1(-exact["post"][0]))
     check.rival("radii that stay 1", {f"{name}, inner product": frozen for name in ("pre", "peri")})
     check.rival("Pre-LN and Peri-LN exchanged", {row: exchanged[row] for row in exchanged if row[:3] in ("pre", "per")})
+    check.rival("Mix-LN as Pre-LN", {row: exchanged[row] for row in exchanged if row.startswith("mix")})
+    check.rival("Mix-LN as Post-LN", {"mix, inner product": frozen})
     check.rival("nGPT with the speed of Post-LN", {"ngpt, inner product": exchanged["ngpt, inner product"]})
     return check
 
@@ -149,8 +165,8 @@ def scheme_reduction(run: Run) -> Check:
 @PAPER.claim(
     "scheme-rates",
     says="In the end Post-LN and nGPT collapse like $e^{-2t}$ and $e^{-2\\int\\alpha}$, sqrt-scaling like "
-    "$e^{-4\\sqrt{t+1}}$, Pre- and Peri-LN only like $t^{-2}$, and LN-scaling like the inverse square of its radius, "
-    "up to one per cent.",
+    "$e^{-4\\sqrt{t+1}}$, Pre-, Peri- and Mix-LN only like $t^{-2}$, and LN-scaling like the inverse square of its "
+    "radius, up to one per cent.",
     basis=TABLE,
     formula=r"1-\rho\sim e^{-2t},\ e^{-2\int\alpha},\ e^{-4\sqrt{t+1}},\ t^{-2}",
 )
@@ -166,6 +182,7 @@ def scheme_rates(run: Run) -> Check:
         "sqrt": (root, (20, 60), -4.0),
         "pre": (logarithm, (170, 1000), -2.0),
         "peri": (logarithm, (170, 1000), -2.0),
+        "mix": (logarithm, (170, 1000), -2.0),
         "ln-scaling": (np.log(particle_schemes()["ln-scaling"][1].mean(axis=1)), (170, 1000), -2.0),
     }
     check = Check("Slopes of log(1-rho) in t, the integral of alpha, sqrt(t+1), log t, or log r.")
@@ -179,7 +196,7 @@ def scheme_rates(run: Run) -> Check:
             because="corrections vanish in time; in these windows they are below one per cent",
         )
     check.rival("half the slopes, as for distances", check.times(0.5))
-    check.rival("a decay like 1/t", {"pre": -1.0, "peri": -1.0})
+    check.rival("a decay like 1/t", {"pre": -1.0, "peri": -1.0, "mix": -1.0})
     check.rival("e^(-2 sqrt(t+1))", {"sqrt": -2.0})
     return check
 
@@ -220,4 +237,30 @@ def pre_norm_radius(run: Run) -> Check:
     check.at_least(row, bound=0.0, measured=np.min(radii["pre"].min(axis=1) - bound), tolerance=1e-8, because=because)
     check.at_most("radius at t=1000", bound=1001.0, measured=radii["pre"][-1].max(), relative=1e-10, because=because)
     check.null("LN-scaling", {row: float(np.min(radii["ln-scaling"].min(axis=1) - bound))})
+    return check
+
+
+@PAPER.claim(
+    "variance-in-a-cone",
+    says="From a cone of inner products above $1-10^{-4}$ the variance of directions falls like "
+    "$\\exp(-2\\int dt/s)$, s being 1 under Post-LN and nGPT, $1+t$ under Pre- and Peri-LN, $\\sqrt{1+t}$ under "
+    "sqrt-scaling and nGPT with the step $1/\\sqrt{1+t}$, from $t=1/2$ to $t=5$.",
+    basis=basis.Theorem("local cone theorem", via=sources.SURVEY),
+    formula=r"\frac{d}{dt}\mathrm{Var}=-\Theta(\mathrm{Var}/s(t))",
+)
+def variance_in_a_cone(run: Run) -> Check:
+    first, last = 0.5, 5.0
+    root = 4 * (np.sqrt(1 + last) - np.sqrt(1 + first))
+    grown = 2 * np.log((1 + last) / (1 + first))
+    falls = {"post": 2 * (last - first), "ngpt": 2 * (last - first), "pre": grown, "peri": grown, "sqrt": root}
+    falls |= {"ngpt-slow": root}
+    check = Check(parameters={"n": N, "beta": BETA, "delta": 1e-4})
+    at = np.searchsorted(TIMES, [first, last])
+    for scheme, fall in falls.items():
+        before, after = particle_schemes("cone")[scheme][0][at]
+        because = "tokens differ from their mean by 1e-2, and what is left out is of the square of that times n beta"
+        check.row(scheme, predicted=fall, measured=np.log(before / after), relative=2e-3, because=because)
+    check.rival("the rate of distances", check.times(0.5))
+    check.rival("radii that stay 1", {"pre": falls["post"], "peri": falls["post"]})
+    check.rival("an average over the others only", check.times(N / (N - 1)))
     return check

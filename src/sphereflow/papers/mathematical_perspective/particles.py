@@ -34,12 +34,14 @@ def attention(model: Model, beta: float, **options: object) -> Attention:
     return Attention(beta, "softmax" if model == "sa" else "mean", kernel_scale="raw", **options)  # type: ignore[arg-type]
 
 
-def velocities(model: Model, beta: float, x: np.ndarray, masses: np.ndarray | None = None) -> np.ndarray:
+def velocities(
+    model: Model, beta: float, x: np.ndarray, masses: np.ndarray | None = None, query: np.ndarray | None = None
+) -> np.ndarray:
     """Velocity of each token."""
     n, d = x.shape
     filled, weights = _filled(x, masses)
     size = len(filled)
-    dynamics = attention(model, beta, weights=weights, query=_completed(None, size), key=_completed(None, size))
+    dynamics = attention(model, beta, weights=weights, query=_completed(query, size), key=_completed(None, size))
     return np.asarray(velocity(dynamics, jnp.asarray(filled)))[:n, :d]
 
 
