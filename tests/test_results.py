@@ -172,6 +172,8 @@ EXAMPLES = {
     "RingCertificate": lambda: sf.landscape.ring_certificate(sf.landscape.Problem(2.0, [-0.6], [[0.0, 0.0, 1.0]])),
     "ZeroSet": lambda: sf.landscape.zero_set(problem(), [0.0, 3.0], levels=4),
     "MeanFieldLimit": lambda: sf.landscape.mean_field_limit(problem(), [4, 8], 0.1, 2, reference=16, seed=1),
+    "CircleLaw": lambda: sf.synchronisation.circle_law("cos", [1, 2, 1, 0], steps=2, sizes=(3,), repeats=2),
+    "StrongErrors": lambda: sf.synchronisation.strong_errors("cos", depths=(2, 4), widths=(3,), repeats=2),
     "LineAttention": lambda: sf.modes.line_attention(PAIRS[:20].T, 20.0, [0.0, 0.5]),
     "SpaceModes": lambda: sf.modes.find_modes_in_space(PAIRS[:40], 20.0),
     "Modes": lambda: sf.modes.find_modes(PAIRS[:20].T, 20.0),

@@ -1,12 +1,14 @@
 """The paper's claims come out as expected, and the known mistakes are caught by them."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.papers import load
-from sphereflow.papers.synchronization_by_noise import attention, depth, energies, meeting, quadratic_form
+from sphereflow.papers.synchronization_by_noise import attention, energies, meeting, pathwise, quadratic_form
 from sphereflow.synchronisation.network import run_network
 
 PAPER = load("synchronization-by-noise")
@@ -72,14 +74,14 @@ def test_a_lost_part_of_the_noise_is_caught(monkeypatch):
 
 
 def test_fresh_weights_for_the_deeper_network_are_caught(monkeypatch):
-    right = depth.coupled
+    right = pathwise.deep
 
     def uncoupled(*request):
-        depths, final = right(*request)
-        return depths, np.concatenate([np.roll(final[:1], 1, axis=1), final[1:]])
+        found = right(*request)
+        return dataclasses.replace(found, depth=np.broadcast_to(2 * (1 - found.overlap[-1]), found.depth.shape))
 
-    monkeypatch.setattr(depth, "coupled", uncoupled)
-    assert depth.strong_order(Run()).verdict == "fails"
+    monkeypatch.setattr(pathwise, "deep", uncoupled)
+    assert pathwise.strong_order(Run()).verdict == "fails"
 
 
 def test_merging_is_not_quadratic_in_the_forcing(monkeypatch):
