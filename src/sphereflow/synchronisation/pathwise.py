@@ -31,7 +31,7 @@ from sphereflow.synchronisation.activations import Function, kappa, resolve
 from sphereflow.synchronisation.circle_laws import draw_angles, on_circle, quantiles
 from sphereflow.synchronisation.covariance import of_activation
 from sphereflow.synchronisation.noise_modes import NoiseModes, noise_modes
-from sphereflow.synchronisation.shared_path import geodesic, increments, moves, narrowed
+from sphereflow.synchronisation.shared_path import follow_depths, increments, moves, narrowed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -226,16 +226,7 @@ def _depths(
     rng: np.random.Generator,
 ) -> tuple[Array, Array]:
     """Mean squared distances of tokens from the limit, and inner products of the first two tokens."""
-    tokens, gathered, limit = [x] * len(depths), [np.zeros(1)] * len(depths), x
-    for count in range(steps if depths else 0):
-        noise = increments(field, rng, len(x), t1 / steps)
-        for k, depth in enumerate(depths):
-            gathered[k] = gathered[k] + noise
-            if (count + 1) % (steps // depth) == 0:
-                y = tokens[k]
-                tokens[k] = unit(y + moves(field, y, gathered[k], t1 / depth * v, beta)[0])
-                gathered[k] = np.zeros(1)
-        limit = geodesic(limit, moves(field, limit, noise, t1 / steps * v, beta)[0])
+    *tokens, limit = follow_depths(field, x, depths, steps if depths else 0, t1, v, beta, rng)
     squares = [np.sum((y - limit) ** 2, axis=-1).mean(axis=1) for y in tokens]
     products = [np.sum(y[:, 0] * y[:, min(1, y.shape[1] - 1)], axis=-1) for y in (*tokens, limit)]
     return np.array(squares).reshape(len(depths), len(x)), np.array(products)

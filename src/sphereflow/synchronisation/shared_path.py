@@ -11,6 +11,8 @@ $T=K^{-1/2}(K^{1/2}\hat KK^{1/2})^{1/2}K^{-1/2}$, has its exact law, and is with
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Complex, Float
 from scipy.special import ive
@@ -98,6 +100,29 @@ def increments(modes: NoiseModes, rng: np.random.Generator, repeats: int, step: 
     """One step of the Brownian matrix of every repeat, transposed; drawn in 24 bits."""
     drawn = rng.standard_normal((repeats, modes.count, modes.d), dtype=np.float32)
     return drawn * np.sqrt(step)
+
+
+def follow_depths(
+    field: NoiseModes,
+    x: Float[Array, "r n d"],
+    depths: Sequence[int],
+    steps: int,
+    t1: float,
+    v: float,
+    beta: float,
+    rng: np.random.Generator,
+) -> list[Float[Array, "r n d"]]:
+    """Tokens at t1 in networks of each depth, and last in the limit followed in `steps` steps, on the same paths."""
+    tokens, gathered, limit = [x] * len(depths), [np.zeros(1)] * len(depths), x
+    for count in range(steps):
+        noise = increments(field, rng, len(x), t1 / steps)
+        for k, depth in enumerate(depths):
+            gathered[k] = gathered[k] + noise
+            if (count + 1) % (steps // depth) == 0:
+                tokens[k] = unit(tokens[k] + moves(field, tokens[k], gathered[k], t1 / depth * v, beta)[0])
+                gathered[k] = np.zeros(1)
+        limit = geodesic(limit, moves(field, limit, noise, t1 / steps * v, beta)[0])
+    return [*tokens, limit]
 
 
 def narrowed(
