@@ -21,13 +21,17 @@ class TestVerdicts(Verdicts):
         "activation-table",
         "attention-shifts-the-exponent",
         "bias-and-the-ratio",
+        "chaos-with-attention",
         "chaotic-networks",
         "contraction-of-networks",
+        "dissipation-threshold",
         "energy-curve",
         "energy-outside-grows",
         "energy-with-attention",
         "independent-noise",
         "invariant-law",
+        "law-given-the-noise",
+        "limits-commute",
         "moment-exponents",
         "one-path-meets",
         "pair-drift-and-diffusion",
@@ -36,7 +40,7 @@ class TestVerdicts(Verdicts):
         "strong-order",
         "thresholds",
         "tokens-given-the-noise",
-        "weak-order",
+        "width-order",
     )
     slow_figures = ("classification", "energy", "one-noise-path", "threshold-against-attention")
 
