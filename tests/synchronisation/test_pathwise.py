@@ -148,3 +148,8 @@ def test_requests_for_strong_errors_that_make_no_sense_are_refused():
     with pytest.raises(SphereflowError, match="kind must be one of"):
         strong_errors("relu", depths=(2,), steps=2, repeats=2).order("length")
     assert strong_errors(lambda s: jnp.sin(s) + 0.5 * s**2, depths=(2, 4), widths=(3,), repeats=2).width.shape == (1, 2)
+
+
+def test_more_tokens_than_memory_holds_are_refused_at_once():
+    with pytest.raises(SphereflowError, match="GiB of memory"):
+        strong_errors("cos", depths=(), sizes=(10**6,), repeats=10**5)

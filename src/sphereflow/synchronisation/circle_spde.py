@@ -34,6 +34,7 @@ from sphereflow.synchronisation.shared_path import (
     increments,
     moves,
     noise_polynomials,
+    require_room,
 )
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ def circle_law(
     field = noise_modes(of_activation(activation), 2, modes=modes)
     if max(field.orders) + 1 > highest:
         raise SphereflowError(f"resolution must exceed the highest mode of the noise, {max(field.orders)}.")
+    require_room(field, repeats, max([highest, *counts]), beta)
     start, rng = on_circle(density), rng_from(seed)
     c = np.zeros((repeats, highest + 1), dtype=complex)
     known = np.fft.rfft(start) / len(start)

@@ -25,7 +25,7 @@ from sphereflow.synchronisation.activations import Function
 from sphereflow.synchronisation.circle_laws import draw_angles, on_circle, quantiles
 from sphereflow.synchronisation.covariance import of_activation
 from sphereflow.synchronisation.noise_modes import noise_modes
-from sphereflow.synchronisation.shared_path import follow_depths
+from sphereflow.synchronisation.shared_path import follow_depths, require_room
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -145,6 +145,7 @@ def limit_orders(
     if any(steps % depth for depth in depths):
         raise SphereflowError(f"steps must be a multiple of every depth, got {steps} for the depths {depths}.")
     field = noise_modes(of_activation(activation), 2, modes=modes)
+    require_room(field, repeats, 3 * sizes[-1], beta)
     start = None if density is None else on_circle(density)
     law = quantiles(start, 3 * sizes[-1])
     clouds = [draw_angles(rng_from(seed, 0), start, (repeats, sizes[-1]))[:, :n] for n in sizes]

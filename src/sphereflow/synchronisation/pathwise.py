@@ -31,7 +31,7 @@ from sphereflow.synchronisation.activations import Function, kappa, resolve
 from sphereflow.synchronisation.circle_laws import draw_angles, on_circle, quantiles
 from sphereflow.synchronisation.covariance import of_activation
 from sphereflow.synchronisation.noise_modes import NoiseModes, noise_modes
-from sphereflow.synchronisation.shared_path import follow_depths, increments, moves, narrowed
+from sphereflow.synchronisation.shared_path import follow_depths, increments, moves, narrowed, require_room
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -195,6 +195,7 @@ def strong_errors(
         raise SphereflowError(f"sizes and density are for tokens on the circle, d=2, got d={d}.")
     law = of_activation(activation)
     field = noise_modes(law, d, modes=modes)
+    require_room(field, repeats, max([n, *(4 * size for size in sizes), *widths]), beta)
     start = None if density is None else on_circle(density)
     given = None if x0 is None else unit(real_array("x0", x0, shape=("n", d)))
     rng = rng_from(seed)

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Complex, Float
 from scipy.special import ive
 
+from sphereflow.errors import enough_memory
 from sphereflow.numerics.unit_vectors import unit
 from sphereflow.synchronisation.noise_modes import NoiseModes, unit_powers
 
@@ -30,6 +31,14 @@ def attention_modes(beta: float) -> Float[Array, " k"]:
     r"""$I_k(\beta)e^{-\beta}$, k = 0, 1, ...: the Fourier coefficients of $e^{\beta(\cos f-1)}$ that matter."""
     table = ive(np.arange(int(42 + 12 * np.sqrt(beta))), beta)
     return table[: 2 + int(np.flatnonzero(table > _NEGLIGIBLE * table[0])[-1])]
+
+
+def require_room(field: NoiseModes, repeats: int, n: int, beta: float) -> None:
+    """Refuse more tokens and paths than there is memory for."""
+    powers = max([len(attention_modes(beta)), *field.orders]) + 1 if field.d == 2 else field.count + n
+    enough_memory(
+        3 * 16.0 * repeats * n * powers, f"{repeats} paths of {n} tokens", "ask for fewer repeats or smaller sizes"
+    )
 
 
 def moves(
