@@ -56,6 +56,18 @@ def test_attention_by_modes_is_softmax(beta):
     np.testing.assert_allclose(moves(field, x, noise, 0.7, beta, modes)[0], move, atol=1e-12)
 
 
+def test_attention_on_the_sphere_is_softmax():
+    x = np.random.default_rng(4).standard_normal((2, 5, 3))
+    x /= np.linalg.norm(x, axis=-1, keepdims=True)
+    field = noise_modes(of_powers([0.3, 0.5]), 3)
+    noise = increments(field, np.random.default_rng(2), 2, 0.1)
+    move = moves(field, x, noise, -0.4, 3.0)[0]
+    for k in range(2):
+        np.testing.assert_allclose(
+            move[k], -0.4 * softmax_output(x[k], 3.0) + field.features(x[k]) @ noise[k], atol=1e-12
+        )
+
+
 def test_a_narrow_layer_has_its_exact_covariance_and_is_the_nearest():
     rng = np.random.default_rng(3)
     phi, hidden = rng.standard_normal((2, 3, 5)), rng.standard_normal((2, 3, 9))
