@@ -74,8 +74,8 @@ BY_JAX = {
 # Drawn by NumPy: a key gives what its number gives.
 BY_NUMPY = {
     "synchronisation.circle_spde.circle_law": lambda f, s: f("cos", [1, 2, 1, 0], steps=2, repeats=2, seed=s).modes,
-    "synchronisation.dissipation.coercivity_test": lambda f, s: f("cos", 4, repeats=4, seed=s).measured.value,
-    "synchronisation.limit_orders.limit_orders": lambda f, s: (
+    "synchronisation.energy_dissipation.coercivity_test": lambda f, s: f("cos", 4, repeats=4, seed=s).measured.value,
+    "synchronisation.both_limits.limit_orders": lambda f, s: (
         f("cos", depths=(1, 2), sizes=(2, 3), repeats=2, seed=s).values
     ),
     "synchronisation.pathwise.strong_errors": lambda f, s: f("cos", depths=(2,), steps=2, repeats=2, seed=s).depth,

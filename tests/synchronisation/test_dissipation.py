@@ -7,8 +7,8 @@ from sphereflow.errors import SphereflowError
 from sphereflow.papers.synchronization_by_noise.limits import flow_overlap, mean_overlap
 from sphereflow.papers.synchronization_by_noise.reference import MEAN_GAPS, mean_gaps
 from sphereflow.synchronisation import coercivity_test, dissipation, limit_orders
+from sphereflow.synchronisation.both_limits import LimitOrders
 from sphereflow.synchronisation.covariance import of_activation, of_powers
-from sphereflow.synchronisation.limit_orders import LimitOrders
 from sphereflow.synchronisation.two_point import TwoPoint
 
 

@@ -16,7 +16,7 @@ from sphereflow.papers.synchronization_by_noise import PAPER, sources
 from sphereflow.papers.synchronization_by_noise.independent import SIGMA, attention_drift, ends, exponent, pair_averages
 from sphereflow.papers.synchronization_by_noise.reference import MEAN_GAPS
 from sphereflow.synchronisation.covariance import of_powers
-from sphereflow.synchronisation.dissipation import coercivity_test, dissipation
+from sphereflow.synchronisation.energy_dissipation import coercivity_test, dissipation
 
 D, BETA = 6, 1.0
 TIMES = (1.0, 2.0, 4.0)

@@ -16,7 +16,7 @@ from sphereflow.claims import Check, Run, basis
 from sphereflow.papers.synchronization_by_noise import PAPER
 from sphereflow.papers.synchronization_by_noise.error_equation import relu_modes
 from sphereflow.papers.synchronization_by_noise.independent import attention_drift, pair_averages
-from sphereflow.synchronisation.limit_orders import LimitOrders, limit_orders
+from sphereflow.synchronisation.both_limits import LimitOrders, limit_orders
 
 MODES, BETA = 8, 1.0
 DEPTHS, SIZES = (16, 32), (8, 32)
