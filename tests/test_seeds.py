@@ -70,9 +70,6 @@ BY_JAX = {
         f(WIDER, np.eye(2), 4, [2], 2, observe=lambda x: x, seed=s).values
     ),
     "synchronisation.network.run_network": lambda f, s: f(AffineField(0.5, 0.8), TRIPLE, layers=2, step=0.1, seed=s),
-    "synchronisation.network.coupled_depths": lambda f, s: f(
-        AffineField(0.5, 0.8), TRIPLE, layers=2, time=0.1, groups=(1,), seed=s
-    ),
     "memory.recall.DenseMemory.recall": lambda f, s: f(memory.DenseMemory(ROWS[:6]), ROWS[:2], 2, 0.5, seed=s).state,
     "memory.chains.bulk_escapes": lambda f, s: (
         f(10, 1.0, 1.0, 0.0, start=0.9, stop=0.8, walkers=40, duration=5.0, settle=0.1, dt=0.05, seed=s).number
@@ -80,6 +77,12 @@ BY_JAX = {
 }
 # Drawn by NumPy: a key gives what its number gives.
 BY_NUMPY = {
+    "synchronisation.circle_spde.circle_law": lambda f, s: f("cos", [1, 2, 1, 0], steps=2, repeats=2, seed=s).modes,
+    "synchronisation.energy_dissipation.coercivity_test": lambda f, s: f("cos", 4, repeats=4, seed=s).measured.value,
+    "synchronisation.both_limits.limit_orders": lambda f, s: (
+        f("cos", depths=(1, 2), sizes=(2, 3), repeats=2, seed=s).values
+    ),
+    "synchronisation.pathwise.strong_errors": lambda f, s: f("cos", depths=(2,), steps=2, repeats=2, seed=s).depth,
     "drifting.domains.drawn": lambda f, s: f(2, 0.5, 4, s),
     "drifting.translation.median_width": lambda f, s: f(ROWS, seed=s),
     "landscape.mean_field.mean_field_limit": lambda f, s: (

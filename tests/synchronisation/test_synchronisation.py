@@ -13,7 +13,6 @@ from sphereflow.synchronisation.lyapunov import separation_rates, spectrum
 from sphereflow.synchronisation.network import (
     advance,
     advised_step,
-    coupled_depths,
     energy,
     first_gap,
     meeting_times,
@@ -120,15 +119,6 @@ def test_no_drift_is_missing_the_stratonovich_equation_has_the_same_paths():
             y = y / np.linalg.norm(y, axis=-1, keepdims=True)
         distance.append(np.sqrt(np.mean(np.sum((x - y) ** 2, axis=-1))))
     assert np.log(distance[0] / distance[1]) / np.log(16) == pytest.approx(0.5, abs=0.1)
-
-
-def test_coupled_networks_share_the_path_of_the_plain_one():
-    x, field = sphere(6, 2, 4), AffineField(1.0, 0.7)
-    final = np.asarray(coupled_depths(field, x, layers=32, time=0.5, groups=(1, 4), seed=9))
-    plain = np.asarray(run_network(field, x, layers=32, step=0.5 / 32, seed=9)[-1])
-    np.testing.assert_allclose(final[0], plain, atol=1e-12)
-    with pytest.raises(SphereflowError, match="must divide"):
-        coupled_depths(field, x, layers=32, time=0.5, groups=(3,))
 
 
 def test_energy_is_the_spread_about_the_mean_and_keeps_its_digits():

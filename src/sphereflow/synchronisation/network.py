@@ -10,7 +10,7 @@ with $\kappa(1)$ is what returning to the sphere does, and nothing is added by h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -126,36 +126,6 @@ def advance(
         factor = 1.0 if strength is None else strength[:, None, None]
         move = move + step * factor * jax.vmap(attention.pull)(x)
     return normalise(x + move) if scheme == "layers" else exponential(x, project(x, move))
-
-
-def coupled_depths(
-    field: RandomField, x0: Float[AnyArray, "r n d"], *, layers: int, time: float, groups: Sequence[int], seed: Seed = 0
-) -> Float[Array, "g r n d"]:
-    """Final tokens of networks of depth `layers`/g for every g of `groups`, driven by one path of the noise.
-
-    A layer of the coarse network adds the increments of g fine layers, all evaluated where it stands. The field must be
-    one that can be evaluated twice with the same weights, so not a `GaussianField`.
-    """
-    count = whole_number("layers", layers)
-    if any(count % whole_number("a group", g) for g in groups):
-        raise SphereflowError(f"every group must divide the number of layers, {count}; got {tuple(groups)}.")
-    return _coupled(field, jnp.asarray(x0), key_from(seed), jnp.asarray(time / count), count, tuple(groups))
-
-
-@compiled
-def _coupled(field: RandomField, x0: Array, key: Array, step: Array, layers: int, groups: tuple[int, ...]) -> Array:
-    sizes = jnp.asarray(groups)[:, None, None, None]
-
-    def fine(carry: tuple[Array, Array], count: Array) -> tuple[tuple[Array, Array], None]:
-        x, gathered = carry
-        weights = field.draw(jax.random.fold_in(key, count), *x0.shape)
-        gathered = gathered + jnp.sqrt(step) * jax.vmap(field, in_axes=(None, 0))(weights, x)
-        complete = (count + 1) % sizes == 0
-        return (jnp.where(complete, normalise(x + gathered), x), jnp.where(complete, 0.0, gathered)), None
-
-    start = jnp.broadcast_to(x0, (len(groups), *x0.shape))
-    (final, _), _ = jax.lax.scan(fine, (start, jnp.zeros_like(start)), jnp.arange(layers))
-    return final
 
 
 @compiled

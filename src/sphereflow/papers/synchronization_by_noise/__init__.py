@@ -34,8 +34,12 @@ from sphereflow.papers.synchronization_by_noise import one_layer as one_layer
 from sphereflow.papers.synchronization_by_noise import exponents as exponents
 from sphereflow.papers.synchronization_by_noise import attention as attention
 from sphereflow.papers.synchronization_by_noise import energies as energies
+from sphereflow.papers.synchronization_by_noise import dissipation as dissipation
 from sphereflow.papers.synchronization_by_noise import meeting as meeting
 from sphereflow.papers.synchronization_by_noise import chaos as chaos
 from sphereflow.papers.synchronization_by_noise import quadratic_form as quadratic_form
+from sphereflow.papers.synchronization_by_noise import pathwise as pathwise
 from sphereflow.papers.synchronization_by_noise import depth as depth
+from sphereflow.papers.synchronization_by_noise import many_tokens as many_tokens
+from sphereflow.papers.synchronization_by_noise import limits as limits
 from sphereflow.papers.synchronization_by_noise import figures as figures

@@ -1,11 +1,6 @@
-r"""Deep and wide: how fast the network approaches the stochastic flow.
+r"""Means over the noise: how fast networks approach the limit in law, and the law of many tokens given the noise.
 
-For one token over the time T, with $k=\kappa(1)$, $k'=\kappa'(1)$ and $g=(d-1)k'-(d-3)k$, on one path of the noise
-
-$$E|x^{(L,m)}-x|^2\approx
-  \Big[\frac{(d-1)k((d-1)k'+k)}2\frac TL+\frac{(d-1)\mathrm{Var}\,\sigma^2}{4k\,m}\Big]\frac{e^{gT}-1}g,$$
-
-the first part from the depth, the second from the width of layers whose field is coupled to the Gaussian one.
+$$E\,r^{(L)}(T)-E\,r(T)=O(1/L),\qquad E|c_k^n|^2=E|c_k|^2+\frac{1-E|c_k|^2}n .$$
 """
 
 from __future__ import annotations
@@ -17,80 +12,17 @@ from numpy.polynomial import chebyshev
 from scipy.linalg import expm
 
 from sphereflow.claims import Check, Run, basis
-from sphereflow.estimates import Estimate, mean
+from sphereflow.estimates import mean
 from sphereflow.papers.synchronization_by_noise import PAPER
+from sphereflow.papers.synchronization_by_noise.error_equation import Kernel
 from sphereflow.papers.synchronization_by_noise.independent import pair_averages, relu_kappa
-from sphereflow.synchronisation.network import coupled_depths, run_network
-from sphereflow.synchronisation.random_fields import AffineField, RandomField, RandomPerceptron
+from sphereflow.papers.synchronization_by_noise.pathwise import PATHWISE
+from sphereflow.synchronisation.network import run_network
+from sphereflow.synchronisation.pathwise import strong_errors
+from sphereflow.synchronisation.random_fields import RandomPerceptron
 
 START = 0.3
-PATHWISE = basis.Abstract("pathwise convergence of deep and wide networks to the limit, with rates")
-
-
-def amplification(d: int, one: float, slope: float, time: float) -> float:
-    r"""$(e^{gT}-1)/g$ with $g=(d-1)k'-(d-3)k$: how errors made on the way have grown at the end."""
-    g = (d - 1) * slope - (d - 3) * one
-    return float(np.expm1(g * time) / g) if g else time
-
-
-def coupled(field: RandomField, d: int, time: float, quick: bool, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(depths, final tokens): networks of 16, 32, ... layers on one path of the noise, the deepest first."""
-    fine, paths = (512, 800) if quick else (2048, 8000)
-    groups = (1, *(fine // depth for depth in (128, 64, 32, 16)))
-    x = np.zeros((paths, 2, d))
-    x[:, 0, 0], x[:, 1, 0], x[:, 1, 1] = 1, START, np.sqrt(1 - START**2)
-    final = coupled_depths(field, x, layers=fine, time=time, groups=groups, seed=seed)
-    return fine // np.array(groups), np.asarray(final)
-
-
-AFFINE = AffineField(0.6, 0.8)
 RELU = RandomPerceptron("relu", 1)
-
-
-def root_mean_square(squares: np.ndarray) -> Estimate:
-    """Root of the mean over paths (the last axis), with its error."""
-    found = mean(np.moveaxis(squares, -1, 0))
-    return Estimate(np.sqrt(found.value), found.error / (2 * np.sqrt(found.value)))
-
-
-@PAPER.claim(
-    "strong-order",
-    says="On one path of the noise the distance of tokens in networks of 16 to 128 layers from those of a much "
-    "deeper one is the predicted constant times $L^{-1/2}$, for affine layers in dimension 3 and nonlinear (ReLU) "
-    "ones in dimension 2; no attention.",
-    basis=PATHWISE,
-    formula=r"E|x^{(L)}-x|^2\approx\frac{(d-1)k((d-1)k'+k)}2\,\frac{e^{gT}-1}g\,\frac TL",
-)
-def strong_order(run: Run) -> Check:
-    check = Check()
-    first_order, no_radial, apart = {}, {}, {}
-    cases = (("affine", AFFINE, 3, 0.5, 1.0, 0.64), ("ReLU", RELU, 2, 0.5, 0.5, 0.5))
-    for k, (name, field, d, time, one, slope) in enumerate(cases):
-        depths, final = coupled(field, d, time, run.quick, run.seed + k)
-        rms = root_mean_square(np.sum((final[1:] - final[0]) ** 2, axis=-1).mean(axis=-1))
-        grown = amplification(d, one, slope, time)
-        largest = None
-        for depth, value, error in zip(depths[:0:-1], rms.value[::-1], rms.error[::-1], strict=True):
-            row = f"{name}, {depth} layers"
-            left = (1 / depth - 1 / depths[0]) * time * grown  # the deeper network is not the limit
-            check.row(
-                row,
-                predicted=np.sqrt((d - 1) * one * ((d - 1) * slope + one) / 2 * left),
-                measured=value,
-                error=error,
-                repeats=final.shape[1],
-                relative=max(0.06, 1.5 / depth),
-                because="the error bar over paths; the next order in the step",
-            )
-            largest = largest or check.rows[-1].predicted * depth
-            if depth > 16:
-                first_order[row] = largest / depth
-            no_radial[row] = np.sqrt((d - 1) * one * (d - 1) * slope / 2 * left)
-            apart[row] = np.sqrt(2 * (1 - np.exp(-(d - 1) * one * time)))
-    check.rival("order one, anchored at 16 layers", first_order)
-    check.rival("no error from the radial part of the noise", no_radial)
-    check.rival("weights drawn afresh for the deeper network", apart)
-    return check
 
 
 @cache
@@ -149,15 +81,17 @@ def weak_order(run: Run) -> Check:
     orders = np.log2(errors[:-1] / errors[1:])
     names = [f"order between {n} and {2 * n} layers" for n in layers[:-1]]
     check.series(names, predicted=1.0, measured=orders, tolerance=4 / layers[:-1], because="the next order, (d-1) h")
-    depths, final = coupled(AffineField(1.0, 0.0), d, 1.0, run.quick, run.seed + 1)
-    found = mean(np.sum(final[:, :, 0] * final[:, :, 1], axis=-1).T)
-    exact = {f"networks of {n} layers": mean_overlap(int(n)) for n in depths[1:]}
+    depths, repeats = (16, 32, 64), 2000 if run.quick else 10_000
+    pair = np.array([[1, 0, 0, 0], [START, np.sqrt(1 - START**2), 0, 0]])
+    overlap = strong_errors("constant", d=d, x0=pair, depths=depths, repeats=repeats, seed=run.seed + 1).overlap
+    found = mean(overlap[:-1].T)
+    exact = {f"networks of {n} layers": mean_overlap(n) for n in depths}
     check.series(
         exact,
         predicted=list(exact.values()),
-        measured=found.value[1:],
-        error=found.error[1:],
-        repeats=final.shape[1],
+        measured=found.value,
+        error=found.error,
+        repeats=repeats,
         because="the error bar over paths",
     )
     check.rival("order one half", dict.fromkeys(names, 0.5))
@@ -169,82 +103,25 @@ def weak_order(run: Run) -> Check:
     return check
 
 
-@PAPER.claim(
-    "width-order",
-    says="A token in a network of 32 ReLU layers of width $m$ on the circle, whose layers are coupled to Gaussian "
-    "ones, is away from the Gaussian network by the predicted constant times $m^{-1/2}$; twice the depth gains "
-    "nothing.",
-    basis=PATHWISE,
-    formula=r"E|x^{(m)}-x|^2\approx\frac{(d-1)\mathrm{Var}\,\sigma^2}{4\kappa(1)\,m}\,\frac{e^{gT}-1}g",
-)
-def width_order(run: Run) -> Check:
-    paths = 8000 if run.quick else 20_000
-    check = Check(parameters={"d": 2, "t": 1, "paths": paths})
-    first_order, averaged = {}, {}
-    for k, (layers, width) in enumerate(((32, 64), (32, 256), (32, 1024), (64, 256))):
-        rms = root_mean_square(coupled_widths(layers, width, paths, run.seed + k))
-        row = f"{layers} layers of width {width}"
-        exact = np.sqrt(1.25 / (4 * 0.5 * width) * amplification(2, 0.5, 0.5, 1.0))
-        check.row(
-            row,
-            predicted=exact,
-            measured=rms.value,
-            error=rms.error,
-            repeats=paths,
-            relative=3 / width + 1 / layers,
-            because="the error bar over paths; the next orders in the width and in the step",
-        )
-        if width > 64:
-            first_order[row] = exact * np.sqrt(64 / width)
-        averaged[row] = exact / np.sqrt(layers / 32)
-    check.rival("order one, anchored at width 64", first_order)
-    check.rival(
-        "errors of the width averaged over the layers", {"64 layers of width 256": averaged["64 layers of width 256"]}
-    )
-    check.rival("errors that do not grow on the way", {"32 layers of width 256": np.sqrt(1.25 / (2 * 256))})
-    return check
-
-
-def coupled_widths(layers: int, width: int, paths: int, seed: int) -> np.ndarray:
-    r"""Squared distances at t = 1 of one token in networks of finite and of infinite width.
-
-    Given the inner weights the field of a layer at y is Gaussian, of variance $\hat K=\frac1m\sum\sigma(w_jy)^2$: it is
-    $\sqrt{\hat K/\kappa(1)}$ times the Gaussian field at y, which at x and y has the covariance $\kappa$.
-    """
-    rng = np.random.default_rng(seed)
-    x, y = np.zeros((2, paths, 2))
-    x[:, 0] = y[:, 0] = 1
-    for _ in range(layers):
-        here = relu_kappa(np.clip(np.sum(x * y, axis=-1, keepdims=True), -1, 1)) / 0.5
-        first, other = rng.standard_normal((2, paths, 2)) * np.sqrt(0.5)
-        second = here * first + np.sqrt(np.maximum(1 - here**2, 0)) * other
-        half = rng.binomial(width, 0.5, size=(paths, 1))  # so many neurons are active
-        variance = rng.chisquare(np.maximum(half, 1)) * (half > 0) / width
-        x = x + first / np.sqrt(layers)
-        y = y + np.sqrt(variance / 0.5) * second / np.sqrt(layers)
-        x, y = x / np.linalg.norm(x, axis=-1, keepdims=True), y / np.linalg.norm(y, axis=-1, keepdims=True)
-    return np.sum((x - y) ** 2, axis=-1)
-
-
-def modes_of_relu(count: int) -> np.ndarray:
-    r"""$q_j$ of $\cos\varphi\,\kappa(\cos\varphi)=\sum_jq_j\cos j\varphi$ for ReLU, by the cosine transform."""
+def tangential_modes(count: int, kernel: Kernel | None = None) -> np.ndarray:
+    r"""$q_j$ of $\cos\varphi\,K(\varphi)=\sum_jq_j\cos j\varphi$ by cosine transform; ReLU if no kernel is given."""
     phi = np.pi * (np.arange(4096) + 0.5) / 4096
-    values = np.cos(phi) * relu_kappa(np.cos(phi))
+    values = np.cos(phi) * (relu_kappa(np.cos(phi)) if kernel is None else kernel.derivative(phi))
     table = 2 / 4096 * np.cos(np.outer(np.arange(count), phi)) @ values
     table[0] /= 2
     return table
 
 
-def mode_squares(start: np.ndarray, time: float, count: int = 48) -> np.ndarray:
+def mode_squares(start: np.ndarray, time: float, count: int = 48, kernel: Kernel | None = None) -> np.ndarray:
     r"""$E|c_k(t)|^2$, k = 0, ..., of the law of tokens given the noise, on the circle without attention.
 
     $\frac d{dt}E|c_k|^2=-k^2q(0)E|c_k|^2+\frac{k^2}2\sum_jq_j(E|c_{k+j}|^2+E|c_{k-j}|^2)$.
     """
     k = np.arange(-count, count + 1)
-    q = modes_of_relu(2 * count + 1)
+    q = tangential_modes(2 * count + 1, kernel)
     coupling = q[np.abs(k[:, None] - k[None, :])]
     coupling[np.arange(len(k)), np.arange(len(k))] *= 2  # j = 0 counts for both neighbours
-    matrix = k[:, None] ** 2 * (coupling / 2 - 0.5 * np.eye(len(k)))
+    matrix = k[:, None] ** 2 * (coupling / 2 - q.sum() * np.eye(len(k)))
     first = np.zeros(2 * count + 1)
     first[count - len(start) + 1 : count + len(start)] = [*start[:0:-1], *start]
     return (expm(matrix * time) @ first)[count:]
