@@ -27,6 +27,7 @@ class TestVerdicts(Verdicts):
         "cold-lyapunov",
         "colder-is-slower",
         "collapse-time-and-context",
+        "density-against-networks",
         "final-collapse-rate",
         "fokker-planck-at-infinite-temperature",
         "fokker-planck-slopes",
