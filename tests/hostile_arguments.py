@@ -102,6 +102,8 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "random_transformers.predict": (lambda **k: networks.predict(networks.Architecture(**k)), ARCHITECTURE),
     "random_transformers.measure": (lambda **k: networks.measure(networks.Architecture(**ARCHITECTURE), **k),
         {"repeats": 2, "seed": 0}),
+    "random_transformers.collapse_time": (lambda **k: networks.collapse_time(networks.Architecture(d=8, n=4, layers=9,
+        heads=1, step=0.1, beta=1.0), **k), {"level": 0.5}),
     "random_transformers.solve_density": (networks.solve_density, {"density": [1.0, 0.3], "beta": 1.0, "t1": 0.1,
         "score": "product", "saveat": 2, "repeats": 2, "steps": 20, "modes": 4, "nodes": 1, "scheme": "generator",
         "seed": 0}),

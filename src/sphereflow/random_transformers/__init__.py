@@ -8,6 +8,8 @@ overlaps (`equiangular`, `pair_equation`, `low_temperature`), and the collapse c
 from sphereflow.random_transformers.collapse import Architecture as Architecture
 from sphereflow.random_transformers.collapse import measure as measure
 from sphereflow.random_transformers.collapse import predict as predict
+from sphereflow.random_transformers.collapse_time import CollapseTime as CollapseTime
+from sphereflow.random_transformers.collapse_time import collapse_time as collapse_time
 from sphereflow.random_transformers.common_noise import CommonNoise as CommonNoise
 from sphereflow.random_transformers.common_noise import solve_paths as solve_paths
 from sphereflow.random_transformers.fokker_planck import DensityPaths as DensityPaths

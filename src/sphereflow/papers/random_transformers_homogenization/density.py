@@ -126,8 +126,8 @@ def solver_moments(beta: float, paths: int, steps: int, seed: int, second: float
     r"d\xi(\theta)d\xi(\theta')=\tfrac12\cos(\theta-\theta')s_\mu(\theta,\theta')d\tau",
 )
 def density_against_networks(run: Run) -> Check:
-    number, paths, eta = (2 * BATCH, 2500, 0.25) if run.quick else (20 * BATCH, 30_000, 0.1)
-    steps = 25 if run.quick else 50
+    number, paths, eta = (2 * BATCH, 3000, 0.25) if run.quick else (20 * BATCH, 30_000, 0.1)
+    steps = 20 if run.quick else 50
     check = Check(parameters={"d": 2, "n": TOKENS, "beta": 1, "tau": 1, "eta": eta, "networks": number, "paths": paths})
 
     def density(theta: np.ndarray) -> np.ndarray:
@@ -161,29 +161,34 @@ def density_against_networks(run: Run) -> Check:
         ("twice the second-order term", 1.0, 2.0),
         ("the equation of flat attention", 0.0, 1.0),
     ):
-        other = numbers(solver_moments(beta, 500, 25, run.seed + 2, second))
+        other = numbers(solver_moments(beta, 800, 20, run.seed + 2, second))
         check.rival(name, {row: float(found.value) for row, found in other.items() if row != "Var|c_1|^2"})
     return check
 
 
-def one_layer_squares(eta: float, count: int = 3) -> np.ndarray:
-    r"""$E|c_k|^2$ after one layer at $\beta=0$, k = 1, 2, 3: the values integrated by Gauss quadrature, not sampled.
-
-    At $\beta=0$ the layer sees V through $w=Vc$ only, a normal vector of variance $|c|^2/2$ in each direction.
-    """
+def normal_values(variances: tuple[float, float] = (0.5, 0.5)) -> tuple[np.ndarray, np.ndarray]:
+    r"""Nodes and weights for $w=Vc/|c|$ whose parts are independent and normal, by Gauss quadrature."""
     z, weight = np.polynomial.hermite_e.hermegauss(16)
-    x = _dense_quantiles()
+    nodes = np.stack(np.meshgrid(z, z), axis=-1).reshape(-1, 2) * np.sqrt(variances)
+    return nodes, np.outer(weight, weight).ravel() / weight.sum() ** 2
+
+
+def one_layer_squares(eta: float, nodes: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    r"""$E|c_k|^2$ after one layer at $\beta=0$, k = 1, 2, 3: the values integrated by quadrature, not sampled.
+
+    At $\beta=0$ the layer sees V through $Vc$ only, whose law over $|c|$ is given by nodes and weights.
+    """
+    x = dense_quantiles()
     centre = x.mean(axis=0)
-    w = np.stack(np.meshgrid(z, z), axis=-1).reshape(-1, 2) * np.linalg.norm(centre) / np.sqrt(2)
+    w = nodes * np.linalg.norm(centre)
     values = w[:, :, None] * centre / (centre @ centre)
     end = np.asarray(_layers(jnp.asarray(values), jnp.asarray(eta), jnp.asarray(x)))
     turned = end[..., 0] + 1j * end[..., 1]
-    both = np.outer(weight, weight).ravel() / weight.sum() ** 2
-    return np.array([both @ np.abs((turned**k).mean(axis=1)) ** 2 for k in range(1, count + 1)])
+    return np.array([weight @ np.abs((turned**k).mean(axis=1)) ** 2 for k in range(1, 4)])
 
 
 @lru_cache(maxsize=1)
-def _dense_quantiles() -> np.ndarray:
+def dense_quantiles() -> np.ndarray:
     theta = np.interp((np.arange(200) + 0.5) / 200, *distribution())
     return np.stack([np.cos(theta), np.sin(theta)], axis=-1)
 
@@ -206,10 +211,10 @@ def _layers(values: jax.Array, eta: jax.Array, x: jax.Array) -> jax.Array:
     formula=r"\frac d{d\tau}E|c_k|^2=\tfrac{k^2}4|c_1|^2\big(|c_{k+1}|^2+|c_{k-1}|^2-2|c_k|^2\big)",
 )
 def generator_of_a_layer(run: Run) -> Check:
-    turned = _dense_quantiles()[:, 0] + 1j * _dense_quantiles()[:, 1]
+    turned = dense_quantiles()[:, 0] + 1j * dense_quantiles()[:, 1]
     squares = np.array([np.abs((turned**k).mean()) ** 2 for k in range(5)])
     steps = (0.4, 0.2, 0.1)
-    rates = [(one_layer_squares(eta) - squares[1:4]) / eta**2 for eta in steps]
+    rates = [(one_layer_squares(eta, *normal_values()) - squares[1:4]) / eta**2 for eta in steps]
     check = Check(parameters={"d": 2, "beta": 0, "tokens": len(turned), "eta": steps})
     k = np.arange(1, 4)
     noise, second = k**2 / 4 * squares[1] * (squares[2:] + squares[:3]), k**2 / 2 * squares[1] * squares[1:4]
