@@ -173,7 +173,7 @@ def diffuse_squares(times: list[float]) -> np.ndarray:
 
     In $x=\mathrm{artanh}\,r$ by $dr=\frac13[(1+r^2)s-2r]d\tau+\sqrt{\frac23(1-r^2)(1-rs)}dB$, r uniform at the start.
     """
-    nodes = np.linspace(0, 5, 121)
+    nodes = np.linspace(0, 5, 61)
     r = np.tanh(nodes)
     s, gap = np.asarray(image_overlap(r, 3, 2)), 1 - r * r
     variance = 2 / 3 * (1 - r * s) / gap
@@ -214,7 +214,7 @@ def cold_tokens(run: Run) -> Check:
     depths = [round(t / eta**2) for t in times]
     found = mean(run_layers(network, x, depths, observe=_square_overlap, seed=run.seed).values)
     check = Check(parameters={"d": 3, "n": n, "beta": 300, "eta": eta, "networks": networks})
-    known = diffuse_squares([0.5, 0.75, 1.0, 1.5, 3.0])
+    known = diffuse_squares([0.5, 0.75, 1.0, 1.5])
     check.series(
         [f"tau={t:g}" for t in times],
         predicted=known[[0, 2]],
@@ -226,7 +226,6 @@ def cold_tokens(run: Run) -> Check:
     )
     check.rival("tokens that stand still, as with flat attention", 1 / 3)
     check.rival("the clock tau/(d - 1)", known[[1, 3]])
-    check.rival("the clock tau", {"tau=1": known[4]})
     return check
 
 
