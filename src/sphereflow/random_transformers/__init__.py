@@ -8,8 +8,6 @@ overlaps (`equiangular`, `pair_equation`, `low_temperature`), and the collapse c
 from sphereflow.random_transformers.collapse import Architecture as Architecture
 from sphereflow.random_transformers.collapse import measure as measure
 from sphereflow.random_transformers.collapse import predict as predict
-from sphereflow.random_transformers.collapse_time import CollapseTime as CollapseTime
-from sphereflow.random_transformers.collapse_time import collapse_time as collapse_time
 from sphereflow.random_transformers.common_noise import CommonNoise as CommonNoise
 from sphereflow.random_transformers.common_noise import solve_paths as solve_paths
 from sphereflow.random_transformers.fokker_planck import DensityPaths as DensityPaths
@@ -24,6 +22,8 @@ from sphereflow.random_transformers.network import run as run
 from sphereflow.random_transformers.pair_equation import pair_drift as pair_drift
 from sphereflow.random_transformers.pair_equation import pair_expectation as pair_expectation
 from sphereflow.random_transformers.pair_equation import pair_variance_rate as pair_variance_rate
+from sphereflow.random_transformers.passage_times import CollapseTime as CollapseTime
+from sphereflow.random_transformers.passage_times import collapse_time as collapse_time
 from sphereflow.random_transformers.time_scales import TimeScales as TimeScales
 from sphereflow.random_transformers.time_scales import clock as clock
 from sphereflow.random_transformers.weight_laws import AnyLaw as AnyLaw

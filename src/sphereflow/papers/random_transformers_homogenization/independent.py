@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy.integrate import cumulative_simpson, quad
-from scipy.linalg import solve_banded
+from scipy.linalg.lapack import dgttrf, dgttrs
 from scipy.special import expit, log_ndtr, logit, roots_genlaguerre
 
 Array = np.ndarray
@@ -42,13 +42,12 @@ def diffusion_averages(
     for time in times:
         steps = max(1, round((time - now) / 0.005))
         k = (time - now) / steps / 2
-        bands = np.zeros((3, cells + 1))
-        bands[0, 1:], bands[1], bands[2, :-1] = -k * up[:-1], 1 - k * middle, -k * down[1:]
+        factors = dgttrf(-k * down[1:], 1 - k * middle, -k * up[:-1])[:5]
         for _ in range(steps):
             right = f + k * middle[:, None] * f
             right[:-1] += k * up[:-1, None] * f[1:]
             right[1:] += k * down[1:, None] * f[:-1]
-            f = solve_banded((1, 1), bands, right)
+            f = dgttrs(*factors, right)[0]
         now = time
         out.append([np.interp(start, y, column) for column in f.T])
     return np.array(out).T

@@ -19,12 +19,12 @@ from sphereflow.estimates import Estimate, mean
 from sphereflow.papers.random_transformers_homogenization import PAPER
 from sphereflow.papers.random_transformers_homogenization.collapse import N
 from sphereflow.random_transformers.collapse import Architecture, collapse_depth, predict
-from sphereflow.random_transformers.collapse_time import passage_of_few, passage_of_many
 from sphereflow.random_transformers.depth_observables import pair_overlap
 from sphereflow.random_transformers.equiangular import time_between
 from sphereflow.random_transformers.gram_chain import run_gram
 from sphereflow.random_transformers.network import RandomNetwork
 from sphereflow.random_transformers.network import run as run_layers
+from sphereflow.random_transformers.passage_times import passage_of_few, passage_of_many
 from sphereflow.random_transformers.weight_laws import weights
 
 FIRST_ORDER = basis.Derived("the overlap equation for tokens of one common overlap, to first order in 1/d")

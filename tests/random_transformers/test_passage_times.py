@@ -5,7 +5,7 @@ import pytest
 
 from sphereflow import random_transformers
 from sphereflow.errors import SphereflowError
-from sphereflow.random_transformers.collapse_time import (
+from sphereflow.random_transformers.passage_times import (
     first_passage_moments,
     passage_of_few,
     passage_of_many,
