@@ -73,7 +73,7 @@ def deviation(times: np.ndarray) -> Estimate:
 def collapse_time_and_context(run: Run) -> Check:
     cells = [(4, 32, 0.2, 150), (16, 8, 0.3, 150)]
     if not run.quick:
-        cells = [(n, d, 0.2, 120 if n == 256 else 600) for n in (4, 16, 64, 256) for d in (8, 32, 128)]
+        cells = [(n, d, 0.2, 60 if n == 256 else 300) for n in (4, 16, 64, 256) for d in (8, 32, 128)]
     check = Check(parameters={"networks": tuple(cell[-1] for cell in cells)})
     narrow: dict[str, float] = {}
     alone: dict[str, float] = {}
@@ -146,7 +146,7 @@ def collapse_time_and_temperature(run: Run) -> Check:
                 predicted=exact,
                 measured=found.value,
                 error=found.error,
-                repeats=networks,
+                repeats=len(times),
                 tolerance=tolerance,
                 because="the error bar over networks; two layers for detection and step; the order 1/d of attention",
             )
@@ -165,8 +165,8 @@ def collapse_time_and_temperature(run: Run) -> Check:
         for k, (n, d, s) in enumerate(cells):
             run.notify(k / len(cells), f"n={n}, d={d}, s={s:g}")
             predicted = passage_of_few(n, d, s)
-            last = predicted[0] + 6 * predicted[1]
-            times = passages(n, d, s, eta, last, networks, run.seed + k)
+            last = predicted[0] + 5 * predicted[1]
+            times = passages(n, d, s, eta, last, 150, run.seed + k)
             compare(f"independent, n={n}, d={d}, s={s:g}", d, predicted, times)
     check.rival("no effect of the temperature", flat)
     check.rival("the spread of flat attention", {row: v for row, v in flat.items() if row.startswith("deviation")})
