@@ -107,6 +107,9 @@ BY_NUMPY = {
     "observables.discrepancy.sampling_floor": lambda f, s: f(ROWS, MOVED, 2, s),
     "observables.discrepancy.gaussian_like": lambda f, s: f(ROWS, 2, s),
     "observables.discrepancy.sliced_wasserstein": lambda f, s: f(ROWS, MOVED, 4, s),
+    "random_transformers.fokker_planck.solve_density": lambda f, s: (
+        f([1.0, 0.3], beta=1.0, t1=0.1, repeats=2, modes=4, seed=s).modes
+    ),
     "random_transformers.low_temperature_pairs.cold_pairs": lambda f, s: f(4, 1, 0.5, 0.1, 2, 3, seed=s).cosine,
     "transport.euclidean.comparison.compare": lambda f, s: (
         f({"": SCHEDULE}, NORMAL, NORMAL, samples=9, seed=s).rows[0].errors.tv.value

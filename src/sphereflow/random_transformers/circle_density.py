@@ -1,12 +1,9 @@
-r"""The stochastic Fokker-Planck equation on the circle: the law of infinitely many tokens under one noise.
-
-In weak form, for the law $\mu$ of a token given the weights (d = 2, diffusive clock, $h=\eta^2/H$ per layer),
-$$d\langle\mu,\varphi\rangle=\tfrac1{2d}\langle\mu,s_\mu\varphi''\rangle\,d\tau
-  +\int\big\langle\mu,\varphi'\,\langle x^\perp,Vm_{\beta,A}[\mu]\rangle\big\rangle W(dV\,dA,d\tau).$$
+r"""The law of infinitely many tokens on the circle under the layers of one network.
 
 A layer moves the law by its own map T, $\langle\mu',\varphi\rangle=\langle\mu,\varphi\circ T\rangle$; with
 $\varphi=e^{-ik\theta}$ this is a Galerkin scheme without any derivative of the density: mass is exact, and the
-truncation is seen in the last modes. The map is that of the network: tokens and density run under the same weights.
+truncation is seen in the last modes. The map is that of the network: tokens and density run under the same weights. The
+limit of small steps is the stochastic Fokker-Planck equation, which `fokker_planck` solves without a network.
 """
 
 from __future__ import annotations

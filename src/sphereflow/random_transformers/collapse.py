@@ -119,17 +119,17 @@ class Prediction(Result):
 def collapse_depth(architecture: Architecture, level: float) -> float:
     """Layers after which independent tokens have the mean overlap `level`."""
     a = architecture
-    return a.layers_per_time * time_between(0.0, level, a.n, _effective(a.sharpness, a.n), a.d)
+    return a.layers_per_time * time_between(0.0, level, a.n, effective_sharpness(a.sharpness, a.n), a.d)
 
 
-def _effective(s: float, n: int) -> float:
+def effective_sharpness(s: float, n: int) -> float:
     """Far beyond the freezing point softmax is the argmax, which is computed without sampling."""
     return math.inf if s > 40 * math.sqrt(2 * math.log(max(n, 2))) else s
 
 
 @recorded_call
 def predict(architecture: Architecture) -> Prediction:
-    """The closed-form side of the calculator."""
+    """The closed-form side of the calculator, without noise; `collapse_time` has its delay and spread."""
     a = architecture
     half = collapse_depth(a, LEVELS[0])
     changes: list[tuple[str, str, Any]] = [
@@ -144,7 +144,7 @@ def predict(architecture: Architecture) -> Prediction:
         Knob(name, getattr(a, field), value, collapse_depth(dataclasses.replace(a, **{field: value}), LEVELS[0]) / half)
         for name, field, value in changes
     ]
-    end = overlap_path(np.array([a.clock.tau]), a.n, _effective(a.sharpness, a.n), a.d)[0]
+    end = overlap_path(np.array([a.clock.tau]), a.n, effective_sharpness(a.sharpness, a.n), a.d)[0]
     return Prediction(
         (half, *(collapse_depth(a, level) for level in LEVELS[1:])),
         a.d / (a.d - 1) * a.layers_per_time,
@@ -229,4 +229,6 @@ def measure(
 def predicted_overlap(architecture: Architecture, depths: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
     """The mean overlap at these depths from independent tokens."""
     a = architecture
-    return overlap_path(np.asarray(depths, dtype=float) / a.layers_per_time, a.n, _effective(a.sharpness, a.n), a.d)
+    return overlap_path(
+        np.asarray(depths, dtype=float) / a.layers_per_time, a.n, effective_sharpness(a.sharpness, a.n), a.d
+    )

@@ -31,9 +31,13 @@ PAPER = Paper(
 # isort: off
 from sphereflow.papers.random_transformers_homogenization import one_layer as one_layer
 from sphereflow.papers.random_transformers_homogenization import orders as orders
+from sphereflow.papers.random_transformers_homogenization import heads as heads
 from sphereflow.papers.random_transformers_homogenization import attention_moments as attention_moments
 from sphereflow.papers.random_transformers_homogenization import collapse as collapse
+from sphereflow.papers.random_transformers_homogenization import trade_offs as trade_offs
 from sphereflow.papers.random_transformers_homogenization import last_stage as last_stage
 from sphereflow.papers.random_transformers_homogenization import slow_motion as slow_motion
 from sphereflow.papers.random_transformers_homogenization import shared_noise as shared_noise
+from sphereflow.papers.random_transformers_homogenization import density as density
+from sphereflow.papers.random_transformers_homogenization import other_weights as other_weights
 from sphereflow.papers.random_transformers_homogenization import figures as figures

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy.integrate import cumulative_simpson, quad
-from scipy.linalg import solve_banded
+from scipy.linalg.lapack import dgttrf, dgttrs
 from scipy.special import expit, log_ndtr, logit, roots_genlaguerre
 
 Array = np.ndarray
@@ -22,14 +22,14 @@ def diffusion_averages(
     drift: Callable[[Array], Any],
     square: Callable[[Array], Any],
     payoffs: Sequence[Callable[[Array], Array]],
-    start: float,
+    start: float | Array,
     times: Sequence[float],
     *,
     low: float = -14.0,
     high: float = 14.0,
     cells: int = 1400,
 ) -> Array:
-    r"""$E\,\phi(y(t))$ for $dy=a\,dt+\sqrt{q}\,dB$: implicit midpoint steps on a grid, one row per payoff."""
+    r"""$E\,\phi(y(t))$ for $dy=a\,dt+\sqrt{q}\,dB$: implicit midpoint steps, a row per payoff (and per start)."""
     y = np.linspace(low, high, cells + 1)
     h = y[1] - y[0]
     a, q = np.broadcast_to(drift(y), y.shape), np.broadcast_to(square(y), y.shape)
@@ -42,13 +42,12 @@ def diffusion_averages(
     for time in times:
         steps = max(1, round((time - now) / 0.005))
         k = (time - now) / steps / 2
-        bands = np.zeros((3, cells + 1))
-        bands[0, 1:], bands[1], bands[2, :-1] = -k * up[:-1], 1 - k * middle, -k * down[1:]
+        factors = dgttrf(-k * down[1:], 1 - k * middle, -k * up[:-1])[:5]
         for _ in range(steps):
             right = f + k * middle[:, None] * f
             right[:-1] += k * up[:-1, None] * f[1:]
             right[1:] += k * down[1:, None] * f[:-1]
-            f = solve_banded((1, 1), bands, right)
+            f = dgttrs(*factors, right)[0]
         now = time
         out.append([np.interp(start, y, column) for column in f.T])
     return np.array(out).T
@@ -76,26 +75,6 @@ def mean_overlaps(n: int, d: float, start: float, times: Sequence[float]) -> Arr
         lambda y: 1 - (4 - 3 * expit(y)) / d, lambda y: 4 / d + 0 * y, [expit], float(logit(m0)), times
     )
     return np.asarray((n * found[0] - 1) / (n - 1))
-
-
-def collapse_time(n: int, d: float, starts: Array) -> float:
-    r"""Mean time until $m=\frac12$ in the equation of `mean_overlaps`, averaged over the mean overlaps at the start.
-
-    With $p'=\exp(-\int2a/q)$ the solution of $aT'+\frac q2T''=-1$ is an integral from minus infinity.
-    """
-    y = np.linspace(-16, 0, 8001)
-    a, q = 1 - (4 - 3 * expit(y)) / d, 4 / d
-    exponent = cumulative_simpson(2 * a / q, x=y, initial=0)
-    # T'(y) = -(2/q) e^{-E(y)} int_{-inf}^y e^{E}: the recursion avoids overflow.
-    inner = np.zeros_like(y)
-    growth = np.exp(-np.diff(exponent))
-    step = y[1] - y[0]
-    for k in range(1, len(y)):
-        inner[k] = growth[k - 1] * (inner[k - 1] + step / 2) + step / 2
-    slope = -2 / q * inner
-    slope[0] = -1 / a[0]
-    times = cumulative_simpson(slope, x=y, initial=0)
-    return float(np.mean(np.interp(logit(starts), y, times - times[-1])))
 
 
 @cache

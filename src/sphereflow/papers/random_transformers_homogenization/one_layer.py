@@ -67,6 +67,7 @@ def sampled(samples: int, seed: int, merged: bool = False, step: float = STEP) -
     )
 
 
+@lru_cache(maxsize=2)
 def sampled_means(samples: int, seed: int) -> np.ndarray:
     r"""$E\langle m_i,m_j\rangle$ with whole matrices A = W W'^T and explicit sums, in NumPy."""
     rng = np.random.default_rng(seed)

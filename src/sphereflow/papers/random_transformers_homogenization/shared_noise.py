@@ -15,10 +15,10 @@ import numpy as np
 
 from sphereflow.claims import Check, Run, basis
 from sphereflow.estimates import Estimate, fraction, mean, order
-from sphereflow.papers.random_transformers_homogenization import PAPER, independent, sources
+from sphereflow.papers.random_transformers_homogenization import PAPER, sources
 from sphereflow.random_transformers.circle_density import advance_density
 from sphereflow.random_transformers.network import RandomNetwork, advance, prompts, realisation_keys, run
-from sphereflow.random_transformers.weight_laws import ValueLaw, Weights, matrices, weights
+from sphereflow.random_transformers.weight_laws import matrices, weights
 
 D, LENGTH = 6, 3
 
@@ -125,10 +125,10 @@ def chaos(repeats: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _draw(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
     """Angles with the density of `chaos`, by inverting its distribution function on a grid."""
-    return np.interp(rng.random(shape), *_distribution())
+    return np.interp(rng.random(shape), *distribution())
 
 
-def _distribution() -> tuple[np.ndarray, np.ndarray]:
+def distribution() -> tuple[np.ndarray, np.ndarray]:
     theta = np.linspace(0, 2 * np.pi, 4001)
     return (theta + 0.6 * np.sin(theta) + 0.15 * (np.cos(2 * theta) - 1)) / (2 * np.pi), theta
 
@@ -160,114 +160,4 @@ def propagation_of_chaos(run_: Run) -> Check:
         because="the error bar of the fitted slope",
     )
     check.null("weights that are not shared", float(slope(other).value))
-    return check
-
-
-EQUATION = basis.Equation("stochastic Fokker-Planck equation", via=sources.LEAN)
-
-
-def poisson_tokens(n: int, modulus: float) -> np.ndarray:
-    """Tokens at the quantiles of a Poisson kernel: a Moebius image of equally spaced ones, c_k = a^k up to a^(n-1)."""
-    z = np.exp(2j * np.pi * (np.arange(n) + 0.5) / n)
-    w = (z + modulus) / (1 + modulus * z)
-    return np.stack([w.real, w.imag], axis=-1)
-
-
-@PAPER.claim(
-    "fokker-planck-at-infinite-temperature",
-    says="At $\\beta=0$ on the circle a Poisson kernel stays one, and its centre solves an equation of one variable: "
-    "networks of 16 tokens started at quantiles of the kernel have its $E|c_1|^2$ and $E|c_2|^2$ at $\\tau=1$.",
-    basis=EQUATION,
-    formula=r"d\rho=\tfrac14\partial_\theta^2(s_\mu\rho)d\tau-\partial_\theta(\rho\,d\xi),\quad c_k=a^k,\ R=|a|^2:\ "
-    r"dR=\tfrac R4(1-R)^2d\tau+\tfrac{R(1-R)}{\sqrt2}dB",
-)
-def fokker_planck(run_: Run) -> Check:
-    networks, eta = 7000 if run_.quick else 40_000, 0.2
-    x = jnp.broadcast_to(jnp.asarray(poisson_tokens(16, 0.5)), (networks, 16, 2))
-    network = RandomNetwork(weights("product", d=2), 0.0, eta)
-    keys = realisation_keys(run_.seed, networks)
-    end = np.asarray(advance(network, keys, x, jnp.asarray(0), jnp.asarray(round(1 / eta**2))))
-    turned = end[..., 0] + 1j * end[..., 1]
-    found = [mean(np.abs((turned**k).mean(axis=1)) ** 2) for k in (1, 2)]
-    check = Check(parameters={"d": 2, "n": 16, "start": 0.25, "tau": 1, "eta": eta, "networks": networks})
-    for k, exact in enumerate(independent.poisson_kernel(1.0)):
-        check.row(
-            f"E|c_{k + 1}|^2",
-            predicted=exact,
-            measured=found[k].value,
-            error=found[k].error,
-            repeats=networks,
-            tolerance=0.002,
-            because="the error bar over networks; the step, of order eta^2/20",
-        )
-    check.rival("half of the second-order term", independent.poisson_kernel(1.0, second=0.5))
-    check.rival("twice the second-order term", independent.poisson_kernel(1.0, second=2.0))
-    check.rival("noise in the sense of Stratonovich", independent.poisson_kernel(1.0, stratonovich=True))
-    check.rival("noise of its own for each token", {"E|c_1|^2": 0.25 / (1 + 0.125)})
-    return check
-
-
-def generator_slopes(x: np.ndarray, beta: float, draws: int, seed: int) -> tuple[Estimate, Estimate]:
-    r"""Slopes of $E|c_1|^2$ and $E|c_2|^2$ in $\tau$ from the equation, with $s_\mu$ sampled over A in plain NumPy.
-
-    $\frac d{d\tau}E|c_k|^2=\frac{k^2}2\big[\iint\cos k(\theta-\theta')\cos(\theta-\theta')\,s\,d\mu d\mu'-
-    \mathrm{Re}\,\bar c_k\langle\mu,s(\theta,\theta)e^{-ik\theta}\rangle\big]$.
-    """
-    rng = np.random.default_rng(seed)
-    angle = np.arctan2(x[:, 1], x[:, 0])
-    apart = angle[:, None] - angle[None, :]
-    factor, other = rng.standard_normal((2, draws, 2, 2)) * 2**-0.25
-    logits = beta * np.einsum("ia,rab,kb->rik", x, other @ factor.swapaxes(1, 2), x)
-    attention = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    means = attention @ x / attention.sum(axis=-1, keepdims=True)
-    overlap = np.einsum("ria,rja->rij", means, means)
-    results = []
-    for k in (1, 2):
-        wave = np.exp(-1j * k * angle)
-        noise = np.mean(np.cos(k * apart) * np.cos(apart) * overlap, axis=(1, 2))
-        own = np.real(np.conj(wave.mean()) * np.mean(np.einsum("rii->ri", overlap) * wave, axis=1))
-        results.append(mean(k**2 / 2 * (noise - own)))
-    return results[0], results[1]
-
-
-@PAPER.claim(
-    "fokker-planck-slopes",
-    says="At $\\beta=1$ one layer of the network changes the mean squares of the first two modes of 24 tokens on the "
-    "circle at the rates of the stochastic Fokker-Planck equation, whose generator is evaluated independently.",
-    basis=EQUATION,
-    formula=r"\frac d{d\tau}E|c_k|^2=\frac{k^2}2\Big[\iint\cos k(\theta-\theta')\cos(\theta-\theta')s_\mu\,d\mu\,d\mu'"
-    r"-\mathrm{Re}\,\bar c_k\langle\mu,s_\mu e^{-ik\theta}\rangle\Big]",
-)
-def fokker_planck_slopes(run_: Run) -> Check:
-    draws, eta = 10_000 if run_.quick else 200_000, 0.1
-    theta = np.interp((np.arange(24) + 0.5) / 24, *_distribution())
-    x = np.stack([np.cos(theta), np.sin(theta)], axis=-1)
-    keys = realisation_keys(run_.seed, draws)
-    tokens = jnp.broadcast_to(jnp.asarray(x), (draws, 24, 2))
-    pairs = []
-    for sign in (1.0, -1.0):  # the same weights with V and -V: the martingale part cancels
-        law = Weights(weights("product", d=2).score, ValueLaw(jnp.asarray(sign)))
-        network = RandomNetwork(law, 1.0, eta)
-        pairs.append(np.asarray(advance(network, keys, tokens, jnp.asarray(0), jnp.asarray(1))))
-    check = Check(parameters={"d": 2, "n": 24, "beta": 1, "eta": eta, "layers": draws})
-    slopes = generator_slopes(x, 1.0, 4000 if run_.quick else 40_000, run_.seed + 1)
-    flat = generator_slopes(x, 0.0, 2, run_.seed)
-    start = x[:, 0] + 1j * x[:, 1]
-    rival = []
-    for k, exact, other in zip((1, 2), slopes, flat, strict=True):
-        before = np.abs((start**k).mean()) ** 2
-        after = [np.abs(((y[..., 0] + 1j * y[..., 1]) ** k).mean(axis=1)) ** 2 for y in pairs]
-        found = mean((np.mean(after, axis=0) - before) / eta**2)
-        check.row(
-            f"slope of E|c_{k}|^2",
-            predicted=exact.value,
-            measured=found.value,
-            error=np.hypot(found.error, exact.error),
-            repeats=4000,
-            tolerance=0.03 * abs(float(exact.value)) + 5e-4,
-            because="the error bars of the layers and of the sampled s; the step, eta^2",
-        )
-        rival.append(float(other.value))
-    check.rival("the equation of flat attention", rival)
-    check.rival("twice the slopes", check.times(2.0))
     return check

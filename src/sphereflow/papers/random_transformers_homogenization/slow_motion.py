@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from sphereflow.claims import Check, Run, basis
@@ -15,7 +17,10 @@ from sphereflow.estimates import Estimate, extrapolate, fraction, growth_rate, m
 from sphereflow.papers.random_transformers_homogenization import PAPER, independent, sources
 from sphereflow.random_transformers.low_temperature import finite_moment, image_overlap, limit_moment
 from sphereflow.random_transformers.low_temperature_pairs import cold_pairs
+from sphereflow.random_transformers.network import RandomNetwork
+from sphereflow.random_transformers.network import run as run_layers
 from sphereflow.random_transformers.time_scales import layer_time
+from sphereflow.random_transformers.weight_laws import weights
 
 LAWS = ("orthogonal", "one Gaussian", "product")
 
@@ -160,6 +165,67 @@ def slow_motion_limits(run: Run) -> Check:
         check.row(law, predicted=predicted, measured=measured, tolerance=0.012, because=because)
     check.rival("a = 1 for all laws", {law: limit_mean_square(1.0) for law in LAWS[1:]})
     check.rival("a grows by one with each factor", {LAWS[1]: limit_mean_square(2.0), LAWS[2]: limit_mean_square(3.0)})
+    return check
+
+
+def diffuse_squares(times: list[float]) -> np.ndarray:
+    r"""$E\,R^2$ of two tokens of a uniform cloud on the sphere in R^3 under product weights, attention $Ax/|Ax|$.
+
+    In $x=\mathrm{artanh}\,r$ by $dr=\frac13[(1+r^2)s-2r]d\tau+\sqrt{\frac23(1-r^2)(1-rs)}dB$, r uniform at the start.
+    """
+    nodes = np.linspace(0, 5, 61)
+    r = np.tanh(nodes)
+    s, gap = np.asarray(image_overlap(r, 3, 2)), 1 - r * r
+    variance = 2 / 3 * (1 - r * s) / gap
+    speed = ((1 + r * r) * s - 2 * r) / (3 * gap) + r * variance
+    starts, weight = np.polynomial.legendre.leggauss(40)
+    found = independent.diffusion_averages(
+        lambda x: np.sign(x) * np.interp(np.abs(x), nodes, speed),
+        lambda x: np.interp(np.abs(x), nodes, variance),
+        [lambda x: np.tanh(x) ** 2],
+        np.arctanh(starts),
+        times,
+    )
+    return np.asarray(weight @ found[:, 0] / 2)
+
+
+@jax.jit
+def _square_overlap(x: jax.Array) -> jax.Array:
+    """Mean of the squared overlaps over pairs of different tokens, from the second moments."""
+    n = x.shape[1]
+    second = jnp.einsum("rna,rnb->rab", x, x) / n
+    return (n * jnp.sum(second**2, axis=(1, 2)) - 1) / (n - 1)
+
+
+@PAPER.claim(
+    "cold-attention-moves-slowly",
+    says="Attention itself at $\\beta=300$, on 96 independent tokens in dimension 3: the mean square of the overlaps "
+    "in networks at $\\tau=0.5$ and 1 is that of the slow equation on the clock $\\tau/d$, in which every token "
+    "follows its own key.",
+    basis=basis.Theorem("low temperature, part 1", via=sources.LEAN),
+    formula=r"dR=\tfrac1d\left[(d-2+R^2)s(R)-(d-1)R\right]d\tau+\sqrt{\tfrac2d(1-R^2)(1-Rs(R))}\,dB",
+)
+def cold_tokens(run: Run) -> Check:
+    n, networks, eta = (96, 200, 0.25) if run.quick else (384, 400, 0.15)
+    x = np.random.default_rng(run.seed).standard_normal((networks, n, 3))
+    x /= np.linalg.norm(x, axis=-1, keepdims=True)
+    network = RandomNetwork(weights("product", d=3), 300.0, eta)
+    times = (0.5, 1.0)
+    depths = [round(t / eta**2) for t in times]
+    found = mean(run_layers(network, x, depths, observe=_square_overlap, seed=run.seed).values)
+    check = Check(parameters={"d": 3, "n": n, "beta": 300, "eta": eta, "networks": networks})
+    known = diffuse_squares([0.5, 0.75, 1.0, 1.5])
+    check.series(
+        [f"tau={t:g}" for t in times],
+        predicted=known[[0, 2]],
+        measured=found.value,
+        error=found.error,
+        repeats=networks,
+        tolerance=1 / n,
+        because="the error bar over networks; the nearest of n tokens is not the key itself, 1/n",
+    )
+    check.rival("tokens that stand still, as with flat attention", 1 / 3)
+    check.rival("the clock tau/(d - 1)", known[[1, 3]])
     return check
 
 
