@@ -1,5 +1,7 @@
 """Phase diagrams: every replica has its own matrices, and what is counted is what plain loops count."""
 
+import threading
+
 import jax
 import numpy as np
 import pytest
@@ -164,3 +166,15 @@ def test_what_is_wrong_is_said_in_one_sentence(change, words):
     with pytest.raises(SphereflowError, match=words) as told:
         phase_diagram(**({"times": [1.0], "betas": [1.0]} | change))
     assert str(told.value).count(". ") == 0
+
+
+def test_progress_is_reported_by_the_thread_that_called():
+    threads = set()
+    phase_diagram(
+        [0.0, 0.5],
+        np.linspace(0.1, 2, 6),
+        n=4,
+        repeats=2,
+        progress=lambda share, words: threads.add((threading.get_ident(), share <= 1)),
+    )
+    assert threads == {(threading.get_ident(), True)}

@@ -247,18 +247,14 @@ def _increasing(name: str, given: ArrayLike) -> np.ndarray:
 
 
 def _all_rows(row: Callable[[float], np.ndarray], betas: np.ndarray, progress: Progress) -> np.ndarray:
-    """Histories (R, B, T): the first row compiles, then all processor cores take part."""
-    found: dict[int, np.ndarray] = {}
+    """Histories (R, B, T): the first row compiles, then all processor cores take part; this thread alone reports."""
+    found = [row(betas[0])]
     with reporting("phase diagram", progress) as report, ThreadPoolExecutor(os.cpu_count()) as pool:
-
-        def one(index: int) -> None:
-            found[index] = row(betas[index])
-            report(len(found) / len(betas), f"phase diagram: {len(found)} of {len(betas)} temperatures")
-
-        one(0)
-        for done in as_completed([pool.submit(one, index) for index in range(1, len(betas))]):
-            done.result()
-    return np.stack([found[index] for index in range(len(betas))], axis=1)
+        waiting = [pool.submit(row, beta) for beta in betas[1:]]
+        for done, future in enumerate(as_completed(waiting), start=2):
+            future.result()
+            report(done / len(betas), f"phase diagram: {done} of {len(betas)} temperatures")
+    return np.stack([*found, *(future.result() for future in waiting)], axis=1)
 
 
 @eqx.filter_jit
