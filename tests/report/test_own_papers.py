@@ -31,6 +31,13 @@ def test_a_paper_of_ones_own_is_reproduced_from_its_file(own_paper, tmp_path):
     assert reproduce(str(package), only="overlap", progress=False).papers[0].paper.slug == "my-paper"
 
 
+def test_a_figure_that_shows_no_claim_is_refused(own_paper):
+    text = own_paper.read_text().replace("caption=", 'shows=("nothing",), caption=')
+    own_paper.write_text(text)
+    with pytest.raises(SphereflowError, match="shows no claim: nothing"):
+        reproduce(str(own_paper))
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [("", "does not define PAPER"), ("1/0", "cannot be loaded: ZeroDivisionError"), ("PAPER = 3", "does not define")],

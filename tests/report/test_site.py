@@ -152,6 +152,15 @@ def test_what_the_pages_say(pages, name, sentences):
         assert sentence in text
 
 
+def test_claims_and_their_figures_are_linked_both_ways(pages):
+    page = pages["sample-circles.html"]
+    page = page.decode() if isinstance(page, bytes) else page
+    card = page[page.index('<article class="claim holds" id="perimeters"') :]
+    assert '<a href="#polygons">polygons</a>' in card[: card.index("</article>")]
+    caption = page[page.index("<figcaption>") :]
+    assert '<a href="#below">below</a>' in caption[: caption.index("</figcaption>")]
+
+
 def test_the_same_results_give_the_same_site(report):
     assert site(report) == site(report)
 

@@ -68,7 +68,11 @@ def too_round(run: Run) -> Check:
     return check
 
 
-@PAPER.figure("polygons", caption="Perimeter of the inscribed polygon against its sides, and $2\\pi$.")
+@PAPER.figure(
+    "polygons",
+    caption="Perimeter of the inscribed polygon against its sides, and $2\\pi$.",
+    shows=("perimeters", "below"),
+)
 def polygons(run: Run):
     figure = blank(5, 3.2)
     axes = figure.add_subplot()

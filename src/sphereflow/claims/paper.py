@@ -68,12 +68,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture of a paper: `draw(run)` returns a matplotlib figure."""
+    """A picture of a paper: `draw(run)` returns a matplotlib figure; `shows` names the claims that it illustrates."""
 
     id: str
     caption: str
     draw: Callable[[Run], Any]
     presets: tuple[str, ...] = PRESETS
+    shows: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _slug("the name of a figure", self.id)
@@ -115,13 +116,13 @@ class Paper:
         return register
 
     def figure(
-        self, id: str, *, caption: str, presets: tuple[str, ...] = PRESETS
+        self, id: str, *, caption: str, presets: tuple[str, ...] = PRESETS, shows: tuple[str, ...] = ()
     ) -> Callable[[Callable[[Run], Any]], Callable[[Run], Any]]:
-        """Decorator: register a function of a `Run` that draws a picture."""
+        """Decorator: register a function of a `Run` that draws a picture; `shows` are the claims it illustrates."""
 
         def register(draw: Callable[[Run], Any]) -> Callable[[Run], Any]:
             self._refuse_repeated(id)
-            self.figures.append(Figure(id, caption, draw, presets))
+            self.figures.append(Figure(id, caption, draw, presets, shows))
             return draw
 
         return register

@@ -111,4 +111,8 @@ def _paper(module: object, where: str) -> Paper:
     paper = getattr(module, "PAPER", module)
     if not isinstance(paper, Paper):
         raise SphereflowError(f"{where} does not define PAPER = Paper(...).")
+    claims = {claim.id for claim in paper.claims}
+    for figure in paper.figures:
+        if unknown := set(figure.shows) - claims:
+            raise SphereflowError(f"the figure '{figure.id}' of {where} shows no claim: {', '.join(sorted(unknown))}.")
     return paper

@@ -24,6 +24,7 @@ _SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
     "independent-values",
     caption="Recall and precision of heads with independent values in dimension 64: simulations with two "
     "standard errors (dots), the semi-analytic law (lines), and the bounds by inversions (dotted).",
+    shows=("semi-analytic-law", "inversion-bound"),
 )
 def independent_values(run: Run) -> Figure:
     draws, d = (60 if run.quick else 400), 64
@@ -54,6 +55,7 @@ def independent_values(run: Run) -> Figure:
     "synthetic-sink",
     caption="F against N for two synthetic heads with a sink, and for random sets scored around their own sum. "
     "Where separation is strongest depends on the head.",
+    shows=("sink-recall", "most-separable-size"),
 )
 def synthetic_sink(run: Run) -> Figure:
     figure = blank(6.0, 3.6)
@@ -80,12 +82,18 @@ def synthetic_sink(run: Run) -> Figure:
     "model-curves",
     presets=("paper",),
     caption="SmolLM2-135M: precision, recall and F against N, means over heads; bands: bootstrap over documents.",
+    shows=("above-control",),
 )
 def model_curves(run: Run) -> Figure:
     return pictures.draw_curves(real_heads(run.seed))
 
 
-@PAPER.figure("model-maps", presets=("paper",), caption="SmolLM2-135M: six numbers of every head.")
+@PAPER.figure(
+    "model-maps",
+    presets=("paper",),
+    caption="SmolLM2-135M: six numbers of every head.",
+    shows=("sink-compression",),
+)
 def model_maps(run: Run) -> Figure:
     return pictures.draw_maps(real_heads(run.seed))
 
@@ -94,6 +102,7 @@ def model_maps(run: Run) -> Figure:
     "model-sink",
     presets=("paper",),
     caption="SmolLM2-135M: recall against the cosine of the sink (dots are heads), and regimes by depth.",
+    shows=("sink-criterion", "sink-correlation"),
 )
 def model_sink(run: Run) -> Figure:
     return pictures.draw_sink(real_heads(run.seed))
@@ -104,6 +113,7 @@ def model_sink(run: Run) -> Figure:
     presets=("paper",),
     caption="SmolLM2-135M: recall of heads of the first document against the law for independent values, with the "
     "measured weights and the effective dimension of the values (left) or the width of the head (right).",
+    shows=("semi-analytic-law",),
 )
 def model_law(run: Run) -> Figure:
     found = real_heads(run.seed)

@@ -19,7 +19,9 @@ _KINETIC = "Dotted curves are kinetic: where the escape time at that N equals th
 
 
 @PAPER.figure(
-    "plane-lse", caption=f"Load and temperature for the Gaussian kernel at beta = 1, with every named line. {_KINETIC}"
+    "plane-lse",
+    caption=f"Load and temperature for the Gaussian kernel at beta = 1, with every named line. {_KINETIC}",
+    shows=("published-lse-line", "static-line", "kinetic-boundary"),
 )
 def plane_lse(run: Run) -> Figure:
     return draw(phase_diagram("lse", 1.0))
@@ -29,6 +31,7 @@ def plane_lse(run: Run) -> Figure:
     "plane-lsr",
     caption="Load and temperature for the compact kernel at b = 3.41421. The line as published contradicts the "
     f"published noise floor, which gives the other dashed line; neither is a boundary on the sphere. {_KINETIC}",
+    shows=("printed-lsr-line", "compact-threshold"),
 )
 def plane_lsr(run: Run) -> Figure:
     return draw(phase_diagram("lsr", REFERENCE_B))
@@ -38,6 +41,7 @@ def plane_lsr(run: Run) -> Figure:
     "overlap-in-a-bath",
     caption="Mean overlap with the target at N = 50 with 148 patterns (dots, with standard errors) against one pattern "
     "alone (lines). LSE loses the memory during the run once the escape time is shorter than it; LSR keeps it.",
+    shows=("one-memory-in-a-bath", "lost-and-kept"),
 )
 def overlap_in_a_bath(run: Run) -> Figure:
     dense = np.linspace(0.03, 2.6, 120)
@@ -77,6 +81,7 @@ def overlap_in_a_bath(run: Run) -> Figure:
     "noise-floor",
     caption="Typical noise at beta = 1, drawn in law without storing patterns: below alpha* it follows the extreme "
     "overlap, above it the straight line, in each case from below as N grows.",
+    shows=("typical-noise", "mean-noise"),
 )
 def noise_floor(run: Run) -> Figure:
     loads, dense = np.linspace(0.04, 0.6, 12), np.linspace(0.001, 0.62, 300)
@@ -100,6 +105,7 @@ def noise_floor(run: Run) -> Figure:
     "capacity-against-sharpness",
     caption="Capacity at zero temperature against the sharpness of the kernel: bounded by 1/2 in the Gaussian layer, "
     "unbounded on the sphere.",
+    shows=("capacity", "capacity-of-gaussian-overlaps"),
 )
 def capacity_against_sharpness(run: Run) -> Figure:
     betas = np.geomspace(0.05, 50, 200)
@@ -125,6 +131,7 @@ def capacity_against_sharpness(run: Run) -> Figure:
     "escape",
     caption="Left: the free-energy profile at load 0.35, with its cusp at the noise floor. Right: mean escape times by "
     "quadrature (lines) and by Langevin walkers (dots, with standard errors).",
+    shows=("escape-time", "escape-decades"),
 )
 def escape_figure(run: Run) -> Figure:
     cells = escape.points(run)

@@ -28,6 +28,7 @@ def _colours(x: np.ndarray) -> np.ndarray:
     "cells-being-carried",
     caption="A coloured checkerboard on its way: cells are sorted by their Jacobian into columns, the columns are "
     "stretched, and fine cells are permuted to where the map wants them (last panel: the map itself).",
+    shows=("three-cycle", "routing"),
 )
 def carried_cells(run: Run) -> Figure:
     found = pipeline.built(8, 4)
@@ -51,6 +52,7 @@ def carried_cells(run: Run) -> Figure:
     caption="Left: the error of the map and the total variation between the push-forwards fall together, the former "
     "like one over the root of the number of pieces. Right: Jacobians of cells, sorted, and the slopes q/kappa that "
     "the columns get (N = 8, kappa = 4).",
+    shows=("map-rate", "fall-together", "volume-bookkeeping"),
 )
 def both_errors(run: Run) -> Figure:
     found = pipeline.rows(run)
@@ -83,6 +85,7 @@ def both_errors(run: Run) -> Figure:
     "random-play-errors",
     caption="Errors of random play against pieces: the draw leaves one over the root of n in 2, 8 and 32 dimensions "
     "alike (left: map, right: log-determinant); rounds in random order do better.",
+    shows=("maurey-slope", "without-replacement"),
 )
 def random_errors(run: Run) -> Figure:
     n = np.array(random_play.PLAYS)
@@ -107,6 +110,7 @@ def random_errors(run: Run) -> Figure:
     caption="Left: pairs (x, y) and three places where x is held. Middle: samples of y given x there, from a schedule "
     "fitted to the pairs, with the true densities. Right: mean squared error of the randomly played banana against the "
     "place, measured and in closed form.",
+    shows=("conditional-banana", "conditional-from-samples", "banana-error"),
 )
 def banana_conditional(run: Run) -> Figure:
     found, _ = conditionals.from_samples(conditionals.pairs(run), run.seed)
@@ -163,6 +167,7 @@ def _trap_panel(axes: Axes, schedule: Schedule, x: np.ndarray, title: str) -> No
     "turned-banana",
     caption="The banana and the banana after a quarter turn carry the Gaussian to one law (colour: the first "
     "coordinate at the start); their conditional samples at x = 1.5 differ, and only one of them is right.",
+    shows=("rotation-trap", "trap-conditional"),
 )
 def rotation_trap(run: Run) -> Figure:
     straight = banana.dense(200)
@@ -188,6 +193,7 @@ def rotation_trap(run: Run) -> Figure:
     "map-frontier",
     caption="Error of the map against switches for one map: permuted cells, which ask least of the map; neurons "
     "fitted to its velocity and played; and pieces that are trained. A smooth map needs far fewer switches.",
+    shows=("fitted-neurons", "learned-map"),
 )
 def frontier(run: Run) -> Figure:
     cells = {pipeline.built(*key).schedule.n_switches: e.l2 for key, e in pipeline.rows(run).items()}

@@ -20,6 +20,7 @@ from sphereflow.pictures import PALETTE, blank, look
     "phase-portrait",
     caption="Left: drift of two particles at distance a from their target; repulsive up to the marked roots. Right: "
     "where the iteration ends against the step size: at the root, and beyond 4/ln 2 on cycles and worse.",
+    shows=("contraction-threshold", "spurious-limit"),
 )
 def phase_portrait(run: Run) -> Figure:
     with look():
@@ -44,7 +45,9 @@ def phase_portrait(run: Run) -> Figure:
 
 
 @PAPER.figure(
-    "cobwebs", caption="The map a to a + eta V(a): monotone, oscillating, and a cycle of two, from the start 0.05."
+    "cobwebs",
+    caption="The map a to a + eta V(a): monotone, oscillating, and a cycle of two, from the start 0.05.",
+    shows=("contraction-threshold",),
 )
 def cobwebs(run: Run) -> Figure:
     with look():
@@ -68,6 +71,7 @@ def cobwebs(run: Run) -> Figure:
     "friction-modes",
     caption="Distance to the target over a horizon of 60 steps of size 1 with friction growing from 0 to 1 "
     "(restoring: to 3, step 0.3), from four starts. Dashed: the proven bounds for the start 0.3.",
+    shows=("finite-horizon-bound", "certain-decay"),
 )
 def friction_modes(run: Run) -> Figure:
     starts = np.array([0.05, 0.3, 1.0, 3.0])
@@ -93,6 +97,7 @@ def friction_modes(run: Run) -> Figure:
     "fields",
     caption="The drift of a cloud of 30 points (orange) towards data on a ring (grey), for the three policies: with "
     "itself included, masked, and the masked field of a cloud that has matched the data. Colour: speed.",
+    shows=("product-form",),
 )
 def fields(run: Run) -> Figure:
     rng = np.random.default_rng(run.seed)
@@ -128,6 +133,7 @@ def _quiver(axes: Axes, data: np.ndarray, samples: np.ndarray, masked: bool) -> 
     "cloud-radius",
     caption="Radius of a cloud of n particles around one target after 600 steps of size 0.3: with the mask few "
     "particles fly apart and many keep a distance; included in their own mean they contract, slowly.",
+    shows=("few-particles-diverge",),
 )
 def cloud_radii(run: Run) -> Figure:
     sizes = (4, 8, 16, 32) if run.quick else (4, 8, 16, 32, 64, 128)

@@ -25,6 +25,7 @@ from sphereflow.pictures import PALETTE, blank, look
     caption="Data (grey) and samples of one-step generators (blue) after 600 steps of 256 samples in the quick preset, "
     "when the shape begins to show, or 2000 of 512 with the paper's sizes, with the energy distance between fresh data "
     "and samples, and in brackets what chance makes of two samples of the data.",
+    shows=("swiss-roll",),
 )
 def toy_samples(run: Run) -> Figure:
     steps, batch = sizes(run)
@@ -73,6 +74,7 @@ def translated(run: Run) -> Figure:
     "error over seeds. The affine map between the two Gaussians with the same moments trains nothing and is drawn as a "
     "line. Right: drifting with friction and the two learning-rate schedules it must be told from, over drifting with "
     "neither, paired by seed.",
+    shows=("flow-matching-optimum", "bridge-optimum"),
 )
 def quality_figure(run: Run) -> Figure:
     return quality(points(run.quick, run.seed))

@@ -28,6 +28,7 @@ ENERGY = r"normalised energy $2\beta E_\beta$"
     caption="Five tokens, SA and USA: energy against log t / beta for growing beta, up to t = e^7662. Dashed: the "
     "limit, repeated merging of the closest pair. SA and USA end at different heights because merged clusters land "
     "at different places.",
+    shows=("plateau-levels", "staircase-clock", "landing-point"),
 )
 def staircase_sharpens(run: Run) -> Figure:
     with look():
@@ -50,6 +51,7 @@ def staircase_sharpens(run: Run) -> Figure:
     "unglued-and-glued",
     caption="The clock of the theorem: energy of five tokens under USA, unglued and with gluing at 1/sqrt(beta log "
     "beta), which differ only at the top of each step. Plateaus at the sums of squared masses.",
+    shows=("merge-clock", "merge-clock-limit"),
 )
 def unglued_and_glued(run: Run) -> Figure:
     with look():
@@ -72,6 +74,7 @@ def unglued_and_glued(run: Run) -> Figure:
 @PAPER.figure(
     "five-fifty-five-hundred",
     caption="From 5 and 50 (at full size also 500) uniform tokens to the single cluster: energy against log log t.",
+    shows=("one-cluster-in-the-end",),
 )
 def five_fifty_five_hundred(run: Run) -> Figure:
     sizes = (5, 50) if run.quick else (5, 50, 500)
@@ -90,6 +93,7 @@ def five_fifty_five_hundred(run: Run) -> Figure:
     "direct-against-coarse",
     caption="Random starts of six tokens at beta = 5: last merger with coarsening against direct stiff integration, "
     "and their relative difference.",
+    shows=("last-merger-direct", "same-sequence"),
 )
 def direct_against_coarse(run: Run) -> Figure:
     rows = sequences(run, 12 if run.quick else 60)
@@ -118,6 +122,7 @@ def direct_against_coarse(run: Run) -> Figure:
     "certificates",
     caption="Random separated starts: simulated collapse against the bound on T1, and first exit against T2. The "
     "statement of the theorem is the shaded side.",
+    shows=("brackets", "exit-time"),
 )
 def certificates(run: Run) -> Figure:
     rows = random_brackets(run.seed, 8 if run.quick else 60, run)
@@ -137,6 +142,7 @@ def certificates(run: Run) -> Figure:
 @PAPER.figure(
     "separated-fractions",
     caption="Fraction of uniform starts on the circle that are separated (epsilon = .01): it falls geometrically.",
+    shows=("circle-fractions",),
 )
 def separated_fractions(run: Run) -> Figure:
     draws = 1000 if run.quick else 20_000
@@ -158,6 +164,7 @@ def separated_fractions(run: Run) -> Figure:
     "saddle-to-saddle",
     caption="Each plateau is a saddle: the time at which it is left against 1 over its largest unstable eigenvalue "
     "(log scales), for the five tokens at four beta.",
+    shows=("unstable-directions", "saddle-index", "heteroclinic-distance"),
 )
 def saddle_to_saddle(run: Run) -> Figure:
     with look():

@@ -31,6 +31,7 @@ _END: dict[str, Any] = {"color": RED, "s": 22, "zorder": 4}
     "solid polygon, whose corners attract the tokens. A simple leading eigenvalue: parallel lines. "
     "V = diag(1, 1, -1/2): a polygon times a line, along which the third coordinate diverges. V = -I: the tokens "
     "themselves decay to the origin.",
+    shows=("spectrum-decides-the-limit", "hyperplanes", "cross-polytope", "mixed-product"),
 )
 def limit_geometries(run: Run) -> Figure:
     with look():
@@ -105,6 +106,7 @@ def _decay_panel(axes: Axes) -> None:
     caption="Eight tokens on the line. Above: the attention matrix, with its numerical rank (singular values above "
     "1e-3), becomes Boolean: every row points at the first or the last token. Below: the rescaled tokens; the two "
     "leaders are drawn thick, and each token has the colour of the leader it ends up following.",
+    shows=("boolean-attention", "boolean-positions"),
 )
 def boolean_limit(run: Run) -> Figure:
     times = (0.0, 2.0, 3.0, 4.0, 6.0)
@@ -139,6 +141,7 @@ def heat_map(axes: Axes, matrix: np.ndarray, title: str) -> Any:
     "attention-rank",
     caption="Numerical rank of the attention matrix (singular values above 1e-3) against time. It need not be "
     "monotone: sharp attention first tells tokens apart, then all follow few leaders.",
+    shows=("one-hot-rows",),
 )
 def attention_rank(run: Run) -> Figure:
     times = np.linspace(0, 8, 65)
@@ -170,6 +173,7 @@ def attention_along(times: np.ndarray, z: np.ndarray, value: np.ndarray) -> list
     "leaders",
     caption="Who attends to whom: an edge from each token to every token it gives attention above 1e-4, shaded by the "
     "attention. Tokens are drawn at their rescaled positions; leaders, which receive more than their share, in red.",
+    shows=("leaders-in-the-plane", "context-decides-the-leader"),
 )
 def leader_graph(run: Run) -> Figure:
     random = np.random.default_rng(run.seed)

@@ -30,6 +30,7 @@ def normalised_positive(random: np.random.Generator, d: int) -> np.ndarray:
     caption="Attention becomes low-rank under the dynamics itself: V = (2U-1)(2U-1)^T with U uniform, divided by its "
     "largest eigenvalue (a change of the unit of time). The dashed curve moves tokens by x' = Vx, without attention: "
     "tokens then cannot follow each other, and the matrix is another one.",
+    shows=("boolean-attention",),
 )
 def low_rank(run: Run) -> Figure:
     n, d, t1 = (24, 3, 11.0) if run.quick else (40, 80, 11.0)
@@ -82,6 +83,7 @@ def _attention_large(x0: np.ndarray, times: np.ndarray, value: np.ndarray) -> li
     "positive eigenvalues stay bounded, those with negative ones diverge like exp(|lambda| t). Right: the leading "
     "coordinate gathers at its extremes.",
     presets=("paper",),
+    shows=("hyperplanes", "decay-of-general-matrices"),
 )
 def high_dimension(run: Run) -> Figure:
     n = d = 128

@@ -32,6 +32,7 @@ def _estimate(t: np.ndarray, sample: np.ndarray, beta: float) -> np.ndarray:
     "sample-and-modes",
     caption="Density estimate of 10,000 normal samples at beta = 300, with its modes, all certain. Shaded: the two "
     "belts of the theory, in which almost all modes are as n grows. The true density is dashed.",
+    shows=("belt",),
 )
 def sample_and_modes(run: Run) -> Figure:
     n, beta = 10_000, 300.0
@@ -56,6 +57,7 @@ def sample_and_modes(run: Run) -> Figure:
     "locations",
     caption="Where the modes are: histogram over many samples of 10,000 points at beta = 100, the parameters of the "
     "authors' code, and the predicted density of modes. Dotted: edges of the belt.",
+    shows=("kac-rice", "belt"),
 )
 def locations(run: Run) -> Figure:
     n, beta, runs = 10_000, 100.0, 200 if run.quick else 3100
@@ -81,6 +83,7 @@ def locations(run: Run) -> Figure:
     caption="Mean number of modes against beta: uniform predictor (lines), Gaussian formula on [-T0, T0] (dashed), "
     "Monte Carlo on the line (dots; error bars are smaller than the dots). Right: the ratio to sqrt(beta log beta) "
     "creeps to its limit (horizontal lines) over dozens of orders of magnitude.",
+    shows=("gaussian-values", "uniform-predictor", "logarithm-in-the-count", "constant"),
 )
 def numbers(run: Run) -> Figure:
     with look():
@@ -113,6 +116,7 @@ def numbers(run: Run) -> Figure:
     caption="Slope and curvature of the density estimate at t = 3 for n = 6,500 and beta = 81 (dots), with the "
     "ellipses of one, two and three standard deviations of the Gaussian that the Kac-Rice formula uses. A mode at t "
     "needs F = 0 and F' > 0.",
+    shows=("joint-law", "moments"),
 )
 def joint_law(run: Run) -> Figure:
     draws = formulas.joint_draws(4000, run.seed + 21)
@@ -137,6 +141,7 @@ def joint_law(run: Run) -> Figure:
 @PAPER.figure(
     "mode-tree",
     caption="The modes of one sample of 60 points as the bandwidth shrinks: modes split and never vanish.",
+    shows=("monotone-in-bandwidth",),
 )
 def mode_tree(run: Run) -> Figure:
     sample = np.random.default_rng(run.seed + 4).standard_normal(60)
@@ -156,6 +161,7 @@ def mode_tree(run: Run) -> Figure:
     "clusters",
     caption="Attention on the circle from uniform tokens: modes of the density estimate (line) and clusters (dots) in "
     "time, means over independent runs; dashed: the linear theory, dotted: the fastest harmonic.",
+    shows=("modes-under-attention", "circle-modes"),
 )
 def side_by_side(run: Run) -> Figure:
     early, late = clusters.runs_of_attention(run.quick, run.seed)

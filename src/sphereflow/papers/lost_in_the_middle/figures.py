@@ -21,6 +21,7 @@ from sphereflow.retrieval.plots import draw_phase_diagram, draw_profile
     caption="Left: N times the soft accuracy above chance against the position of the source, for beta = slope = 1 and "
     "8 codewords; dots mark the minimum, which moves from the first token to the last and is gone after the critical "
     "time 2.457. Right: four heads with weights of both signs make two wells.",
+    shows=("profiles", "u-shape-theorem"),
 )
 def profiles(run: Run) -> Figure:
     times = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
@@ -40,6 +41,7 @@ def profiles(run: Run) -> Figure:
     "phase-diagram",
     caption="Where the profile is U-shaped, in the plane of inverse temperature and time (slope 1, 8 codewords). Below "
     "the dashed line the theorem proves it, up to the critical time (solid) it is observed, above it falls.",
+    shows=("recency-ends", "u-shape-theorem"),
 )
 def phase_diagram(run: Run) -> Figure:
     with look():
@@ -64,6 +66,7 @@ def phase_diagram(run: Run) -> Figure:
     caption="Position of the minimum against time, in units of the critical time, for several slopes (beta = 1, 8 "
     "codewords). It starts at the first token. Up to a slope of about log 4 it ends at the last one, at the critical "
     "time; with a steeper slope it stays inside, and only recency is lost.",
+    shows=("unique-minimum", "early-minimum", "minimum-outlives-recency"),
 )
 def minimum(run: Run) -> Figure:
     with look():
@@ -89,6 +92,7 @@ def minimum(run: Run) -> Figure:
     caption="Simulated decoders on the closed form: N times the covariance of a wave at the start of the source with "
     "the same wave at the end of the last token, beta = slope = t = 1. Bars are three standard errors; what is left "
     "falls like 1/N.",
+    shows=("particles", "finite-tokens"),
 )
 def particles(run: Run) -> Figure:
     cases = [(LARGE, k, 350 if run.quick else 2000) for k in (5, 14, 17, 38, 56)]

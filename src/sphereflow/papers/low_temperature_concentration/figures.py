@@ -30,6 +30,7 @@ _FIRST_VARIANCE = (np.pi**3 / 12 + 0.2 * (np.pi**2 / 2 - 4)) / (np.pi + 0.4) - _
     caption="Left: angles of tokens at beta = 100 against time; they gather at +-e2 (dominant eigenspace of V B^T), "
     "rest, and leave for +-e1 (leading eigenvector of V). Right: distance D to the points +-e2; it follows zero "
     "temperature (black), has a minimum (dots), and grows again.",
+    shows=("decay-from-uniform", "terminal-rate", "limit-alone"),
 )
 def three_phases(run: Run) -> Figure:
     with look():
@@ -61,6 +62,7 @@ def three_phases(run: Run) -> Figure:
     caption="Left: distance between the laws at finite and at zero temperature; at fixed times it falls like 1/beta, "
     "at t = 6, with clusters thinner than the kernel, more slowly; the guaranteed rate is the dotted line. Right: the "
     "best concentration over time and its fitted exponent; dashed, beta to the power -1/2.",
+    shows=("one-over-beta", "best-concentration", "bound"),
 )
 def rates_figure(run: Run) -> Figure:
     sharp = np.array(rates.betas(run))
@@ -99,6 +101,7 @@ def rates_figure(run: Run) -> Figure:
     caption="Distance to the push-forward over temperature and time. Solid: the crossover t* at which attention stops "
     "resolving the clusters; dashed: the time of departure predicted from it. Concentration below the dark ridge, rest "
     "in it, terminal phase above. Right of the dotted line, if there is one, tokens are too far apart for the kernel.",
+    shows=("best-concentration", "predicted-rates"),
 )
 def phase_diagram(run: Run) -> Figure:
     if run.quick:
@@ -160,6 +163,7 @@ def predicted_times(betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "gaussian-cluster",
     caption="Mean (left) and variance (right) of the cluster at +e2 for beta = 300: tokens (dots) and the two "
     "equations of the Gaussian reduction started from the tokens at t = 8 (lines).",
+    shows=("gaussian-clusters",),
 )
 def gaussian_cluster(run: Run) -> Figure:
     beta = 300.0

@@ -45,6 +45,7 @@ def _shades(count: int) -> list[tuple[float, ...]]:
     "gamma-family",
     caption="Inner products of 32 uniform tokens in dimension 8192 (bands: smallest to largest pair; dots: "
     "mean) against the scalar equation started from orthogonality (lines), under SA and USA.",
+    shows=("high-dimension-mean", "high-dimension-error", "usa-in-high-dimension", "orthogonal-start"),
 )
 def gamma_family(run: Run) -> Figure:
     panels: list[tuple[Model, tuple[float, ...], float]] = [
@@ -73,6 +74,7 @@ def gamma_family(run: Run) -> Figure:
     caption="Fraction of pairs of tokens with inner product above 0.999 under SA from uniform starts, 32 tokens. "
     "White: the curve on which the scalar equation reaches 0.999, one integral per temperature. On the circle "
     "several clusters form early and persist; as the dimension grows the diagram follows the curve.",
+    shows=("phase-curve", "phase-curve-needs-dimension", "phase-jump", "phase-diagram-accuracy"),
 )
 def phase_figure(run: Run) -> Figure:
     dimensions = (2, 16) if run.quick else (2, 8, 128)
@@ -105,6 +107,7 @@ def phase_figure(run: Run) -> Figure:
     caption="Other diagrams, 32 tokens, 32 replicas, each with its own matrices. USA with the raw kernel in "
     "dimension 2; the number of clusters if Q^T K and V come from the GOE, kept or drawn anew at every unit of "
     "time; and if V is their negative.",
+    shows=("random-form-speed", "repulsion-finds-the-simplex", "clusters-as-a-rank"),
 )
 def matrices_figure(run: Run) -> Figure:
     betas, long, short = np.linspace(0.1, 9, 30), np.linspace(0, 30, 61), np.linspace(0, 1, 41)
@@ -131,6 +134,7 @@ def matrices_figure(run: Run) -> Figure:
     "energy",
     caption="The energy, relative to that of a single cluster, along SA from 32 uniform tokens on the sphere S^2. It "
     "never decreases; at large beta it rests on plateaus while clusters wait to merge.",
+    shows=("energy-increases", "dissipation-identity"),
 )
 def energy_figure(run: Run) -> Figure:
     betas = (1, 3, 5, 7, 9)
@@ -151,6 +155,7 @@ def energy_figure(run: Run) -> Figure:
     "growth-spectrum",
     caption="Growth rates of waves on the uniform density of the circle under SA: Bessel formula (lines) and "
     "velocities of 512 weighted tokens (dots). Right: the fastest wave number against sqrt(2 beta).",
+    shows=("growth-rates", "fastest-mode"),
 )
 def growth_figure(run: Run) -> Figure:
     with look():
@@ -178,6 +183,7 @@ def growth_figure(run: Run) -> Figure:
     "long-context",
     caption="One attention layer on n tokens with inner product 0.4 and beta = g log n: inner product of the outputs. "
     "As n grows, everything is averaged below the critical g = 1/(1 - 0.4), and left as it was above.",
+    shows=("one-layer-exact", "long-context-transition"),
 )
 def long_context_figure(run: Run) -> Figure:
     rho, relative = 0.4, np.linspace(0.4, 1.8, 281)
@@ -201,6 +207,7 @@ def long_context_figure(run: Run) -> Figure:
     "normalisation",
     caption="How fast directions align under each normalisation scheme, from 10 orthogonal tokens at beta = 2: "
     "particles (dots) and the scalar equation (lines). Pre-LN and Peri-LN slow down to a power law: collapse is late.",
+    shows=("scheme-reduction", "scheme-rates", "pre-norm-radius"),
 )
 def normalisation_figure(run: Run) -> Figure:
     names = {
@@ -232,6 +239,7 @@ def normalisation_figure(run: Run) -> Figure:
     "sphere",
     caption="Uniform tokens (64, in the quick preset 32) on the sphere under SA: at beta = 1 they collapse straight "
     "to one point, at beta = 9 they first gather in several clusters that persist.",
+    shows=("one-cluster", "clusters-from-noise"),
 )
 def sphere_figure(run: Run) -> Figure:
     shown, times = (0.0, 3.0, 7.5, 15.0), np.linspace(0, 15, 21)

@@ -21,6 +21,7 @@ from sphereflow.transport.sphere.pictures import draw_clouds, draw_gate, draw_sp
     caption="Three overlapping caps on the two-sphere carried to three points (crosses) by one schedule. Above: after "
     "each phase; hollow dots are on the far side. Below: radius of each measure, and the distance of its nearest "
     "foreign particle, after every piece; grey lines separate the phases.",
+    shows=("dirac-targets", "fresh-points"),
 )
 def stages(run: Run) -> Figure:
     return dirac(3, 3, 50 if run.quick else 150, run.seed).plot()
@@ -31,6 +32,7 @@ def stages(run: Run) -> Figure:
     caption="How attention disentangles (Lemma 3.3). The blue measure has its mean orthogonal to alpha and rests while "
     "attention takes the others to plus and minus alpha; a gate (black rim) that only the blue measure is inside "
     "shrinks it; attention with the other sign brings the others back exactly.",
+    shows=("orthogonal-mean-rests", "others-restored"),
 )
 def one_round(run: Run) -> Figure:
     route = in_cap(3, 3, 60 if run.quick else 150, run.seed)
@@ -64,6 +66,7 @@ def one_round(run: Run) -> Figure:
     "two-atoms",
     caption="Three overlapping caps of 60 particles each become two atoms of mass one half each: gates cut off half of "
     "each cluster, then the six groups are matched one after another with the six atoms (crosses).",
+    shows=("atomic-targets",),
 )
 def two_atoms(run: Run) -> Figure:
     found = atomic(2, 60, run.seed)
@@ -78,6 +81,7 @@ def two_atoms(run: Run) -> Figure:
     caption="Two measures that share an atom, sent to two points. Training without attention stops at the lower bound, "
     "whatever the number of pieces; with attention it passes it; the construction, which is not trained at all, "
     "is below by five orders of magnitude.",
+    shows=("perceptron-lower-bound", "training-stops-at-the-bound", "shared-atom"),
 )
 def perceptrons(run: Run) -> Figure:
     cases = (2,) if run.quick else (2, 4, 8)
@@ -101,6 +105,7 @@ def perceptrons(run: Run) -> Figure:
     caption="A relay of five balls. Left: particles of the first ball after each of the four hops (time 200 each). "
     "Right: the share that has arrived in the last ball against the time of each hop; dots are from Runge-Kutta steps. "
     "With the sign printed in Lemma B.2 no particle inside the balls moves.",
+    shows=("chain-of-balls", "dropped-mass-rate", "gate-sign"),
 )
 def relay_of_balls(run: Run) -> Figure:
     rng = np.random.default_rng(run.seed)
@@ -132,6 +137,7 @@ def relay_of_balls(run: Run) -> Figure:
     "rates",
     caption="Left: time for attention with V = I to gather a cap of radius one to a given diameter; the line has slope "
     "one. Right: pieces that disentangle N measures, with a basis of directions as printed and with one direction.",
+    shows=("clustering-rate", "time-for-accuracy", "one-direction-is-enough"),
 )
 def rates(run: Run) -> Figure:
     times = clustering_times(run.seed)

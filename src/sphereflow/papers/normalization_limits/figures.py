@@ -28,6 +28,7 @@ from sphereflow.pictures import PALETTE, blank, look
     caption="Left: largest possible weight of one key against the number of keys, for three ranges of the logits; "
     "dotted lines are the printed bounds. Right: weight of one key whose logit stands a gap above the others; above "
     "the line gap = T ln L it has more than half.",
+    shows=("sharp-weight-bound", "range-of-logits"),
 )
 def vanishing_weights(run: Run) -> Figure:
     lengths = np.geomspace(2, 1e6, 200)
@@ -55,6 +56,7 @@ def vanishing_weights(run: Run) -> Figure:
     caption="Distance between the selected keys and the rest against the number selected, for unit tokens with common "
     "cosine c: dots from the definition, lines from the closed form, dashed for keys selected at random. The minimum "
     "sits where the selected keys carry half of the weight.",
+    shows=("distance-collapse", "equicorrelated-tokens", "random-selection"),
 )
 def distance_against_selection(run: Run) -> Figure:
     rng = np.random.default_rng(run.seed)
@@ -80,6 +82,7 @@ def distance_against_selection(run: Run) -> Figure:
     caption="Share of selected keys that can be told apart, tokens uniform on the sphere and normal logits: dots with "
     "standard errors from draws, lines from the formula with the same weights, which is exact as d grows. No constant "
     "near 80%.",
+    shows=("separability-formula", "separability-simulated"),
 )
 def separable_keys(run: Run) -> Figure:
     rng = np.random.default_rng(run.seed)
@@ -112,6 +115,7 @@ def separable_keys(run: Run) -> Figure:
     "sensitivity-against-temperature",
     caption="Change of the weights per change of the logits: mean and 99.9% quantile of random logits, the bound "
     "1/(2T) and the printed min(1/(4T), sqrt 2), which two tied logits exceed.",
+    shows=("typical-sensitivity", "jacobian-norm"),
 )
 def sensitivity_against_temperature(run: Run) -> Figure:
     seen = [sensitivities(run.seed, t) for t in TEMPERATURES]

@@ -51,6 +51,7 @@ def violations(weights: np.ndarray) -> tuple[float, float]:
     "at one query (solid), with the closed form for tokens of one common cosine, the head's mean (dashed), and for "
     "keys selected at random (dotted). Values are scaled to unit mean length; the first token is left out.",
     presets=("paper",),
+    shows=("distance-collapse", "distance-identity"),
 )
 def distance_on_a_model(run: Run) -> Figure:
     layers = heads_of_default_model()

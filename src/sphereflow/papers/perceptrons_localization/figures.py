@@ -25,6 +25,7 @@ def signed(found: CriticalPoint) -> np.ndarray:
     caption="Top: half the potential (blue) and the atoms of the certified minimiser (orange, by mass). Bottom: the "
     "first variation above its minimum, which vanishes exactly at the atoms. Left: one repelling neuron at beta = 5. "
     "Right: three random relu neurons at beta = 3.",
+    shows=("no-perceptron", "generic-atoms"),
 )
 def potential_atoms_variation(run: Run) -> Figure:
     left = landscape.minimise(confinement.problem(5.0))
@@ -43,6 +44,7 @@ def potential_atoms_variation(run: Run) -> Figure:
     caption="Angles of the atoms of the minimiser against the strength w of an attracting relu neuron at beta = 5: the "
     "Dirac splits at w = 1 along the closed form (line), a third atom appears at w = 0.4202, and so on; dots have the "
     "area of their mass. For weak weights atoms fill the whole circle.",
+    shows=("splitting", "dirac-threshold", "third-atom"),
 )
 def splitting_cascade(run: Run) -> Figure:
     weights = np.linspace(0.02, 1.15, 30 if run.quick else 240)
@@ -67,6 +69,7 @@ def splitting_cascade(run: Run) -> Figure:
     "ring-cascade",
     caption="The same in dimension three, where each branch is a ring about the neuron: polar angles against w at "
     "beta = 5 and 20.",
+    shows=("ring", "ring-range"),
 )
 def ring_cascade(run: Run) -> Figure:
     weights = np.linspace(0.04, 1.15, 16 if run.quick else 160)
@@ -88,6 +91,7 @@ def ring_cascade(run: Run) -> Figure:
     caption="Left: energy above the certified minimum along the descent of 60 particles, with equal and with changing "
     "masses (two relu neurons, beta = 5). Right: the share of mass up to an angle for both at the last time, beside "
     "the exact minimiser: equal particles have not reached it.",
+    shows=("exact-below-flow", "monotone-energy"),
 )
 def exact_against_flow(run: Run) -> Figure:
     beta, name = 5.0, "two neurons"
@@ -123,6 +127,7 @@ def _steps(axes: object, angles: np.ndarray, masses: np.ndarray, colour: str, la
     "counts",
     caption="Number of atoms of the exact minimiser (one repelling relu neuron) against the square root of beta, in "
     "both conventions, and the mass of the heaviest atom. In the peak convention atoms stay in the silent half circle.",
+    shows=("atom-count",),
 )
 def counts(run: Run) -> Figure:
     betas = np.array([1, 2, 3, 5, 8, 12, 18]) if run.quick else np.geomspace(0.5, 80, 40)
@@ -146,6 +151,7 @@ def counts(run: Run) -> Figure:
     "density-to-atoms",
     caption="Linear activation at beta = 3: the minimiser is a density up to a threshold B_c and atomic beyond. Left: "
     "energy above the formula of the density. Right: angles of the atoms, with the area of their mass.",
+    shows=("linear-density", "linear-atoms"),
 )
 def density_to_atoms(run: Run) -> Figure:
     ratios = np.concatenate([[0.4, 0.7, 0.95], np.linspace(1.1, 5, 15 if run.quick else 120)])

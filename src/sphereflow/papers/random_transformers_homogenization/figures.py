@@ -21,6 +21,7 @@ from sphereflow.random_transformers.time_scales import clock
     caption="Left: mean overlap of 8 equiangular tokens in networks (dots, d = 32, 400 networks) and the equation of "
     "dimension d (lines), for two temperatures, with the published drift dotted. Right: collapse of n tokens from "
     "overlap zero with flat attention (dashed) and with hard attention (solid): the cold network is slower.",
+    shows=("simplex-equation", "logistic-collapse", "networks-follow-the-simplex"),
 )
 def collapse(run: Run) -> Figure:
     with look():
@@ -46,6 +47,7 @@ def collapse(run: Run) -> Figure:
 @PAPER.figure(
     "gram-matrices",
     caption="Gram matrix of 8 tokens in one network (d = 32, s = 0.2) along depth: all entries drift to one together.",
+    shows=("networks-follow-the-simplex",),
 )
 def gram_matrices(run: Run) -> Figure:
     with look():
@@ -63,6 +65,7 @@ def gram_matrices(run: Run) -> Figure:
     "weak-error",
     caption="Difference between the mean of the squared centre in the network and in its limits at t = 1, against the "
     "step, with three standard errors: first order for the plain equation, second for the modified one.",
+    shows=("weak-order", "modified-equation"),
 )
 def weak_error(run: Run) -> Figure:
     steps, networks = orders.sizes(run)
@@ -116,6 +119,7 @@ def regimes(run: Run) -> Figure:
     caption="artanh of the overlap of two tokens in a cold network with a diffuse cloud (d = 16), on the clock "
     "theta = tau/d. Orthogonal weights: the pair aligns up to sign. Product weights: a Brownian motion that keeps "
     "returning. Dashed: slope 2 - a.",
+    shows=("slow-motion", "aligned-up-to-sign"),
 )
 def slow_motion(run: Run) -> Figure:
     d, layers, paths = 16, 1600, 12

@@ -23,6 +23,7 @@ from sphereflow.synchronisation.two_point import TwoPoint
     caption="Activations against dimension. Each horizontal line is an activation at its ratio q; above the upper "
     "curve close tokens separate, below the lower one the gap of close tokens shrinks even in mean. "
     "Odd activations (erf, tanh, linear) make tokens meet up to sign only.",
+    shows=("activation-table", "thresholds"),
 )
 def classification(run: Run) -> Figure:
     upper = np.geomspace(3.001, 128, 400)
@@ -67,6 +68,7 @@ def _spread(values: list[float], least: float) -> list[float]:
     caption="Tokens on the sphere, from uniform starts, under one path of the noise each (ReLU layers with bias): "
     "attractive attention, none, repulsive attention. The exponents are -2, -1 and -1/2: in each row all tokens meet "
     "in the end, at a random place.",
+    shows=("one-path-meets", "attention-shifts-the-exponent"),
 )
 def one_noise_path(run: Run) -> Figure:
     frames = meeting.one_path(run.quick, run.seed)[[0, 1, 2, 4, 8]]
@@ -111,6 +113,7 @@ def _globe(axes: Axes, x: np.ndarray) -> None:
     caption="Mean energy. Left, the coercive regime: simulated clouds (dots), the exact curve without attention (line) "
     "and the bounds (dashed). Right, outside it: exact curves of uniform tokens in dimension 8, and clouds close to "
     "agreement whose mean energy grows (dots: simulated).",
+    shows=("energy-curve", "energy-outside-grows", "energy-outside-plateaus"),
 )
 def energy(run: Run) -> Figure:
     times = np.linspace(0, 1, 26)
@@ -151,6 +154,7 @@ def energy(run: Run) -> Figure:
     "threshold-against-attention",
     caption="Growth rate of the distance of two tokens against the strength of repulsive attention, for two noises: "
     "simulated (dots, with standard errors), theory (lines), and the threshold located by simulation (bars).",
+    shows=("attention-shifts-the-exponent",),
 )
 def threshold(run: Run) -> Figure:
     v = np.linspace(-0.1, 2.1, 2)
@@ -193,6 +197,7 @@ def _named(constant: float, linear: float) -> str:
     "times-to-meet",
     caption="Mean time until two ReLU tokens, orthogonal at first, are within a distance of each other, exact, with "
     "one standard deviation. The slope is the same in all dimensions, the constant is not; dashed: the slope alone.",
+    shows=("meeting-times",),
 )
 def meeting_times(run: Run) -> Figure:
     distances = np.geomspace(1e-6, 0.5, 13)
@@ -221,6 +226,7 @@ def meeting_times(run: Run) -> Figure:
     "invariant-density",
     caption="Invariant density of the overlap of two tokens under the chaotic flow of the second Hermite polynomial in "
     "dimension 8: tokens keep meeting and parting.",
+    shows=("invariant-law",),
 )
 def invariant_law(run: Run) -> Figure:
     z, weights = Backward(PAIR).invariant
@@ -249,6 +255,7 @@ def invariant_law(run: Run) -> Figure:
     caption="Density of 4000 tokens on the circle along one realisation: the stochastic transport equation carries "
     "mass to a moving random point.",
     presets=("paper",),
+    shows=("law-given-the-noise", "tokens-given-the-noise"),
 )
 def circle(run: Run) -> Figure:
     theta = np.random.default_rng(run.seed).uniform(-np.pi, np.pi, 4000)

@@ -22,6 +22,7 @@ from sphereflow.transport.pictures import carried_grid
     "error-against-switches",
     caption="Left: both relative entropies and total variation against the number of knots, with the lines C/K^2 and "
     "C/K whose constants follow from the two densities alone. Right: the density that 8 and 32 knots make.",
+    shows=("rate", "rate-constant"),
 )
 def rate(run: Run) -> Figure:
     knots = np.array(line.KNOTS)
@@ -53,6 +54,7 @@ def rate(run: Run) -> Figure:
     "tail-divergence",
     caption="A Gaussian carried to Student's law with two degrees of freedom: the relative entropy integrated up to R "
     "grows without end, by ln 10 over the square of the end slope per decade. No schedule helps.",
+    shows=("tail-growth", "tail-flag"),
 )
 def tail_divergence(run: Run) -> Figure:
     reaches = 10.0 ** np.linspace(1, 7, 25)
@@ -74,6 +76,7 @@ def tail_divergence(run: Run) -> Figure:
     "carried-grid",
     caption="A square grid and the points of N(0, I) carried to three modes: treated cell by cell between shears "
     "(left: while the third of eight slabs is treated; middle: at the end), and by 8 pieces found by training (right).",
+    shows=("plane-errors", "plane-round-trip"),
 )
 def carried(run: Run) -> Figure:
     slabs = plane.built(8)
@@ -112,6 +115,7 @@ def _row(name: str, schedule: Schedule, errors: Divergences | LineDivergences) -
     caption="Relative entropy against switches. On the line (left) training does no better than the construction "
     "once both are past a few switches, and without the boundary term it stays at the Gaussian; in the plane (right) "
     "it needs fewer switches.",
+    shows=("training-frontier", "training-stall"),
 )
 def frontier(run: Run) -> Figure:
     pieces = (10,) if run.quick else (4, 10, 18)
