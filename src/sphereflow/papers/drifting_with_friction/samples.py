@@ -22,7 +22,7 @@ from sphereflow.pictures import PALETTE, blank, look
 
 @PAPER.figure(
     "toy-samples",
-    caption="Data (grey) and samples of one-step generators (blue) after 600 steps of 256 samples in the quick preset, "
+    caption="Data (grey) and samples of one-step generators (blue) after 400 steps of 256 samples in the quick preset, "
     "when the shape begins to show, or 2000 of 512 with the paper's sizes, with the energy distance between fresh data "
     "and samples, and in brackets what chance makes of two samples of the data.",
 )
