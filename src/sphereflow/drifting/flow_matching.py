@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Int
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+from sphereflow.compilation import compiled
 from sphereflow.drifting.convex import ConvexPotential, conjugate_gradients, invert, path_end
 from sphereflow.drifting.samplers import Sampler
 from sphereflow.errors import one_of, whole_number
@@ -120,7 +121,7 @@ def _matched(x0: np.ndarray, x1: np.ndarray) -> np.ndarray:
     return np.asarray(x1[linear_sum_assignment(cdist(x0, x1, "sqeuclidean"))[1]])
 
 
-@eqx.filter_jit
+@compiled
 def _advance(
     at: Descent,
     batches: tuple[Array, Array, Array],
