@@ -103,7 +103,7 @@ class Entmax(Normaliser):
             )
 
     def weights(self, logits: Float[Array, "... L"]) -> Float[Array, "... L"]:
-        return _entmax(self.order, logits / self.temperature)
+        return _entmax_program(self.order, logits, self.temperature)
 
     def jacobian_product(
         self, logits: Float[Array, "... L"], direction: Float[Array, "... L"]
@@ -186,7 +186,6 @@ def _centred(weights: Float[Array, "... L"], direction: Float[Array, "... L"]) -
     return weights * (direction - jnp.sum(weights * direction, axis=-1, keepdims=True))
 
 
-@partial(jax.jit, static_argnums=0)
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _entmax(order: float, logits: Float[Array, "... L"]) -> Float[Array, "... L"]:
     power = 1.0 / (order - 1.0)
@@ -205,11 +204,16 @@ def _entmax(order: float, logits: Float[Array, "... L"]) -> Float[Array, "... L"
     return found / jnp.sum(found, axis=-1, keepdims=True)
 
 
-@_entmax.__wrapped__.defjvp
+@_entmax.defjvp
 def _entmax_jvp(order: float, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     # A bisection has no derivative of its own; the root it finds has one.
     weights = _entmax(order, primals[0])
     return weights, _entmax_slope(order, weights, tangents[0])
+
+
+@partial(jax.jit, static_argnums=0)
+def _entmax_program(order: float, logits: Float[Array, "... L"], temperature: float | Array) -> Float[Array, "... L"]:
+    return _entmax(order, logits / temperature)
 
 
 def _entmax_slope(

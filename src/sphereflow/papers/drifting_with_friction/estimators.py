@@ -231,7 +231,7 @@ def stop_gradient(run: Run) -> Check:
     field = TwoSidedField(0.5)
     drift = lambda g: np.asarray(field(jnp.asarray(data), jnp.asarray(g)).value)  # noqa: E731
     expected = -2 * drift(x) / (n * d)
-    gradient = np.asarray(jax.jit(jax.grad(lambda g: drift_loss(field, data, g)[0]))(x))
+    gradient = np.asarray(jax.jit(jax.grad(lambda g: drift_loss(field, jnp.asarray(data), g)[0]))(jnp.asarray(x)))
     # Without the stop the loss is the mean square of the drift as a function of the samples: by central differences.
     steps = 1e-5 * np.eye(n * d).reshape(-1, n, d)
     leaking = np.reshape([np.mean(drift(x + h) ** 2 - drift(x - h) ** 2) / 2e-5 for h in steps], (n, d))
