@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Int
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+from sphereflow.compilation import compiled
 from sphereflow.drifting.convex import ConvexPotential, conjugate_gradients, invert, path_end
 from sphereflow.drifting.samplers import Sampler
 from sphereflow.errors import one_of, whole_number
@@ -106,12 +107,13 @@ _ADAM = optax.scale_by_adam(b1=0.8, b2=0.99)
 
 @eqx.filter_jit
 def _draw(source: Sampler, target: Sampler, batch: int, key: Array, numbers: Array) -> tuple[Array, Array, Array]:
-    def one(n: Array) -> tuple[Array, Array, Array]:
-        here, there, when = jax.random.split(jax.random.fold_in(key, n), 3)
-        t = jax.random.uniform(when, (batch,), jnp.float32, minval=0.01, maxval=0.99)
-        return source(here, batch).astype(jnp.float32), target(there, batch).astype(jnp.float32), t
-
-    return jax.vmap(one)(numbers)
+    # All steps of a chunk in one draw: a draw for each would be twice as much to compile.
+    here, there, when = jax.random.split(jax.random.fold_in(key, numbers[0]), 3)
+    x0, x1 = (
+        law(place, len(numbers) * batch).astype(jnp.float32).reshape(len(numbers), batch, -1)
+        for law, place in ((source, here), (target, there))
+    )
+    return x0, x1, jax.random.uniform(when, (len(numbers), batch), jnp.float32, minval=0.01, maxval=0.99)
 
 
 def _matched(x0: np.ndarray, x1: np.ndarray) -> np.ndarray:
@@ -119,7 +121,7 @@ def _matched(x0: np.ndarray, x1: np.ndarray) -> np.ndarray:
     return np.asarray(x1[linear_sum_assignment(cdist(x0, x1, "sqeuclidean"))[1]])
 
 
-@eqx.filter_jit
+@compiled
 def _advance(
     at: Descent,
     batches: tuple[Array, Array, Array],

@@ -56,7 +56,9 @@ class LightBridge(eqx.Module):
     def sample(self, x: Float[Array, "n D"], key: PRNGKeyArray) -> Float[Array, "n D"]:
         """One draw of the plan for every row."""
         which, noise = jax.random.split(key)
-        k = jax.random.categorical(which, self._summands(x), axis=1)
+        # By the distribution function: the usual draw, one random number for every summand, compiles in twice the time.
+        below = jnp.cumsum(jax.nn.softmax(self._summands(x), axis=1), axis=1)[:, :-1]
+        k = jnp.sum(jax.random.uniform(which, (len(x), 1)) > below, axis=1)
         spread = jnp.exp(self.log_spread)[k]
         return self.centres[k] + spread * x + jnp.sqrt(self.epsilon * spread) * jax.random.normal(noise, x.shape)
 

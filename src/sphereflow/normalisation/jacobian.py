@@ -68,6 +68,6 @@ def sensitivity(
 ) -> np.ndarray:
     r"""$\|\nu(l+\varepsilon)-\nu(l)\|/\|\varepsilon\|$, a finite difference, no derivative where $T<|\varepsilon|$."""
     normaliser = Softmax() if normaliser is None else normaliser
-    moved = normaliser.weights(jnp.asarray(logits) + jnp.asarray(perturbation))
-    change = np.asarray(moved - normaliser.weights(jnp.asarray(logits)))
-    return np.asarray(np.linalg.norm(change, axis=-1) / np.linalg.norm(np.asarray(perturbation), axis=-1))
+    before, step = np.asarray(logits), np.asarray(perturbation)
+    moved, still = (np.asarray(normaliser.weights(jnp.asarray(each))) for each in (before + step, before))
+    return np.asarray(np.linalg.norm(moved - still, axis=-1) / np.linalg.norm(step, axis=-1))

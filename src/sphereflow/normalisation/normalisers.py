@@ -58,7 +58,7 @@ class Softmax(Normaliser):
         real_number("temperature", self.temperature, above=0.0)
 
     def weights(self, logits: Float[Array, "... L"]) -> Float[Array, "... L"]:
-        return jax.nn.softmax(logits / self.temperature, axis=-1)
+        return _softmax(logits, self.temperature)
 
     def jacobian_product(
         self, logits: Float[Array, "... L"], direction: Float[Array, "... L"]
@@ -75,17 +75,13 @@ class ScalableSoftmax(Normaliser):
     def __post_init__(self) -> None:
         real_number("scale", self.scale, above=0.0)
 
-    def _sharpness(self, logits: Float[Array, "... L"]) -> Float[Array, "... 1"]:
-        visible = jnp.sum(jnp.isfinite(logits), axis=-1, keepdims=True)
-        return self.scale * jnp.log(visible.astype(logits.dtype))
-
     def weights(self, logits: Float[Array, "... L"]) -> Float[Array, "... L"]:
-        return jax.nn.softmax(jnp.where(jnp.isfinite(logits), logits * self._sharpness(logits), -jnp.inf), axis=-1)
+        return _scalable_softmax(logits, self.scale)
 
     def jacobian_product(
         self, logits: Float[Array, "... L"], direction: Float[Array, "... L"]
     ) -> Float[Array, "... L"]:
-        return _centred(self.weights(logits), direction) * self._sharpness(logits)
+        return _centred(self.weights(logits), direction) * _sharpness(logits, self.scale)
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,7 @@ class Entmax(Normaliser):
             )
 
     def weights(self, logits: Float[Array, "... L"]) -> Float[Array, "... L"]:
-        return _entmax(self.order, logits / self.temperature)
+        return _entmax_program(self.order, logits, self.temperature)
 
     def jacobian_product(
         self, logits: Float[Array, "... L"], direction: Float[Array, "... L"]
@@ -168,6 +164,23 @@ class Sigmoid(Normaliser):
         return weights * (1 - weights) * direction / self.temperature
 
 
+# Each map is one program: operation by operation a first call would compile half a dozen.
+@jax.jit
+def _softmax(logits: Float[Array, "... L"], temperature: float | Array) -> Float[Array, "... L"]:
+    return jax.nn.softmax(logits / temperature, axis=-1)
+
+
+@jax.jit
+def _scalable_softmax(logits: Float[Array, "... L"], scale: float | Array) -> Float[Array, "... L"]:
+    return jax.nn.softmax(jnp.where(jnp.isfinite(logits), logits * _sharpness(logits, scale), -jnp.inf), axis=-1)
+
+
+def _sharpness(logits: Float[Array, "... L"], scale: float | Array) -> Float[Array, "... 1"]:
+    visible = jnp.sum(jnp.isfinite(logits), axis=-1, keepdims=True)
+    return scale * jnp.log(visible.astype(logits.dtype))
+
+
+@jax.jit
 def _centred(weights: Float[Array, "... L"], direction: Float[Array, "... L"]) -> Float[Array, "... L"]:
     """(diag a - a a^T) u."""
     return weights * (direction - jnp.sum(weights * direction, axis=-1, keepdims=True))
@@ -196,6 +209,11 @@ def _entmax_jvp(order: float, primals: tuple[Array], tangents: tuple[Array]) -> 
     # A bisection has no derivative of its own; the root it finds has one.
     weights = _entmax(order, primals[0])
     return weights, _entmax_slope(order, weights, tangents[0])
+
+
+@partial(jax.jit, static_argnums=0)
+def _entmax_program(order: float, logits: Float[Array, "... L"], temperature: float | Array) -> Float[Array, "... L"]:
+    return _entmax(order, logits / temperature)
 
 
 def _entmax_slope(

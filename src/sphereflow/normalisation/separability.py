@@ -48,13 +48,19 @@ def separable_fraction(
     return np.stack(found, axis=-1)
 
 
-def expected_separable_fraction(weights: Float[AnyArray, " L"], d: int, counts: Sequence[int]) -> np.ndarray:
-    r"""$E[N_s/N]$ for independent vectors, uniform on the sphere of $\mathbb R^d$, with the given weights."""
+def expected_separable_fraction(
+    weights: Float[AnyArray, " L"], d: int, counts: Sequence[int], *, steps: int = 2001
+) -> np.ndarray:
+    r"""$E[N_s/N]$ for independent vectors, uniform on the sphere of $\mathbb R^d$, with the given weights.
+
+    `steps` are those of the integral over g: 401 are enough for four digits.
+    """
     d = whole_number("d", d, least=2)
     alpha = -np.sort(-np.asarray(weights, float))
     _check_counts(counts, alpha.size)
     rest = [alpha[count:] for count in counts]
-    found = [expected_recall(alpha[:count], r[r > 0], d) for count, r in zip(counts, rest, strict=True)]
+    steps = whole_number("steps", steps, least=101)
+    found = [expected_recall(alpha[:count], r[r > 0], d, steps=steps) for count, r in zip(counts, rest, strict=True)]
     return np.array(found)
 
 

@@ -159,7 +159,8 @@ def one_step_retrieval(run: Run) -> Check:
     check = Check(parameters={"N": n, "M": 20, "b": B})
     names = ("largest miss of the gradient step", "largest miss of the mean of the patterns in support")
     because = "rounding times the largest gradient"
-    landed = (x - eta * energy.gradient(x, stored), energy.update(x, stored))
+    gradient, update = jax.jit(lambda y: (energy.gradient(y, stored), energy.update(y, stored)))(x)
+    landed = (start - eta * np.asarray(gradient), update)
     check.series(names, predicted=0.0, measured=[miss(y) for y in landed], tolerance=1e-10, because=because)
     check.rival(r"the gradient of $x\cdot\xi/N$, $-\xi/\eta$", {names[0]: miss(start + patterns[0])})
     check.rival("a step of length 1", {names[0]: miss(start - (start - patterns[0]) / eta)})
@@ -176,9 +177,11 @@ def advantage(n: int, rho: float) -> float:
     patterns = pair(n, rho)
     centre = patterns.sum(axis=0)
     centre *= np.sqrt(n) / np.linalg.norm(centre)
-    energy = LSR.on_sphere(B, n)
-    at_pattern, at_centre = (float(energy.energy(jnp.asarray(x), jnp.asarray(patterns))) for x in (patterns[0], centre))
+    at_pattern, at_centre = (float(_energy(LSR.on_sphere(B, n), x, patterns)) for x in (patterns[0], centre))
     return (at_pattern - at_centre) / n
+
+
+_energy = jax.jit(lambda energy, x, patterns: energy.energy(x, patterns))
 
 
 @PAPER.claim(
@@ -189,7 +192,8 @@ def advantage(n: int, rho: float) -> float:
     formula=r"\frac1{1-b+b\phi}=\frac{2T\phi}{1+\rho-2\phi^2},\qquad \rho>2(1-\tfrac1{2b})^2-1",
 )
 def centroids(run: Run) -> Check:
-    n, rho, chains, steps = 300, 0.5, 64, 1200 if run.quick else 6000
+    n, rho = 300, 0.5
+    chains, steps = (32, 1200) if run.quick else (64, 6000)
     temperatures = np.array([0.1, 0.2])
     patterns = pair(n, rho)
     check = Check(parameters={"b": B, "N": n, "rho": rho, "chains": chains, "steps": steps})

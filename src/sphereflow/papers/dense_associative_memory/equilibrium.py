@@ -118,7 +118,8 @@ def log_weight(
     formula=r"p(\phi)\propto(1-\phi^2)^{(N-3)/2}\,E\big[e^{-H/T}\mid\phi\big]",
 )
 def entropy_of_the_sphere(run: Run) -> Check:
-    n, count, chains, steps, t = 20, 6, 4000, 400 if run.quick else 2000, 0.3
+    n, count, t = 20, 6, 0.3
+    chains, steps = (2500, 400) if run.quick else (4000, 2000)
     # In time chains leave for other patterns; those that are near the first one have its law, cut at this overlap.
     lowest, b = 0.75, REFERENCE_B
     patterns = random_patterns(n, count, [run.seed, 2])
@@ -165,7 +166,8 @@ def entropy_of_the_sphere(run: Run) -> Check:
     formula=r"Z=\int dx\sum_\mu e^{-\beta N(1-\phi^\mu)},\qquad x\mid\mu\sim\mathrm{vMF}(\xi^\mu,\beta N)",
 )
 def exact_sampling(run: Run) -> Check:
-    n, count, chains, steps, beta = 10, 50, 4000, 250 if run.quick else 1500, 1.25
+    n, count, beta = 10, 50, 1.25
+    chains, steps = (2000, 250) if run.quick else (4000, 1500)
     patterns = random_patterns(n, count, run.seed)
     rng = np.random.default_rng(run.seed)
     start = random_patterns(n, chains, [run.seed, 1])

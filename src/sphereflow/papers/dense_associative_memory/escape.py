@@ -24,7 +24,7 @@ from sphereflow.papers.dense_associative_memory import PAPER
 from sphereflow.papers.dense_associative_memory.sources import DRAFT
 
 LOAD, TEMPERATURE, STOP = 0.35, 0.35, 0.3
-ESCAPES = {"quick": 300, "paper": 1000}  # escapes to wait for at each size
+ESCAPES = {"quick": 120, "paper": 1000}  # escapes to wait for at each size
 ONE_COORDINATE = basis.Derived("the overlap alone is a diffusion when the noise enters by its floor")
 
 
@@ -48,7 +48,7 @@ def plain_escape_time(n: int, temperature: float, noise: float, start: float, en
     formula=r"\tau=\int_{\phi_b}^{\phi_0}\frac{dy}{D\,p}\int_y^1p\,dz,\quad D=\tfrac{T(1-\phi^2)}N",
 )
 def escape_time(run: Run) -> Check:
-    n, walkers, dt = 30, 300 if run.quick else 2400, 0.01
+    n, walkers, dt = 30, 150 if run.quick else 2400, 0.01
     start = float(lse_overlap(TEMPERATURE))
     noise = float(spherical.noise_overlap(LOAD, 1.0))
     target = random_patterns(n, 1, run.seed)[0]
@@ -97,7 +97,7 @@ def points(run: Run) -> tuple[tuple[int, float], ...]:
 @lru_cache(maxsize=4)
 def observed(cells: tuple[tuple[int, float], ...], wanted: int, seed: int) -> tuple[list[float], list[Escapes]]:
     """Escape times by quadrature, and what walkers on the overlap show, at load 0.35."""
-    noise, walkers = float(spherical.noise_overlap(LOAD, 1.0)), 1500
+    noise, walkers = float(spherical.noise_overlap(LOAD, 1.0)), 1000
     exact, seen = [], []
     for n, temperature in cells:
         start = max(float(lse_overlap(temperature)), noise)

@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sphereflow.claims import Run
-from sphereflow.memory import gaussian, spherical
+from sphereflow.memory import compact, gaussian, spherical
 from sphereflow.memory.escape import log_escape_time, potential
 from sphereflow.memory.noise import sample_log_noise
-from sphereflow.memory.phases import phase_diagram
+from sphereflow.memory.phases import PhaseDiagram, phase_diagram
 from sphereflow.memory.pictures import draw
 from sphereflow.memory.state import REFERENCE_B, lse_mean_overlap, lsr_mean_overlap
 from sphereflow.papers.dense_associative_memory import PAPER, escape, simulations
@@ -24,7 +24,7 @@ _KINETIC = "Dotted curves are kinetic: where the escape time at that N equals th
     shows=("published-lse-line", "static-line", "kinetic-boundary"),
 )
 def plane_lse(run: Run) -> Figure:
-    return draw(phase_diagram("lse", 1.0))
+    return draw(_plane(run, "lse", 1.0, 1.25 * float(spherical.capacity(1.0))))
 
 
 @PAPER.figure(
@@ -34,7 +34,16 @@ def plane_lse(run: Run) -> Figure:
     shows=("printed-lsr-line", "compact-threshold"),
 )
 def plane_lsr(run: Run) -> Figure:
-    return draw(phase_diagram("lsr", REFERENCE_B))
+    return draw(_plane(run, "lsr", REFERENCE_B, 1.6 * compact.threshold(REFERENCE_B)))
+
+
+def _plane(run: Run, kernel: str, sharpness: float, top: float) -> PhaseDiagram:
+    """The plane up to a load, on a coarser grid in the quick preset."""
+    if not run.quick:
+        return phase_diagram(kernel, sharpness)
+    return phase_diagram(
+        kernel, sharpness, loads=np.linspace(top / 60, top, 60), temperatures=np.linspace(0.025, 2.0, 45)
+    )
 
 
 @PAPER.figure(

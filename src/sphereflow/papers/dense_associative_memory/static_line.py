@@ -118,7 +118,7 @@ def largest_overlap(n: int, count: int, temperature: float, samples: int, seed: 
 )
 def retrieval_in_a_hot_bath(run: Run) -> Check:
     n, count, repeats = 100, 148, 12 if run.quick else 40
-    samples = 4000 if run.quick else 40_000
+    samples = 1000 if run.quick else 40_000
     check = Check(parameters={"N": n, "M": count, "disorders": repeats, "samples": samples})
     load = np.log(count) / n
     lost = {}

@@ -108,7 +108,7 @@ def relative_entropies(seeds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     r"n\,E\,\mathrm{KL}=\frac{2R}3\sqrt{\frac2\pi}-\frac38",
 )
 def banana_error(run: Run) -> Check:
-    seeds, few = (6000, 200) if run.quick else (20_000, 4000)
+    seeds, few = (4000, 120) if run.quick else (20_000, 4000)
     squares, (entropies, gaps) = squared_errors(seeds, run.seed), relative_entropies(few, run.seed)
     check = Check(parameters={"R": REACH, "n": PLAYS, "draws": [seeds, few]})
     for name, predicted, values in (

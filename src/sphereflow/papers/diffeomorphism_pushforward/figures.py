@@ -32,7 +32,7 @@ def _colours(x: np.ndarray) -> np.ndarray:
 )
 def carried_cells(run: Run) -> Figure:
     found = pipeline.built(8, 4)
-    side = 128
+    side = 72 if run.quick else 128
     at = (np.arange(side) + 0.5) / side
     x = np.stack(np.meshgrid(at, at), axis=-1).reshape(-1, 2)
     views = [(x, "start")]
@@ -42,7 +42,7 @@ def carried_cells(run: Run) -> Figure:
     with look():
         figure = blank(11.0, 2.6)
         for axes, (places, name) in zip(figure.subplots(1, 5), views, strict=True):
-            axes.scatter(*places.T, c=_colours(x), s=2.2, marker="s", linewidths=0, rasterized=True)
+            axes.scatter(*places.T, c=_colours(x), s=2.2 * (128 / side) ** 2, marker="s", linewidths=0, rasterized=True)
             axes.set(xlim=(-0.17, 1.17), ylim=(-0.17, 1.17), aspect="equal", title=name, xticks=[0, 1], yticks=[0, 1])
     return figure
 
@@ -89,7 +89,7 @@ def both_errors(run: Run) -> Figure:
 )
 def random_errors(run: Run) -> Figure:
     n = np.array(random_play.PLAYS)
-    repetitions = random_play.REPETITIONS if run.quick else 4 * random_play.REPETITIONS
+    repetitions, in_rounds = (random_play.REPETITIONS,) * 2 if run.quick else (256, 64)
     with look():
         figure = blank(9.0, 3.5)
         for i, (axes, name) in enumerate(zip(figure.subplots(1, 2), ("map", "log-determinant"), strict=True)):
@@ -97,7 +97,7 @@ def random_errors(run: Run) -> Figure:
                 errors = [random_play.played(d, int(k), repetitions, "iid", run.seed)[i] for k in n]
                 axes.plot(n, errors, marker + "-", color=colour, label=f"$d={d}$")
             few = n[:3]
-            rounds = [random_play.played(2, int(k), random_play.REPETITIONS, "shuffled", run.seed)[i] for k in few]
+            rounds = [random_play.played(2, int(k), in_rounds, "shuffled", run.seed)[i] for k in few]
             axes.plot(few, rounds, "^:", color=PALETTE[3], label="$d=2$, in rounds")
             axes.plot(n, 2.2 * n**-0.5, color="0.6", lw=1, ls="--", label="$n^{-1/2}$")
             axes.set(xscale="log", yscale="log", xlabel="pieces $n$", ylabel=f"error of the {name}")
@@ -170,9 +170,9 @@ def _trap_panel(axes: Axes, schedule: Schedule, x: np.ndarray, title: str) -> No
     shows=("rotation-trap", "trap-conditional"),
 )
 def rotation_trap(run: Run) -> Figure:
-    straight = banana.dense(200)
+    straight = banana.dense(100 if run.quick else 200)
     turned = rotation(0, 1, math.pi / 2, 2) + straight
-    x = gaussian(2).sample(1500, run.seed)
+    x = gaussian(2).sample(800 if run.quick else 1500, run.seed)
     y = np.linspace(-3.0, 5.0, 200)
     with look():
         figure = blank(10.4, 3.7)

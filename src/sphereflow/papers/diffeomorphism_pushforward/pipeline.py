@@ -45,7 +45,7 @@ def rows(run: Run) -> dict[tuple[int, int], MapErrors]:
     found = {}
     for done, key in enumerate(chosen):
         run.notify(done / len(chosen), f"N = {key[0]}, kappa = {key[1]}")
-        found[key] = errors(*key, 12_000 if run.quick else 100_000, run.seed)
+        found[key] = errors(*key, 6000 if run.quick else 100_000, run.seed)
     return found
 
 

@@ -118,13 +118,15 @@ def fields(run: Run) -> Figure:
 def _quiver(axes: Axes, data: np.ndarray, samples: np.ndarray, masked: bool) -> None:
     side = np.linspace(-1.5, 1.5, 17)
     places = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
-    field = PopulationField("laplace", 0.3, itself="include")
-    value = np.asarray(field.at(jnp.asarray(places), jnp.asarray(data), jnp.asarray(samples)).value)
+    given = jnp.asarray(data), jnp.asarray(samples)
+    everywhere = jnp.asarray(np.concatenate([places, samples]))
+    seen = np.asarray(PopulationField("laplace", 0.3, itself="include").at(everywhere, *given).value)
+    value, moved = seen[: len(places)], seen[len(places) :]
+    if masked:
+        moved = np.asarray(PopulationField("laplace", 0.3, itself="mask")(*given).value)
     speed = np.linalg.norm(value, axis=1)
     axes.plot(*data.T, ".", color="0.8", ms=2)
     axes.quiver(*places.T, *(value / np.maximum(speed, 1e-9)[:, None]).T, speed, scale=26, width=0.004, cmap="viridis")
-    own = PopulationField("laplace", 0.3, itself="mask" if masked else "include")
-    moved = np.asarray(own(jnp.asarray(data), jnp.asarray(samples)).value)
     axes.quiver(*samples.T, *moved.T, color=PALETTE[1], angles="xy", scale_units="xy", scale=1, width=0.006)
     axes.plot(*samples.T, "o", color=PALETTE[1], ms=3)
 

@@ -65,7 +65,7 @@ def surrogate_formula(run: Run) -> Check:
     check = Check()
     both, squared = {}, {}
     for a in (0.1, 0.5, 1.3):
-        along, across = radial(5, a, 0.8)
+        along, across = radial(2, a, 0.8)
         u = a / 0.8
         value = a * (2 * np.exp(-2 * u) - np.exp(-u))
         for name, right, got in (

@@ -110,8 +110,8 @@ def perceptrons(run: Run) -> Figure:
 def relay_of_balls(run: Run) -> Figure:
     rng = np.random.default_rng(run.seed)
     centres = gates.chain_centres()
-    first = gates.uniform_cap(rng, centres[0], 300)
-    everywhere = np.concatenate([gates.uniform_cap(rng, c, 120) for c in centres])
+    first = gates.uniform_cap(rng, centres[0], 200 if run.quick else 300)
+    everywhere = np.concatenate([gates.uniform_cap(rng, c, 60 if run.quick else 120) for c in centres])
     times = np.array([5, 20, 35, 50, 65, 75, 80, 85, 90, 100, 120, 160, 240, 330])
     frame = view_along(centres[2] + np.array([0.0, 0.0, 0.35]))
     with look():
@@ -126,7 +126,9 @@ def relay_of_balls(run: Run) -> Figure:
             (first, PALETTE[1], "mass in the first ball"),
         ):
             right.plot(times, [gates.arrived(gates.chain(start, float(t))) for t in times], color=colour, label=name)
-            stepped = [gates.arrived(gates.stepped_chain(start, t)) for t in (40.0, 80.0, 110.0)]
+            stepped = [
+                gates.arrived(gates.stepped_chain(start, t, 200 if run.quick else 400)) for t in (40.0, 80.0, 110.0)
+            ]
             right.plot((40, 80, 110), stepped, "o", color=colour)
         right.set(xlabel="time of each hop", ylabel="share in the last ball", ylim=(-0.02, 1.03), xlim=(0, 340))
         right.legend(loc="center right")

@@ -72,8 +72,9 @@ def fresh_points(run: Run) -> Check:
     n = 200
     found = dirac(3, 3, n, run.seed)
     rng = np.random.default_rng(run.seed + 10_000)
-    law = [cap(rng, centre, 0.9, 6 * n) for centre in cap_centres(3, 3, run.seed)]
-    check = Check(parameters={"n": n, "fresh": 6 * n})
+    count = 2 * n if run.quick else 6 * n
+    law = [cap(rng, centre, 0.9, count) for centre in cap_centres(3, 3, run.seed)]
+    check = Check(parameters={"n": n, "fresh": count})
     own = {}
     for i, (made, fresh, goal) in enumerate(zip(found.sources, law, found.targets, strict=True)):
         masses = np.concatenate([np.full(n, 1 / n), np.zeros(len(fresh))])

@@ -31,7 +31,7 @@ from sphereflow.pictures import PALETTE, blank, look
     shows=("sharp-weight-bound", "range-of-logits"),
 )
 def vanishing_weights(run: Run) -> Figure:
-    lengths = np.geomspace(2, 1e6, 200)
+    lengths = np.geomspace(2, 1e6, 80)
     with look():
         figure = blank(8.4, 3.6)
         left, right = figure.subplots(1, 2)
@@ -40,7 +40,7 @@ def vanishing_weights(run: Run) -> Figure:
             left.loglog(lengths, printed_weight_bounds(lengths, spread)[1], color=colour, ls=":", lw=1)
         left.set(xlabel="number of keys $L$", ylabel="largest weight", ylim=(1e-6, 2))
         left.legend()
-        gaps = np.linspace(0, 16, 160)
+        gaps = np.linspace(0, 16, 80)
         shown = right.pcolormesh(
             np.log(lengths), gaps, planted_weight(lengths[None, :], gaps[:, None]), shading="gouraud", rasterized=True
         )
@@ -98,7 +98,7 @@ def separable_keys(run: Run) -> Figure:
                     for a in alpha
                 ]
             )
-            theory = np.mean([expected_separable_fraction(a, d, counts) for a in alpha], axis=0)
+            theory = np.mean([expected_separable_fraction(a, d, counts, steps=401) for a in alpha], axis=0)
             axes.semilogx(counts, theory, color=colour, label=f"$d={d}$, $L={length}$", base=2)
             axes.errorbar(
                 counts, shares.mean(0), shares.std(0) / np.sqrt(len(shares)), fmt="o", color=colour, capsize=2

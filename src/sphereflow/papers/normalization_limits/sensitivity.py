@@ -21,6 +21,13 @@ def dense(weights: np.ndarray, temperature: float = 1.0) -> np.ndarray:
     return (np.diag(weights) - np.outer(weights, weights)) / temperature
 
 
+@jax.jit
+def _literal_derivative(logits: jax.Array, direction: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The weights exp(l/T)/sum exp(l/T) and their derivative along a direction, without the library's softmax."""
+    top = logits.max()
+    return jax.jvp(lambda x: jnp.exp((x - top) / t) / jnp.exp((x - top) / t).sum(), (logits,), (direction,))
+
+
 @PAPER.claim(
     "jacobian-formula",
     says=r"The product with the Jacobian needs no array of size $L\times L$, and equals automatic differentiation.",
@@ -33,13 +40,9 @@ def jacobian_formula(run: Run) -> Check:
     check = Check(parameters={"L": 12})
     untempered, diagonal = {}, {}
     for temperature in (1.0, 0.3, 0.1):
-        # The derivative of the formula exp(l/T)/sum exp(l/T) itself, without the library's softmax.
-        def literal(x, t=temperature):
-            return jnp.exp((x - logits.max()) / t) / jnp.exp((x - logits.max()) / t).sum()
-
-        alpha, change = jax.jvp(literal, (logits,), (direction,))
-        product = Softmax(temperature).jacobian_product(logits, direction)
-        for place in (int(jnp.argmax(alpha)), int(jnp.argsort(alpha)[-2])):
+        alpha, change = (np.asarray(each) for each in _literal_derivative(logits, direction, temperature))
+        product = np.asarray(Softmax(temperature).jacobian_product(logits, direction))
+        for place in np.argsort(alpha)[[-1, -2]]:
             name = f"$T={temperature:g}$, entry {place + 1}"
             check.row(
                 name,

@@ -72,7 +72,7 @@ def separability_formula(run: Run) -> Check:
 )
 def separability_simulated(run: Run) -> Check:
     cases = [(64, 128)] if run.quick else [(64, 128), (64, 1024), (768, 128), (768, 1024)]
-    counts = (2, 8, 64)
+    counts, steps = (2, 8, 64), 401 if run.quick else 2001
     rng = np.random.default_rng(run.seed)
     check = Check()
     half = {}
@@ -83,8 +83,8 @@ def separability_simulated(run: Run) -> Check:
         for alpha in gaussian_weights(rng, draws, length):
             x = uniform_tokens(rng, repeats, length, d)
             simulated.append(separable_fraction(np.broadcast_to(alpha, (repeats, length)), x, counts))
-            predicted.append(expected_separable_fraction(alpha, d, counts))
-            other.append(expected_separable_fraction(alpha, d // 2, counts))
+            predicted.append(expected_separable_fraction(alpha, d, counts, steps=steps))
+            other.append(expected_separable_fraction(alpha, d // 2, counts, steps=steps))
         # The tokens are new in every repeat, so the errors of paired differences are those of the simulation.
         paired = mean(np.concatenate([s - p for s, p in zip(simulated, predicted, strict=True)]))
         for k, n in enumerate(counts):
