@@ -10,6 +10,7 @@ $C=\max_{i\ne j}L_{ij}$, is carried apart: the true velocity is $e^C$ times the 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,7 +67,7 @@ class Atoms:
 def exponents(x: np.ndarray, beta: float) -> np.ndarray:
     r"""$L_{ij}=\beta(\langle x_i,x_j\rangle-1)$ with $-\infty$ on the diagonal."""
     table = beta * (x @ x.T - 1)
-    np.fill_diagonal(table, -np.inf)
+    table.flat[:: len(x) + 1] = -np.inf
     return table
 
 
@@ -78,13 +79,13 @@ def scaled_field(x: Float[np.ndarray, "k d"], masses: Float[np.ndarray, " k"], b
     pull = weights @ x
     # Removing the radial part of each pull leaves the tangent one; |pull - <pull, x> x| has no large cancellation
     # because a pull and its radial part differ at first order in the angle.
-    velocity = pull - np.sum(pull * x, axis=1, keepdims=True) * x
+    velocity = pull - np.einsum("kd,kd->k", pull, x)[:, None] * x
     strength = weights.sum(axis=1)
     if kind == "sa":
         denominators = masses + np.exp(scale) * strength
         velocity /= denominators[:, None]
         strength = strength / denominators
-    size = float(np.linalg.norm(strength))
+    size = math.sqrt(strength @ strength)
     return ScaledField(velocity, scale, size, table)
 
 

@@ -25,6 +25,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -40,6 +42,8 @@ from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.sphere import tokens
 
 LARGEST_EPSILON = 1 / 16
+
+CapCentre = Callable[[tuple[int, ...]], np.ndarray]  # of the tokens with these numbers
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -112,11 +116,16 @@ def certify(x: object, beta: float, epsilon: float | None = None, *, centres: ob
     """
     points = real_tokens("x", x)
     real_number("beta", beta, above=0, most=1e12)
-    if epsilon is not None:
-        return _at(points, float(beta), real_number("epsilon", epsilon, above=0), centres, all_angles(points))
     table = all_angles(points)
+
+    @cache  # the same groups come back for many epsilon
+    def centre(members: tuple[int, ...]) -> np.ndarray:
+        return _cap_centre(points[list(members)])
+
+    if epsilon is not None:
+        return _at(points, float(beta), real_number("epsilon", epsilon, above=0), centres, table, centre)
     grid = np.geomspace(1e-6, 0.999 * LARGEST_EPSILON, 80)
-    candidates = [_at(points, float(beta), float(e), centres, table) for e in grid]
+    candidates = [_at(points, float(beta), float(e), centres, table, centre) for e in grid]
     separated = [c for c in candidates if c.separated]
     if separated:
         return max(separated, key=lambda c: c.gamma)
@@ -154,7 +163,7 @@ def first_exit(certificate: Certificate, model: str | Dynamics, x: object, *, to
     return math.inf
 
 
-def _at(x: np.ndarray, beta: float, epsilon: float, given: object, table: np.ndarray) -> Certificate:
+def _at(x: np.ndarray, beta: float, epsilon: float, given: object, table: np.ndarray, centre: CapCentre) -> Certificate:
     """The certificate at one epsilon."""
     n = len(x)
     nothing = Certificate(n, beta, epsilon)
@@ -170,7 +179,7 @@ def _at(x: np.ndarray, beta: float, epsilon: float, given: object, table: np.nda
         centres = np.asarray(tokens(given, "centres"), dtype=float)
         labels = np.argmax(x @ centres.T, axis=1)
     else:
-        placed = _find_caps(x, epsilon, reach, table)
+        placed = _find_caps(x, epsilon, reach, table, centre)
         if isinstance(placed, str):
             return dataclasses.replace(nothing, reason=placed)
         centres, labels = placed
@@ -202,7 +211,9 @@ def _constants(nothing: Certificate, centres: np.ndarray, labels: np.ndarray) ->
     )
 
 
-def _find_caps(x: np.ndarray, epsilon: float, reach: float, table: np.ndarray) -> tuple[np.ndarray, np.ndarray] | str:
+def _find_caps(
+    x: np.ndarray, epsilon: float, reach: float, table: np.ndarray, centre: CapCentre
+) -> tuple[np.ndarray, np.ndarray] | str:
     """Groups forced by epsilon and a centre for each, or the reason why there are none."""
     half = math.acos(1 - epsilon)
     if x.shape[1] == 2:
@@ -214,7 +225,7 @@ def _find_caps(x: np.ndarray, epsilon: float, reach: float, table: np.ndarray) -
     count, labels = connected_components(table < reach - 2 * half, directed=False)
     if count == 1 and reach - 2 * half > math.pi:
         return "no two caps can be far enough apart."
-    return np.stack([_cap_centre(x[labels == q]) for q in range(count)]), labels
+    return np.stack([centre(tuple(np.flatnonzero(labels == q).tolist())) for q in range(count)]), labels
 
 
 def _cap_centre(x: np.ndarray) -> np.ndarray:

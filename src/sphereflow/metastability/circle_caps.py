@@ -30,13 +30,18 @@ def circle_separated(angles: Float[np.ndarray, "m n"], beta: float, epsilon: flo
     # Neighbours too far apart for one cap and too near for two settle most cases at once.
     open_cases = np.flatnonzero(~((steps > 2 * half) & (steps < apart - 2 * half)).any(axis=1))
     for k in open_cases:
-        placed = place_centres(angles[k], half, apart)
+        placed = place_centres(angles[k], half, apart, balanced=False)
         found[k] = not isinstance(placed, str) and (len(placed[0]) > 1 or alone)
     return found
 
 
-def place_centres(angles: Float[np.ndarray, " n"], half: float, apart: float) -> tuple[np.ndarray, np.ndarray] | str:
-    """Angles of centres and the group of each token, or the reason why there are none."""
+def place_centres(
+    angles: Float[np.ndarray, " n"], half: float, apart: float, *, balanced: bool = True
+) -> tuple[np.ndarray, np.ndarray] | str:
+    """Angles of centres and the group of each token, or the reason why there are none.
+
+    `balanced` centres lie as far from their neighbours as they can; the others are only far enough.
+    """
     order = np.argsort(angles % (2 * np.pi), kind="stable")
     sorted_angles = (angles % (2 * np.pi))[order]
     steps = np.diff(sorted_angles, append=sorted_angles[0] + 2 * np.pi)
@@ -56,6 +61,8 @@ def place_centres(angles: Float[np.ndarray, " n"], half: float, apart: float) ->
     centres = _spread(last - half, first + half, apart) if k > 1 else (first + last) / 2
     if centres is None:
         return "the caps are too close to each other around the circle."
+    if balanced and k > 1:
+        centres = _balanced(centres, last - half, first + half)
     labels = np.empty(n, dtype=int)
     labels[rolled] = np.repeat(np.arange(k), ends - starts + 1)
     return (np.atleast_1d(centres) + origin), labels
@@ -75,7 +82,7 @@ def _spread(low: np.ndarray, high: np.ndarray, apart: float) -> np.ndarray | Non
     for q in range(1, k):
         centres[q] = max(low[q], centres[q - 1] + apart)
     fits = bool(np.all(centres <= high + 1e-12)) and centres[-1] + apart <= centres[0] + 2 * np.pi
-    return _balanced(centres, low, high) if fits else None
+    return centres if fits else None
 
 
 def _balanced(centres: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -83,10 +90,10 @@ def _balanced(centres: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndar
 
     No distance that was large enough becomes too small: each move only raises the smaller of two.
     """
-    placed = centres.copy()
+    placed, least, most = centres.tolist(), low.tolist(), high.tolist()
     for _ in range(50):
         for q in range(len(placed)):
-            before = placed[q - 1] - (2 * np.pi if q == 0 else 0)
-            after = placed[(q + 1) % len(placed)] + (2 * np.pi if q == len(placed) - 1 else 0)
-            placed[q] = min(max((before + after) / 2, low[q]), high[q])
-    return placed
+            before = placed[q - 1] - (2 * math.pi if q == 0 else 0)
+            after = placed[(q + 1) % len(placed)] + (2 * math.pi if q == len(placed) - 1 else 0)
+            placed[q] = min(max((before + after) / 2, least[q]), most[q])
+    return np.array(placed)

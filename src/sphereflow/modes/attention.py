@@ -16,7 +16,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import ive
@@ -29,7 +28,6 @@ from sphereflow.modes.find import find_modes
 from sphereflow.observables import cluster_count
 from sphereflow.results import Result, Variables, recorded_call, span
 from sphereflow.seeds import Seed, rng_from
-from sphereflow.sphere import from_angles, to_angles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -130,7 +128,8 @@ def modes_and_clusters(
     whole_number("n", n)
     whole_number("repeats", repeats, least=2)
     rng = rng_from(seed)
-    start = from_angles(jnp.asarray(rng.uniform(0, 2 * math.pi, (repeats, n))))
+    first_angles = rng.uniform(0, 2 * math.pi, (repeats, n))
+    start = np.stack([np.cos(first_angles), np.sin(first_angles)], axis=-1)
     solver = "tsit5" if dt is None else "euler"
     at_once = max(_PAIRS // n**2, 1)
     parts = []
@@ -147,7 +146,7 @@ def modes_and_clusters(
             raise SphereflowError(f"attention did not reach the last time: {part.status.value}")
         parts.append(np.asarray(part.xs))
     tokens = np.concatenate(parts, axis=1)
-    angles = np.mod(np.asarray(to_angles(tokens)), 2 * math.pi)
+    angles = np.mod(np.arctan2(tokens[..., 1], tokens[..., 0]), 2 * math.pi)
     found = [find_modes(frame, beta, space="circle") for frame in angles]
     threshold = math.cos(closeness / math.sqrt(beta))
     clusters = [[cluster_count(x, threshold) for x in frame] for frame in tokens]

@@ -24,7 +24,7 @@ from sphereflow.retrieval.circle import CausalCircle, flow
 from sphereflow.retrieval.decoding import decoder
 from sphereflow.retrieval.positions import CausalWeights
 from sphereflow.seeds import Seed, rng_from
-from sphereflow.solving import FORWARD, SOLVERS, solve
+from sphereflow.solving import FORWARD, solve
 
 Advance = Callable[[np.ndarray], np.ndarray]
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -138,10 +138,10 @@ def sphere_influence(
     Quadrature: the 2d ends of a randomly rotated orthonormal frame, exact for polynomials up to degree 3.
     """
     model = decoder(beta, slope, n, d, normalise)
-    times, method = np.array([0.0, real_number("t", t, above=0)]), SOLVERS["tsit5"][0]
+    times = np.array([0.0, real_number("t", t, above=0)])
 
     def advance(tokens: np.ndarray) -> np.ndarray:
-        return np.asarray(solve(model, tokens, times, tol=tol, solver=method, adjoint=FORWARD).final)
+        return np.asarray(solve(model, tokens, times, tol=tol, adjoint=FORWARD).final)
 
     def draw(rng: np.random.Generator, count: int) -> np.ndarray:
         return unit(rng.normal(size=(count, n, d)))

@@ -37,7 +37,7 @@ from sphereflow.reading import density_values, real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.retrieval.bessel import graphon, log_mass, position
 from sphereflow.retrieval.circle import force_modes
-from sphereflow.solving import FORWARD, SOLVERS, solve
+from sphereflow.solving import FORWARD, solve
 
 _FIRST = 1e-6  # layers before this position are taken to be alike
 _PANEL = 1.5  # longest panel in y
@@ -173,9 +173,8 @@ def layered_flow(
     )
     start = np.zeros((len(sigma), 1 + len(charges), len(prompt.nodes)))
     start[:, 0] = prompt.nodes
-    tol, method = real_number("tol", tol, above=0), SOLVERS["tsit5"][0]
     flat = start.reshape(len(sigma), -1)
-    final = solve(model, flat, np.array([0.0, t]), tol=tol, solver=method, adjoint=FORWARD).final
+    final = solve(model, flat, np.array([0.0, t]), tol=real_number("tol", tol, above=0), adjoint=FORWARD).final
     state = np.asarray(final).reshape(start.shape)
     return LayeredFlow(t, sigma, masses, prompt.nodes, state[:, 0], used, state[:, 1:].swapaxes(0, 1))
 

@@ -12,13 +12,12 @@ from sphereflow.claims import Run
 from sphereflow.metastability import coarsen_to_one, staircase
 from sphereflow.metastability.pictures import draw_energy
 from sphereflow.metastability.staircases import limit
-from sphereflow.papers.dynamic_metastability.caps import on_circle, random_brackets
+from sphereflow.papers.dynamic_metastability.caps import on_circle, random_brackets, uniform
 from sphereflow.papers.dynamic_metastability.mergers import sequences
 from sphereflow.papers.dynamic_metastability.paper import PAPER
 from sphereflow.papers.dynamic_metastability.separation import BETAS, SIZES, fraction
 from sphereflow.papers.dynamic_metastability.staircase import START, merge
 from sphereflow.pictures import PALETTE, look
-from sphereflow.sphere import draw
 
 ENERGY = r"normalised energy $2\beta E_\beta$"
 
@@ -82,7 +81,7 @@ def five_fifty_five_hundred(run: Run) -> Figure:
         figure = Figure(figsize=(6.4, 3.8), layout="constrained")
         axes = figure.add_subplot()
         for colour, n in zip(PALETTE, sizes, strict=False):
-            history = coarsen_to_one("sa", draw("uniform", n, 2, seed=run.seed), 200.0, errors=False)
+            history = coarsen_to_one("sa", uniform(n, 2, run.seed), 200.0, tol=1e-6, errors=False)
             draw_energy(axes, history, color=colour, label=f"{n} tokens, last at $\\log t={history.log_times[-1]:.0f}$")
         axes.set_title(r"SA, $\beta=200$, circle")
         axes.legend(loc="upper left")
@@ -125,7 +124,7 @@ def direct_against_coarse(run: Run) -> Figure:
     shows=("brackets", "exit-time"),
 )
 def certificates(run: Run) -> Figure:
-    rows = random_brackets(run.seed, 8 if run.quick else 60, run)
+    rows = random_brackets(run.seed, 8 if run.quick else 60)
     with look():
         figure = Figure(figsize=(9.0, 3.8), layout="constrained")
         left, right = figure.subplots(1, 2)
@@ -145,7 +144,7 @@ def certificates(run: Run) -> Figure:
     shows=("circle-fractions",),
 )
 def separated_fractions(run: Run) -> Figure:
-    draws = 1000 if run.quick else 20_000
+    draws = 500 if run.quick else 20_000
     with look():
         figure = Figure(figsize=(5.2, 3.6), layout="constrained")
         axes = figure.add_subplot()

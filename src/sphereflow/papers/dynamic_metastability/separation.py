@@ -121,7 +121,7 @@ def least_distance(n: int, beta: float) -> tuple[float, float]:
 )
 def high_dimension(run: Run) -> Check:
     n, beta = 5, 50.0
-    sizes = {10: 2000, 20: 400, 200: 200, 2000: 200} if run.quick else {10: 4000, 20: 4000, 200: 400, 2000: 400}
+    sizes = {10: 2000, 20: 400, 200: 100, 2000: 50} if run.quick else {10: 4000, 20: 4000, 200: 400, 2000: 400}
     epsilon, apart = least_distance(n, beta)
     rng = np.random.default_rng(run.seed)
     check = Check(parameters={"n": n, "beta": beta, "epsilon": round(epsilon, 7), "draws": str(sizes)})

@@ -38,7 +38,7 @@ def runs_of_attention(quick: bool, seed: int) -> tuple[CircleAttention, CircleAt
 )
 def circle_counts(run: Run) -> Check:
     betas = np.array([10.0, 100.0, 1000.0])
-    repeats = 400 if run.quick else 4000
+    repeats = 200 if run.quick else 4000
     check = Check(parameters={"n": 4000, "repeats": repeats})
     for beta in betas:
         counted = sample_modes(4000, float(beta), repeats, seed=run.seed + 3, space="circle").everywhere

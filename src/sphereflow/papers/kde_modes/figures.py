@@ -90,7 +90,7 @@ def numbers(run: Run) -> Figure:
         figure = blank(8.4, 3.6)
         axes, far = figure.subplots(1, 2)
         for colour, n in zip(PALETTE, (1000, 10_000, 1_000_000), strict=False):
-            betas = np.geomspace(3, n**1.6, 30)
+            betas = np.geomspace(3, n**1.6, 20)
             axes.loglog(
                 betas, [expected_modes(n, b) for b in betas], color=colour, label=f"$n=10^{round(np.log10(n))}$"
             )
@@ -100,7 +100,7 @@ def numbers(run: Run) -> Figure:
                 axes.plot(*np.transpose(found), "o", color=colour)
         axes.set(xlabel=r"$\beta$", ylabel="modes", ylim=(0.8, None))
         axes.legend(loc="upper left")
-        sizes = np.geomspace(1e3, 1e60, 24)
+        sizes = np.geomspace(1e3, 1e60, 16)
         for colour, a in zip(PALETTE, (0.5, 0.75, 1.0, 1.5), strict=False):
             scale = [np.sqrt(n**a * np.log(n**a)) for n in sizes]
             values = [expected_modes(n, n**a) / s for n, s in zip(sizes, scale, strict=True)]
@@ -145,7 +145,7 @@ def joint_law(run: Run) -> Figure:
 )
 def mode_tree(run: Run) -> Figure:
     sample = np.random.default_rng(run.seed + 4).standard_normal(60)
-    betas = np.geomspace(0.3, 3e4, 500)
+    betas = np.geomspace(0.3, 3e4, 300)
     modes = find_modes(np.tile(sample, (len(betas), 1)), betas)
     with look():
         figure = blank(6.6, 3.8)

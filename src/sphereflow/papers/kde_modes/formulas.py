@@ -100,7 +100,7 @@ def joint_draws(count: int, seed: int) -> np.ndarray:
     formula=r"(F,F')\approx N(nm,\,nS)",
 )
 def joint_law(run: Run) -> Check:
-    draws = joint_draws(200_000 if run.quick else 800_000, run.seed + 21)
+    draws = joint_draws(120_000 if run.quick else 800_000, run.seed + 21)
     m, n = normal_moments(PLACE, BETA), SAMPLES
     root, scale = float(np.exp(m.log_scale / 2)), float(np.exp(m.log_scale))
     means = n * root * np.array([m.mean, m.mean_slope])

@@ -53,7 +53,7 @@ def saturated_interval(run: Run) -> Check:
     formula=r"\rho\approx\frac1{2\pi}\sqrt{\tfrac{3\beta}2}\,\exp\big(-\sqrt2\,n\,\beta^{-3/2}t^2e^{-t^2/2}\big)",
 )
 def slope_suppression(run: Run) -> Check:
-    n, beta, repeats = 10_000, 300.0, 1200 if run.quick else 4800
+    n, beta, repeats = 10_000, 300.0, 900 if run.quick else 4800
     counted = sampled(n, beta, repeats, run.seed + 1).between(-1, 1)
 
     def suppressed(t: float, power: int) -> float:

@@ -127,7 +127,7 @@ def monotone_in_bandwidth(run: Run) -> Check:
     formula=r"t\leftarrow\sum_iX_iw_i/\sum_iw_i,\quad w_i=e^{-\beta(t-X_i)^2/2}",
 )
 def mean_shift_agrees(run: Run) -> Check:
-    n, beta = 1000, 300.0
+    n, beta = 500 if run.quick else 1000, 300.0
     check = Check(parameters={"n": n, "beta": beta})
     samples = {}
     for k in range(1 if run.quick else 10):

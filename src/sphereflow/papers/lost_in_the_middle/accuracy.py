@@ -18,7 +18,7 @@ from sphereflow.retrieval.closed_form import Readout, profile
 from sphereflow.retrieval.influence import circle_advance, equidistant, source_average, uniform_angles
 from sphereflow.retrieval.task import hard_hit, soft_hit
 
-COPIES, FINE = 16, 2048
+COPIES, FINE = 9, 2048  # waves up to the fourth: the fifth of the force is 0.002 of the first
 READOUTS: tuple[Readout, Readout] = ("hard", "soft")
 
 
@@ -70,7 +70,7 @@ def hard_accuracy(run: Run) -> Check:
 )
 def accuracy_simulated(run: Run) -> Check:
     vocab, cells = 8, (2, 6, 19)
-    repeats = 110 if run.quick else 3000
+    repeats = 113 if run.quick else 3000
     baselines = np.array([1 / vocab, np.sqrt(np.pi / 2) / vocab])[:, None, None]
 
     def hits(target: np.ndarray, start: np.ndarray) -> np.ndarray:

@@ -72,7 +72,7 @@ def minimum(run: Run) -> Figure:
     with look():
         figure = blank(5.2, 3.5)
         axes = figure.add_subplot()
-        fractions = np.concatenate([np.linspace(0.01, 0.7, 8), np.linspace(0.78, 0.995, 10)])
+        fractions = np.concatenate([np.linspace(0.01, 0.7, 5), np.linspace(0.8, 0.995, 7)])
         for slope, shade in zip((0.5, 1.0, 3.0, 10.0), np.linspace(0, 0.85, 4), strict=True):
             t_crit = critical_time(1.0, slope, 8)
             found = [profile(1.0, slope, f * t_crit).minimiser for f in fractions]
@@ -95,7 +95,8 @@ def minimum(run: Run) -> Figure:
     shows=("particles", "finite-tokens"),
 )
 def particles(run: Run) -> Figure:
-    cases = [(LARGE, k, 350 if run.quick else 2000) for k in (5, 14, 17, 38, 56)]
+    quick = [(LARGE, k, 408) for k in (5, 17, 38, 56)]
+    cases = quick if run.quick else [(LARGE, k, 2000) for k in (5, 14, 17, 38, 56)]
     if not run.quick:
         cases += [(512, k, 500) for k in (26, 64, 152, 304, 460)]
     with look():

@@ -83,10 +83,10 @@ def wave_growth(run: Run) -> Check:
     r"N\,\mathrm{Re}\,E\,Z(t)\bar Z(0)\approx\frac1N\mathbf1^\top U\mathbf1,\qquad Z=\frac1N\sum_je^{i\theta_j}",
 )
 def fluctuations(run: Run) -> Check:
-    samples, growth = 1000 if run.quick else 4000, float(reference.rates(1.0)[0])
+    samples, growth = 1024 if run.quick else 4000, float(reference.rates(1.0)[0])
     check = Check(parameters={"samples": samples, "beta": 1, "slope": 0, "t": 1})
     alike, frozen, swapped = {}, {}, {}
-    sizes = (63, 360) if run.quick else (63, 360, 1440)
+    sizes = (63, 300) if run.quick else (63, 360, 1440)
     for i, n in enumerate(sizes):
         start = np.random.default_rng([run.seed, n]).uniform(0, 2 * np.pi, (samples, n))
         model = CausalCircle(1.0, 0.0, length=n, modes=MODES)
@@ -135,7 +135,7 @@ def fluctuations(run: Run) -> Check:
     formula=r"V(t,\sigma,\theta)=\int_0^\sigma k_\lambda(\sigma,\sigma')(w_\beta'*f)(t,\sigma',\theta)\,d\sigma'",
 )
 def prompt_that_turns(run: Run) -> Check:
-    n, batches, strata = (120, 15, 20) if run.quick else (800, 40, 50)
+    n, batches, strata = (120, 16, 16) if run.quick else (800, 40, 50)
     flow = layers(lambda sigma, theta: np.exp(np.cos(theta - np.pi * sigma)))
     rng = np.random.default_rng(run.seed + 5)
     sigma = (np.arange(n) + 0.5) / n

@@ -41,7 +41,7 @@ def alike(sigma: np.ndarray, theta: np.ndarray) -> np.ndarray:
     formula=r"N\,\mathrm{Re}\,\mathrm{Cov}\big(e^{in\theta_N(t)},e^{in\theta_k(0)}\big)",
 )
 def retrieval_from_an_own_prompt(run: Run) -> Check:
-    repeats = 240 if run.quick else 4000
+    repeats = 128 if run.quick else 4000
     scale, rates = np.sqrt(2 * np.pi) / VOCAB, reference.rates(1.0)[:3]
     angle = 2 * np.pi * np.arange(64) / 64
 

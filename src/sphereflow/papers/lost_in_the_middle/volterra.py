@@ -20,7 +20,7 @@ from sphereflow.retrieval.layered import LayeredFlow, density_prompt, layered_fl
 from sphereflow.retrieval.linear import two_time_row, weight_matrix
 
 SOURCE = 0.3
-MODES = 16  # enough for beta up to 1.5, and the same for all runs, which then share compiled programs
+MODES = 12  # the force to 1e-10 for beta up to 1.5, and the same for all runs, which then share compiled programs
 COVARIANCE = basis.Equation("the cross-correlation", via=LEAN)
 
 
