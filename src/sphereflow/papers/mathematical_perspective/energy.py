@@ -6,12 +6,8 @@ $$E_\beta = \frac{1}{2\beta n^2}\sum_{ij}e^{\beta\langle x_i,x_j\rangle},\qquad
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 from numpy.polynomial import legendre
 from scipy import integrate, special
 
@@ -28,7 +24,6 @@ from sphereflow.papers.mathematical_perspective.particles import (
     follow,
     uniform_tokens,
 )
-from sphereflow.sphere import uniform
 
 BETAS = (1.0, 2.0, 5.0)
 FLOW = basis.Theorem("gradient flow structure", via=sources.LEAN)
@@ -81,22 +76,22 @@ def uniform_energy(d: int, beta: float) -> float:
     return float(top / bottom / (2 * beta))
 
 
-def pair_energy(x: Float[Array, "n d"], beta: float) -> float:
+def weighted_energy(x: np.ndarray, beta: float, masses: np.ndarray) -> float:
+    """The energy of tokens with masses; zeros complete the coordinates, so that one shape is compiled once."""
+    filled = np.pad(x, ((0, 0), (0, 8 - x.shape[1])))
+    return float(energy(attention("usa", beta, weights=masses), jnp.asarray(filled)))
+
+
+def pair_energy(x: np.ndarray, beta: float) -> float:
     """The energy of tokens with the pairs i = j left out: its mean over uniform samples is that of the measure."""
     n = len(x)
-    return (n * float(energy(attention("usa", beta), x)) - float(np.exp(beta)) / (2 * beta)) / (n - 1)
+    return (n * weighted_energy(x, beta, np.full(n, 1 / n)) - float(np.exp(beta)) / (2 * beta)) / (n - 1)
 
 
 def pair_energy_error(n: int, d: int, beta: float) -> float:
     """Its standard error: pairs are uncorrelated under the uniform law, and the squared kernel has twice the beta."""
     variance = 4 * beta * uniform_energy(d, 2 * beta) - (2 * beta * uniform_energy(d, beta)) ** 2
     return float(np.sqrt(2 * variance / (n * (n - 1))) / (2 * beta))
-
-
-@lru_cache(maxsize=8)
-def _uniform_sample(n: int, d: int, seed: int) -> Float[Array, "n 8"]:
-    """Uniform tokens of S^{d-1}; zeros complete the coordinates, so that one shape is compiled once."""
-    return jnp.pad(uniform(jax.random.key(seed), (n, d)), ((0, 0), (0, 8 - d)))
 
 
 def wrong_weights(x: np.ndarray, beta: float, model: Model) -> float:
@@ -186,7 +181,7 @@ def energy_of_uniform(run: Run) -> Check:
         check.row(
             f"sampled, {name}",
             predicted=exact,
-            measured=pair_energy(_uniform_sample(n, d, run.seed), beta),
+            measured=pair_energy(uniform_tokens(run.seed, n, d), beta),
             error=pair_energy_error(n, d, beta),
             because="the exact standard error of a mean over pairs",
         )
@@ -219,14 +214,14 @@ def uniform_minimises(run: Run) -> Check:
             ("circle", ring, np.full(512, 1 / 512), wave, 2),
             ("sphere", x, masses, degree, 3),
         ):
-            tilted = energy(attention("usa", beta, weights=weights * density), jnp.asarray(points))
+            tilted = weighted_energy(points, beta, weights * density)
             row = f"{name}, degree {k}"
             share = 2 if dimension == 2 else 2 * k + 1
             exact = amplitude**2 * coefficient(k, dimension, beta) / (2 * beta * share)
             check.row(
                 row,
                 predicted=exact,
-                measured=float(tilted) - uniform_energy(dimension, beta),
+                measured=tilted - uniform_energy(dimension, beta),
                 tolerance=1e-12,
                 because="rounding; both quadratures are exact for these degrees",
             )
@@ -248,10 +243,10 @@ def uniform_minimises(run: Run) -> Check:
 def energy_at_beta_zero(run: Run) -> Check:
     x, small, check = reference_state(), 1e-4, Check()
     half = np.sum(x.mean(axis=0) ** 2) / 2
-    found = energy(attention("usa", 0.0), jnp.asarray(x))
+    found = energy(attention("sa", 0.0), jnp.asarray(x))
     check.row("beta=0", predicted=half, measured=found, tolerance=1e-14, because="rounding")
     because = "the next term of the expansion is at most beta/4"
-    near = float(energy(attention("usa", small), jnp.asarray(x))) - 1 / (2 * small)
+    near = float(energy(attention("sa", small), jnp.asarray(x))) - 1 / (2 * small)
     check.row("beta=1e-4", predicted=half, measured=near, tolerance=small / 4, because=because)
     check.rival("the squared mean without the half", 2 * half)
     pairs = (36 * 2 * half - 6) / 30 / 2

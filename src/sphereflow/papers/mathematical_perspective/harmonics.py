@@ -8,17 +8,16 @@ for USA (raw kernel), and $\lambda_l/a_0$ for SA.
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import legendre
 from scipy import special
 
 from sphereflow.claims import Check, Run, basis
 from sphereflow.papers.mathematical_perspective.paper import PAPER
-from sphereflow.papers.mathematical_perspective.particles import Model, attention, velocity
+from sphereflow.papers.mathematical_perspective.particles import Model, weighted_velocities
 
-_LATITUDES = 24
-_LONGITUDES = 40
+_LATITUDES = 16
+_LONGITUDES = 32
 _AMPLITUDE = 1e-5
 
 
@@ -35,7 +34,7 @@ def harmonic_growth_rate(degree: int, d: int, beta: float, model: Model) -> floa
 
 
 def sphere_quadrature() -> tuple[np.ndarray, np.ndarray]:
-    """Gauss points in height times equal longitudes on S^2, with masses: exact for polynomials of degree 39."""
+    """Gauss points in height times equal longitudes on S^2, with masses: exact for polynomials of degree 31."""
     height, weight = legendre.leggauss(_LATITUDES)
     angle = 2 * np.pi * np.arange(_LONGITUDES) / _LONGITUDES
     z, phi = (a.ravel() for a in np.meshgrid(height, angle, indexing="ij"))
@@ -55,7 +54,7 @@ def measured_harmonic_rate(degree: int, beta: float, model: Model) -> float:
     rates = []
     for amplitude in (_AMPLITUDE, -_AMPLITUDE):
         tilted = masses * (1 + amplitude * polynomial(x[:, 2]))
-        moved = np.asarray(velocity(attention(model, beta, weights=tilted), jnp.asarray(x)))
+        moved = weighted_velocities(model, beta, x, tilted)
         rates.append((2 * degree + 1) / amplitude * np.sum(tilted * polynomial.deriv()(x[:, 2]) * moved[:, 2]))
     return float(np.mean(rates))
 

@@ -27,12 +27,13 @@ from jaxtyping import Array, Float
 from scipy.integrate import solve_ivp
 
 from sphereflow.claims import Check, Run, basis
-from sphereflow.dynamics import Dynamics, LayerNormAttention, PiecewiseConstant
+from sphereflow.dynamics import Dynamics, LayerNormAttention
+from sphereflow.dynamics.traits import Traits
 from sphereflow.evolution import evolve
 from sphereflow.interaction import Engine
 from sphereflow.papers.mathematical_perspective import sources
 from sphereflow.papers.mathematical_perspective.paper import PAPER
-from sphereflow.papers.mathematical_perspective.particles import gaps
+from sphereflow.papers.mathematical_perspective.particles import gaps, velocity
 
 SCHEMES = ("post", "pre", "peri", "ngpt", "sqrt", "ln-scaling", "ngpt-slow", "mix")
 N, BETA = 10, 2.0
@@ -47,19 +48,24 @@ def slow_step(t: Array) -> Array:
     return 1 / jnp.sqrt(1 + t)
 
 
-def scheme_dynamics(scheme: str, beta: float) -> Dynamics:
-    """The particles under a scheme; "ngpt-slow" is nGPT with the step above."""
-    if scheme == "mix":
-        return PiecewiseConstant([SWITCH], [LayerNormAttention(beta, name) for name in ("post", "pre")])
+def scheme_dynamics(scheme: str, beta: float, switch: float = SWITCH) -> LayerNormAttention:
+    """The particles under a scheme; "ngpt-slow" is nGPT with the step above, "mix" goes over at `switch`."""
     if scheme == "ngpt-slow":
         return LayerNormAttention(beta, "ngpt", alpha=slow_step)
-    return LayerNormAttention(beta, scheme)
+    return LayerNormAttention(beta, scheme, tau=switch)
 
 
 class SideBySide(Dynamics):
-    """Several dynamics of the same tokens solved as one system, each in its own block of columns."""
+    """Several dynamics of the same tokens solved as one system, each in its own block of columns.
+
+    None of them jumps while it is solved.
+    """
 
     blocks: tuple[Dynamics, ...]
+
+    @property
+    def traits(self) -> Traits:
+        return self.blocks[0].traits.but(jump_times=None)
 
     def check(self, n: int, d: int) -> None:
         for block in self.blocks:
@@ -111,16 +117,28 @@ def reduction(scheme: str, n: int, beta: float, times: np.ndarray) -> tuple[np.n
 
 @lru_cache(maxsize=4)
 def particle_schemes(start: str = "orthogonal") -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """For each scheme, gaps of directions (mean over pairs) and radii (n of them) at TIMES; one solve for all."""
+    """For each scheme, gaps of directions (mean over pairs) and radii (n of them) at TIMES; one system for all.
+
+    Mix-LN goes over from one smooth field to another: up to then it is solved with the switch far ahead, afterwards
+    with the switch far behind.
+    """
     x0 = np.eye(N) if start == "orthogonal" else _cone(delta=1e-4)
-    model = SideBySide(tuple(scheme_dynamics(scheme, BETA) for scheme in SCHEMES))
-    run = evolve(model, np.tile(x0, (1, len(SCHEMES))), saveat=TIMES, tol=1e-11, progress=False)
-    blocks = np.split(np.asarray(run.xs), len(SCHEMES), axis=-1)
+    early, late = TIMES[TIMES < SWITCH], TIMES[TIMES >= SWITCH]
+    # As many times in both parts, so that one program serves both.
+    filled = np.append(early, np.linspace(early[-1], SWITCH, len(late) - len(early) + 1)[1:])
+    before = _together(np.tile(x0, (1, len(SCHEMES))), filled, switch=1e6)
+    after = _together(before[-1], late, switch=-1e6)
+    blocks = np.split(np.concatenate([before[: len(early)], after]), len(SCHEMES), axis=-1)
     answer = {}
     for scheme, x in zip(SCHEMES, blocks, strict=True):
         radius = np.linalg.norm(x, axis=-1)
         answer[scheme] = (gaps(x / radius[..., None]).mean(axis=-1), radius)
     return answer
+
+
+def _together(x0: np.ndarray, times: np.ndarray, switch: float) -> np.ndarray:
+    model = SideBySide(tuple(scheme_dynamics(scheme, BETA, switch) for scheme in SCHEMES))
+    return np.asarray(evolve(model, x0, t0=times[0], saveat=times, tol=1e-11, progress=False).xs)
 
 
 def _cone(delta: float) -> np.ndarray:
@@ -213,8 +231,9 @@ def scheme_initial_speed(run: Run) -> Check:
     slow, fast = 2 / (np.exp(beta) + n - 1), 2 / np.sqrt(np.exp(2 * beta) + n - 1)
     expected = {"post": slow, "pre": slow, "sqrt": slow, "ln-scaling": slow, "peri": fast, "ngpt": fast}
     check = Check(parameters={"n": n, "beta": beta})
-    for scheme, speed in expected.items():
-        moved = scheme_dynamics(scheme, beta).field(jnp.zeros(()), jnp.eye(n))
+    together = SideBySide(tuple(scheme_dynamics(scheme, beta) for scheme in expected))
+    blocks = np.split(np.asarray(velocity(together, np.tile(np.eye(n), (1, len(expected))))), len(expected), axis=1)
+    for (scheme, speed), moved in zip(expected.items(), blocks, strict=True):
         found = float(moved[0, 1] + moved[1, 0])
         check.row(scheme, predicted=speed, measured=found, relative=1e-12, because="rounding of one evaluation")
     check.rival("one speed for all schemes", {"peri": slow, "ngpt": slow})

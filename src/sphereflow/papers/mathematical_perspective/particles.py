@@ -23,6 +23,8 @@ Model = Literal["sa", "usa"]
 
 _SIZE = 32
 _FRAMES = 26
+# Tokens of a quadrature on the circle or on S^2.
+GRID = 512
 
 velocity = eqx.filter_jit(lambda model, x: model.field(jnp.zeros(()), x))
 energy = eqx.filter_jit(lambda model, x: model.energy(x))
@@ -43,6 +45,14 @@ def velocities(
     size = len(filled)
     dynamics = attention(model, beta, weights=weights, query=_completed(query, size), key=_completed(None, size))
     return np.asarray(velocity(dynamics, jnp.asarray(filled)))[:n, :d]
+
+
+def weighted_velocities(model: Model, beta: float, x: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """Velocity of each of at most `GRID` tokens in at most three coordinates, with their masses: one program again."""
+    n, d = x.shape
+    filled, weights = np.zeros((GRID, 3)), np.zeros(GRID)
+    filled[:n, :d], filled[n:, :d], weights[:n] = x, x[0], masses
+    return np.asarray(velocity(attention(model, beta, weights=weights), jnp.asarray(filled)))[:n, :d]
 
 
 def speeds(model: Model, beta: float, x: np.ndarray, masses: np.ndarray | None = None) -> np.ndarray:

@@ -80,7 +80,7 @@ def overlap_of_images(run: Run) -> Check:
     formula=r"\frac{d}{d\tau}E\log(1-r)=\frac{(d-3)\kappa-(d-1)}d,\quad\kappa=\left(\tfrac{d-1}{d-2}\right)^{\#}",
 )
 def cold_lyapunov(run: Run) -> Check:
-    d, pairs, layers = 6, *((3000, 600) if run.quick else (20_000, 2400))
+    d, pairs, layers = 6, *((1500, 600) if run.quick else (20_000, 2400))
     step = 0.1
     check = Check(parameters={"d": d, "eta": step, "h": step**2, "layers": layers, "pairs": pairs})
     for factors, (law, exact) in enumerate(zip(LAWS, (-2 / 6, -5 / 24, -5 / 96), strict=True)):

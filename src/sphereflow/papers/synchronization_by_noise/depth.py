@@ -137,7 +137,7 @@ def mode_squares(start: np.ndarray, time: float, count: int = 48, kernel: Kernel
     r"\frac d{dt}E|c_k|^2=-k^2q(0)E|c_k|^2+\tfrac{k^2}2\sum_jq_j\big(E|c_{k+j}|^2+E|c_{k-j}|^2\big)",
 )
 def tokens_given_the_noise(run: Run) -> Check:
-    paths, layers, time = (3000, 64, 1.0) if run.quick else (20_000, 128, 1.0)
+    paths, layers, time = (1500, 64, 1.0) if run.quick else (20_000, 128, 1.0)
     rng = np.random.default_rng(run.seed)
     # The density (1 + cos)/2 pi, by rejection: its first mode is 1/2, the others vanish.
     angle = rng.uniform(0, 2 * np.pi, 3 * paths * 64)

@@ -35,7 +35,7 @@ def equation(forcing: float, d: int = D, **grid: float) -> Backward:
     formula=r"\gamma=0:\ P(|r|>0.99),\qquad \gamma=0.2:\ P(r>0.99)\qquad\text{at }t=1,2,4,8",
 )
 def shares(run: Run) -> Check:
-    step, pairs = (0.02, 1000) if run.quick else (0.005, 10_000)
+    step, pairs = (0.02, 500) if run.quick else (0.005, 10_000)
     x = np.random.default_rng(run.seed).standard_normal((pairs, 2, D))
     x /= np.linalg.norm(x, axis=-1, keepdims=True)
     check = Check(parameters={"d": D, "h": step, "pairs": pairs})
