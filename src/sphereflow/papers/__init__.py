@@ -38,7 +38,7 @@ def installed() -> list[str]:
 def load(name: str) -> Paper:
     """The paper with this slug, or in the file or package at this path, with its claims registered."""
     if name in slugs():
-        return importlib.import_module(f"{__name__}.{name.replace('-', '_')}").PAPER
+        return _paper(importlib.import_module(f"{__name__}.{name.replace('-', '_')}"), name)
     if name in installed():
         return _from_package(name)
     if name.endswith(".py") or "/" in name or Path(name).is_dir():
