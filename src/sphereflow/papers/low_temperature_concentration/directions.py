@@ -42,7 +42,7 @@ def median_angle(angles: Float[np.ndarray, " n"]) -> float:
     formula=r"V=\begin{pmatrix}1&0.4\\0&0.5\end{pmatrix},\ B=\begin{pmatrix}0.6&0.5\\0&1\end{pmatrix}",
 )
 def which_matrix(run: Run) -> Check:
-    reached = follow_limit(V, B, equispaced(TOKENS), np.linspace(0, 33.0, FRAMES), 0.25)[-1]
+    reached = follow_limit(V, B, equispaced(TOKENS), np.linspace(0, 33.0, FRAMES))[-1]
     check = Check(parameters={"n": TOKENS, "t": 33})
     check.row(
         "median direction in degrees",
@@ -67,7 +67,7 @@ def three_phases(run: Run) -> Check:
     times = np.linspace(0, 4.125, FRAMES)
     angles, limit = (
         follow(1000.0, V, B, equispaced(TOKENS), times, 0.125),
-        follow_limit(V, B, equispaced(TOKENS), times, 0.125),
+        follow_limit(V, B, equispaced(TOKENS), times),
     )
     check = Check(parameters={"n": TOKENS, "beta": "1000, then 30"})
     early = []
@@ -88,7 +88,7 @@ def three_phases(run: Run) -> Check:
     check.row(end, predicted=leading_angle(V), measured=median_angle(late), tolerance=0.01, because=because)
     check.rival(r"the axis of $VB^\top$ for ever", {end: leading_angle(V @ B.T)})
     check.rival(r"the axis of $V^\top$", {end: leading_angle(V.T)})
-    transposed = follow_limit(V, B.T, equispaced(TOKENS), times, 0.125)
+    transposed = follow_limit(V, B.T, equispaced(TOKENS), times)
     at = [int(np.argmin(np.abs(times - t))) for t in (2.0, 4.0)]
     check.rival(
         "$B$ and its transpose exchanged", dict(zip(early, [median_angle(transposed[i]) for i in at], strict=True))

@@ -44,7 +44,7 @@ def three_phases(run: Run) -> Figure:
             left.annotate(word, (times[-1], place), xytext=(4, -3), textcoords="offset points", annotation_clip=False)
         left.set(xlabel="$t$", ylabel=r"$\theta/\pi$", xlim=(0, times[-1]), title=r"$\beta=100$")
         grid = np.linspace(0, 16.5, FRAMES)
-        limit = follow_limit(SPLIT_V, SPLIT_B, quantile_points(phases.TOKENS), grid, 0.25)
+        limit = follow_limit(SPLIT_V, SPLIT_B, quantile_points(phases.TOKENS), grid)
         right.plot(grid, axis_distance(limit, phases.HALF), color="black", lw=1, label=r"$\beta=\infty$")
         best = phases.measured_best(run)
         for colour, beta, row in zip(PALETTE, phases.betas(run), best, strict=False):

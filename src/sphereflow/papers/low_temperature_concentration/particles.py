@@ -50,11 +50,12 @@ def follow(
     start: Float[np.ndarray, " n"],
     times: Float[np.ndarray, " T"],
     dt: float,
-    solver: str = "tsit5",
 ) -> Float[np.ndarray, "T n"]:
     """Angles of the tokens at equally spaced times that are whole numbers of steps apart."""
     model = OnCircle(SA(beta, value=value, query=form.T))
-    return _constant_steps(model, start, times, dt, solver)
+    method = SOLVERS["tsit5"][0]
+    found = solve(model, start[:, None], times, solver=method, controller=CONSTANT, first_step=dt, adjoint=FORWARD)
+    return np.asarray(found.xs)[:, :, 0]
 
 
 def wrapped(angle: np.ndarray) -> np.ndarray:
@@ -69,13 +70,8 @@ def axis_distance(angles: np.ndarray, axis: float) -> np.ndarray:
 
 
 def follow_limit(
-    value: np.ndarray, form: np.ndarray, start: Float[np.ndarray, " n"], times: Float[np.ndarray, " T"], dt: float
+    value: np.ndarray, form: np.ndarray, start: Float[np.ndarray, " n"], times: Float[np.ndarray, " T"]
 ) -> Float[np.ndarray, "T n"]:
-    """The same at zero temperature, where every token moves alone."""
-    return _constant_steps(OnCircle(ZeroTemperature(value, form)), start, times, dt, "dopri8")
-
-
-def _constant_steps(model: OnCircle, start: np.ndarray, times: np.ndarray, dt: float, solver: str) -> np.ndarray:
-    method = SOLVERS[solver][0]
-    found = solve(model, start[:, None], times, solver=method, controller=CONSTANT, first_step=dt, adjoint=FORWARD)
-    return np.asarray(found.xs)[:, :, 0]
+    """The same at zero temperature, where every token moves alone; steps are chosen by the error."""
+    model = OnCircle(ZeroTemperature(value, form))
+    return np.asarray(solve(model, start[:, None], times, tol=1e-10, adjoint=FORWARD).xs)[:, :, 0]

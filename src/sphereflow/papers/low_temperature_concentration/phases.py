@@ -128,7 +128,7 @@ def limit_alone(run: Run) -> Check:
     check = Check(parameters={"n": TOKENS, "t": "10 to 16.5"})
     gaps, escape = {}, {}
     for scale in (1.0, 2.0):
-        found = axis_distance(follow_limit(SPLIT_V, scale * SPLIT_B, quantile_points(TOKENS), times, 0.25), HALF)
+        found = axis_distance(follow_limit(SPLIT_V, scale * SPLIT_B, quantile_points(TOKENS), times), HALF)
         name = f"rate, $B=\\mathrm{{diag}}({0.2 * scale:g},{scale:g})$"
         check.row(
             name,

@@ -14,7 +14,7 @@ from sphereflow.dynamics import SA
 from sphereflow.meanfield import RingFlow, evolve_rings, growth_rates, predict_phases
 from sphereflow.papers.low_temperature_concentration import PAPER
 from sphereflow.papers.low_temperature_concentration.sources import BOUND, TIMES
-from sphereflow.solving import CONSTANT, FORWARD, SOLVERS, solve
+from sphereflow.solving import FORWARD, solve
 from sphereflow.sphere import fibonacci
 
 VALUE = np.diag([1.0, 1.0, 0.2])
@@ -35,15 +35,8 @@ LEAST_C = CONTRACTION * GROWTH / (CONTRACTION + GROWTH)
 )
 def equator(run: Run) -> Check:
     beta, tokens = 50.0, TOKENS if run.quick else 2400
-    found = solve(
-        SA(beta, value=VALUE),
-        fibonacci(tokens),
-        np.arange(4.0),
-        solver=SOLVERS["heun"][0],
-        controller=CONSTANT,
-        first_step=0.125,
-        adjoint=FORWARD,
-    )
+    points = np.asarray(fibonacci(tokens))
+    found = solve(SA(beta, value=VALUE), points, np.arange(4.0), tol=1e-3, adjoint=FORWARD)
     latitude = np.sqrt(np.mean(np.arcsin(np.clip(np.asarray(found.xs)[:, :, 2], -1, 1)) ** 2, axis=1))
     rings = evolve_rings(3, beta, (0.2, 1.0), (1.0, 1.0), t1=3.0, saveat=4, nodes=NODES).wasserstein(2)
     frozen = {}
@@ -58,7 +51,7 @@ def equator(run: Run) -> Check:
             because="tokens near the poles, of which few represent many",
         )
         # Zero temperature: the tangent of the latitude falls like e^(-0.8 t).
-        start = np.arcsin(np.asarray(fibonacci(tokens))[:, 2])
+        start = np.arcsin(points[:, 2])
         frozen[name] = float(np.sqrt(np.mean(np.arctan(np.exp(-0.8 * t) * np.tan(start)) ** 2)))
     check.rival("zero temperature", frozen)
     return check
