@@ -107,7 +107,7 @@ _ADAM = optax.scale_by_adam(b1=0.8, b2=0.99)
 
 @eqx.filter_jit
 def _draw(source: Sampler, target: Sampler, batch: int, key: Array, numbers: Array) -> tuple[Array, Array, Array]:
-    # All steps of a chunk in one draw: a draw for each would be twice as much to compile.
+    # All steps of a chunk in one draw: a draw for each takes longer to compile.
     here, there, when = jax.random.split(jax.random.fold_in(key, numbers[0]), 3)
     x0, x1 = (
         law(place, len(numbers) * batch).astype(jnp.float32).reshape(len(numbers), batch, -1)

@@ -127,7 +127,7 @@ def _count_escapes(
         phi, count = carry
         slope = jax.nn.sigmoid(beta * n * (phi - noise))  # -h'(phi)
         across = jnp.sqrt(1 - phi * phi)
-        # Normal numbers in single precision: their rounding is nothing beside their spread, at a third of the time.
+        # Normal numbers in single precision: their rounding is nothing beside their spread, at less than half the time.
         drawn = jax.random.normal(jax.random.fold_in(key, step), phi.shape, jnp.float32)
         v = slope * across * dt + jnp.sqrt(size) * drawn
         # The other N - 2 directions enter through their mean length: their fluctuation is of higher order in dt.

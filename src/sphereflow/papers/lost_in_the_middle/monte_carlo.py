@@ -145,7 +145,7 @@ def particles_other_temperature(run: Run) -> Check:
 )
 def sphere(run: Run) -> Check:
     n, k = (32, 23) if run.quick else (64, 45)
-    repeats = 210 if run.quick else 2000
+    repeats = 252 if run.quick else 2000
     found = sphere_influence(
         n, k - 1, 1.0, beta=1.0, slope=1.0, d=3, repeats=repeats, seed=run.seed, tol=1e-4, progress=run.notify
     )

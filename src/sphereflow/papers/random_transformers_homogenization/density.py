@@ -126,8 +126,8 @@ def solver_moments(beta: float, paths: int, steps: int, seed: int, second: float
     r"d\xi(\theta)d\xi(\theta')=\tfrac12\cos(\theta-\theta')s_\mu(\theta,\theta')d\tau",
 )
 def density_against_networks(run: Run) -> Check:
-    number, paths, eta = (2 * BATCH, 3000, 0.25) if run.quick else (20 * BATCH, 30_000, 0.1)
-    steps = 20 if run.quick else 50
+    number, paths, eta = (4 * BATCH, 4000, 0.25) if run.quick else (20 * BATCH, 30_000, 0.1)
+    steps = 40 if run.quick else 50
     check = Check(parameters={"d": 2, "n": TOKENS, "beta": 1, "tau": 1, "eta": eta, "networks": number, "paths": paths})
 
     def density(theta: np.ndarray) -> np.ndarray:
@@ -161,7 +161,7 @@ def density_against_networks(run: Run) -> Check:
         ("twice the second-order term", 1.0, 2.0),
         ("the equation of flat attention", 0.0, 1.0),
     ):
-        other = numbers(solver_moments(beta, 800, 20, run.seed + 2, second))
+        other = numbers(solver_moments(beta, 2000, 20, run.seed + 2, second))
         check.rival(name, {row: float(found.value) for row, found in other.items() if row != "Var|c_1|^2"})
     return check
 
