@@ -1,4 +1,4 @@
-"""The page on a whole run of the paper preset: `python docs/_generate/paper_run.py "MACHINE" FOLDER...`.
+"""The page on a whole run of the paper preset: `python docs/_generate/paper_run.py MACHINE DATE FOLDER...`.
 
 Each FOLDER is what `sphereflow reproduce --preset paper --out FOLDER` wrote; of an entry that is in several the last
 counts. The page says which verdicts were reached, how severe each was, and what it cost.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from sphereflow.papers import load
@@ -37,7 +38,10 @@ def page(machine: str, date: str, found: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# A whole run of the paper preset",
         "",
-        f"`sphereflow reproduce --preset paper`, {date}; {machine}. Seconds are those of one entry, beside others.",
+        fill(
+            f"`sphereflow reproduce --preset paper`, {date}: {machine}. Seconds are those of one entry, beside others.",
+            120,
+        ),
         "",
         "| paper | claims | verdicts | figures | seconds | longest entry |",
         "| --- | ---: | --- | ---: | ---: | --- |",
