@@ -1,6 +1,7 @@
 """Attention in R^d against plain NumPy, and the rescaled variables against the original ones."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -121,3 +122,16 @@ def test_models_survive_being_written_down(model):
 def test_bad_matrices_are_refused_with_a_sentence(make, sentence):
     with pytest.raises(SphereflowError, match=sentence):
         make()
+
+
+def test_a_solver_carries_no_complex_numbers():
+    """Eigenvalues a ± ib as real pairs, twice the same pair among them: diffrax does not vouch for complex numbers."""
+    block = np.array([[0.3, 2.0], [-2.0, 0.3]])
+    value = np.zeros((5, 5))
+    value[:2, :2], value[2:4, 2:4], value[4, 4] = block, block, -0.7
+    turned = np.linalg.qr(np.random.default_rng(4).normal(size=(5, 5)))[0]
+    rescaled = RescaledAttention(EuclideanAttention(value=turned @ value @ turned.T), 5)
+    assert rescaled._eigen is not None
+    assert not any(np.iscomplexobj(leaf) for leaf in jax.tree.leaves(rescaled))
+    for t in (-1.3, 0.9):
+        np.testing.assert_allclose(rescaled.propagator(t), expm(t * turned @ value @ turned.T), rtol=0, atol=1e-11)

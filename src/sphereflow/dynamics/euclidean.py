@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
-from jaxtyping import Array, Bool, Float, Inexact
+from jaxtyping import Array, Bool, Float
 
 from sphereflow import parameters
 from sphereflow.dynamics.activations import ACTIVATIONS, activation, continued, kink
@@ -93,6 +93,9 @@ class EuclideanAttention(Dynamics):
         return attend(q, k, values, 1.0, weights=self.weights).average
 
 
+_Eigen = tuple[Float[Array, " d"], Float[Array, " d"], Float[Array, "d d"], Float[Array, "d d"], Float[Array, "d d"]]
+
+
 class RescaledAttention(Dynamics):
     """The same flow in the variables y = e^{-tG} x; `x(t, y)` and `y(t, x)` convert.
 
@@ -101,7 +104,7 @@ class RescaledAttention(Dynamics):
 
     original: EuclideanAttention
     generator: Float[Array, "d d"]
-    _eigen: tuple[Inexact[Array, " d"], Inexact[Array, "d d"], Inexact[Array, "d d"]] | None
+    _eigen: _Eigen | None
 
     def __init__(self, original: EuclideanAttention, d: int, directions: Directions = "all"):
         if not isinstance(original, EuclideanAttention):
@@ -129,8 +132,9 @@ class RescaledAttention(Dynamics):
         """e^{tG}."""
         if self._eigen is None:
             return jax.scipy.linalg.expm(t * self.generator)
-        values, right, left = self._eigen
-        return ((right * jnp.exp(t * values)) @ left).real
+        rates, turns, right, turned, left = self._eigen
+        growth = jnp.exp(t * rates)
+        return (right * (growth * jnp.cos(t * turns)) + turned * (growth * jnp.sin(t * turns))) @ left
 
     def x(self, t: Float[Array, ""] | float, y: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """Original tokens from rescaled ones."""
@@ -219,12 +223,24 @@ def _growing_part(value: np.ndarray) -> np.ndarray:
     return value @ (basis @ projector @ basis.T)
 
 
-def _well_conditioned_eigen(matrix: np.ndarray) -> tuple[Array, Array, Array] | None:
-    """Eigenvalues with right and left eigenvectors, real where they can be, or None if (nearly) defective."""
+def _well_conditioned_eigen(matrix: np.ndarray) -> _Eigen | None:
+    r"""$M = R\,(\mathrm{diag}(a) + \mathrm{diag}(b)J)\,R^{-1}$ as $(a, b, R, RJ, R^{-1})$; None if (nearly) defective.
+
+    Eigenvalues $a \pm ib$ stand side by side and J turns their plane by a right angle, so that
+    $e^{tM} = R\,e^{ta}(\cos tb + J \sin tb)\,R^{-1}$ in real numbers: what a solver carries has no complex parts.
+    """
+    d = len(matrix)
+    turn = np.zeros((d, d))
     if np.array_equal(matrix, matrix.T):
-        values, right = np.linalg.eigh(matrix)
-        return jnp.asarray(values), jnp.asarray(right), jnp.asarray(right.T)
-    values, right = np.linalg.eig(matrix)
-    if np.linalg.cond(right) > 1e6:
-        return None
-    return jnp.asarray(values), jnp.asarray(right), jnp.asarray(np.linalg.inv(right))
+        rates, right = np.linalg.eigh(matrix)
+        left, turns = right.T, np.zeros(d)
+    else:
+        values, vectors = np.linalg.eig(matrix)
+        if np.linalg.cond(vectors) > 1e6:
+            return None
+        blocks, right = scipy.linalg.cdf2rdf(values, vectors)
+        left, rates = np.linalg.inv(right), np.diag(blocks)
+        above = np.diag(blocks, 1)
+        turns = np.append(above, 0) + np.append(0, above)  # both of a pair
+        turn[np.arange(d - 1), np.arange(1, d)] = above != 0
+    return tuple(jnp.asarray(a) for a in (rates, turns, right, right @ (turn - turn.T), left))  # type: ignore[return-value]
