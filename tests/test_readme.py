@@ -46,7 +46,7 @@ def test_there_is_no_other_code():
 
 @pytest.mark.slow  # a minute of plateaus
 def test_the_last_merger_is_when_it_says():
-    call = re.search(r"`sf\.simulate\((.*?)\)\.merges`[^.]*?at\s+log t = ([\d.]+\d)", README)
+    call = re.search(r"`sf\.simulate\((.*?)\)\.merges`[^.]*?at\s+\$\\log t=([\d.]+\d)\$", README)
     assert call is not None
     history = eval(f"sf.simulate({call[1]})")
     last = history.merges[-1]

@@ -80,7 +80,7 @@ def test_sweep_keeps_memory_where_it_should(tmp_path):
 
 SWEEP = """
 from sphereflow.memory import sweep
-sweep("lse", loads=(0.3, 0.35, 0.4, 0.45, 0.5, 0.55), temperatures=(0.1, 0.5), patterns=40, trials=3, steps=300,
+sweep("lse", loads=(0.3, 0.35, 0.4, 0.45, 0.5, 0.55), temperatures=(0.1, 0.5), patterns=40, repeats=3, steps=300,
       keep="rows.json")
 """
 

@@ -42,6 +42,7 @@ def test_orders_have_the_digits_of_an_independent_program(n, beta, t, orders):
     at = np.array([t])
     for order, expected in zip((2, 3, 4), orders, strict=True):
         assert modes.edgeworth_density(at, n, beta, order=order)[0] == pytest.approx(expected, rel=3e-6)
+        assert modes.edgeworth_density(at[0], n, beta, order=order) == pytest.approx(expected, rel=3e-6)
         by_quadrature = modes.edgeworth_density(at, n, beta, norm.pdf, order=order)[0]
         assert by_quadrature == pytest.approx(expected, rel=3e-6)
     assert modes.gaussian_density(at, n, beta)[0] == pytest.approx(orders[0], rel=3e-6)

@@ -66,6 +66,8 @@ def test_temperature_squared_missing_is_caught(monkeypatch):
 @pytest.mark.slow
 def test_dimension_missing_in_the_prediction_is_caught(monkeypatch):
     right = separability_module.expected_separable_fraction
-    monkeypatch.setattr(separability, "expected_separable_fraction", lambda a, d, counts: right(a, d // 2, counts))
+    monkeypatch.setattr(
+        separability, "expected_separable_fraction", lambda a, d, counts, **how: right(a, d // 2, counts, **how)
+    )
     assert separability.separability_formula(Run()).verdict == "fails"
     assert separability.separability_simulated(Run()).verdict == "fails"

@@ -255,9 +255,10 @@ def _increasing(name: str, given: ArrayLike) -> np.ndarray:
 
 def _all_rows(row: Callable[[float], np.ndarray], betas: np.ndarray, progress: Progress) -> np.ndarray:
     """Histories (R, B, T): the first row compiles, then all processor cores take part; this thread alone reports."""
-    found = [row(betas[0])]
     with reporting("phase diagram", progress) as report, ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = [row(betas[0])]
         waiting = [pool.submit(row, beta) for beta in betas[1:]]
+        report(1 / len(betas), f"phase diagram: 1 of {len(betas)} temperatures")
         for done, future in enumerate(as_completed(waiting), start=2):
             future.result()
             report(done / len(betas), f"phase diagram: {done} of {len(betas)} temperatures")

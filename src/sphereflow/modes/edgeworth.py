@@ -64,6 +64,7 @@ def cumulants(t: np.ndarray, beta: float, density: Density | None = None) -> Tab
 
 def density_of_modes(t: np.ndarray, n: float, beta: float, order: int, density: Density | None = None) -> np.ndarray:
     """rho_E at checked arguments; it can be negative where samples are sparse."""
+    shape, t = np.shape(t), np.ravel(t)  # numpy turns arrays without axes into numbers
     k = cumulants(t, beta, density)
     s11, s12 = k[2, 0], k[1, 1]
     b, v = s12 / s11, k[0, 2] - s12**2 / s11
@@ -89,7 +90,7 @@ def density_of_modes(t: np.ndarray, n: float, beta: float, order: int, density: 
             for (p, q), second in thirds.items():
                 total = total + first * second / 2 * he_u[i + p] * parts[j + q]
     with np.errstate(under="ignore"):
-        return np.asarray(np.sqrt(v / s11) * norm.pdf(u) * total)
+        return np.reshape(np.sqrt(v / s11) * norm.pdf(u) * total, shape)
 
 
 def samples_in_bandwidth(t: np.ndarray, n: float, beta: float, density: Density | None = None) -> np.ndarray:

@@ -25,6 +25,7 @@ from sphereflow.errors import SphereflowError, enough_memory, one_of, real_numbe
 from sphereflow.estimates import Estimate, mean
 from sphereflow.progress import Progress, reporting
 from sphereflow.random_transformers.weight_laws import SCORE_NAMES
+from sphereflow.reading import density_values, real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 
@@ -142,12 +143,13 @@ def _start(density: Callable[[np.ndarray], np.ndarray] | Sequence[complex] | np.
     """The first modes of a law given by its density or by its modes."""
     if callable(density):
         theta = 2 * np.pi * np.arange(64 * modes) / (64 * modes)
-        values = np.asarray(density(theta), dtype=float) * np.ones_like(theta)
-        if not np.isfinite(values).all() or values.min() < 0 or values.sum() <= 0:
-            raise SphereflowError("density must be a function of angles with finite values, none below 0, not all 0.")
+        values = density_values("density", density, theta)
         found = np.fft.rfft(values)[: modes + 1] / values.sum()
     else:
-        given = np.asarray(density)
+        try:
+            given = np.asarray(density)
+        except ValueError:  # lists of unequal lengths
+            given = np.zeros(0)
         if given.ndim != 1 or given.dtype.kind not in "iufc" or not 2 <= len(given) <= modes + 1:
             raise SphereflowError(f"density must be a function of angles, or 2 to {modes + 1} of its modes.")
         found = np.zeros(modes + 1, complex)
@@ -160,8 +162,8 @@ def _start(density: Callable[[np.ndarray], np.ndarray] | Sequence[complex] | np.
 def _times(t1: float, saveat: int | Sequence[float] | np.ndarray) -> np.ndarray:
     if isinstance(saveat, (int, np.integer)):
         return np.linspace(0.0, t1, whole_number("saveat", saveat, least=2))
-    times = np.asarray(saveat, dtype=float)
-    inside = times.ndim == 1 and len(times) and np.isfinite(times).all() and times[0] >= 0 and times[-1] <= t1
+    times = real_array("saveat", saveat)
+    inside = times.ndim == 1 and len(times) and times[0] >= 0 and times[-1] <= t1
     if not inside or not (np.diff(times) > 0).all():
         raise SphereflowError(f"saveat must be a number of frames, or increasing times from 0 to t1 = {t1:g}.")
     return times
