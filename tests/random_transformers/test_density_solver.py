@@ -106,7 +106,7 @@ def test_scores_have_the_scale_of_the_networks(score, square, fourth):
     [
         ({"density": [1.0]}, "of its modes"),
         ({"density": [0.5, 0.1]}, "c_0 = 1"),
-        ({"density": lambda theta: np.cos(theta)}, "none below 0"),
+        ({"density": lambda theta: np.cos(theta)}, "not negative"),
         ({"t1": 0.0}, "t1 must be"),
         ({"saveat": [0.0, 2.0]}, "from 0 to t1 = 1"),
         ({"score": "cauchy"}, "score must be one of"),
