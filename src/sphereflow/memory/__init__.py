@@ -4,6 +4,9 @@ The theory exists in two layers that give different numbers and are kept apart b
 approximation) and `spherical` with `compact` (the exact law of overlaps on the sphere).
 """
 
+from sphereflow.memory.boundaries import Boundary as Boundary
+from sphereflow.memory.boundaries import boundary as boundary
+from sphereflow.memory.boundaries import equilibrium_share as equilibrium_share
 from sphereflow.memory.energies import LSE as LSE
 from sphereflow.memory.energies import LSR as LSR
 from sphereflow.memory.energies import Energy as Energy
@@ -35,3 +38,5 @@ from sphereflow.memory.state import REFERENCE_B as REFERENCE_B
 from sphereflow.memory.state import lse_overlap as lse_overlap
 from sphereflow.memory.state import lsr_overlap as lsr_overlap
 from sphereflow.memory.state import support_edge as support_edge
+from sphereflow.memory.tempering import Tempered as Tempered
+from sphereflow.memory.tempering import temper as temper

@@ -35,7 +35,8 @@ PAPER = Paper(
 from sphereflow.papers.dense_associative_memory import published as published
 from sphereflow.papers.dense_associative_memory import noise as noise
 from sphereflow.papers.dense_associative_memory import capacity as capacity
-from sphereflow.papers.dense_associative_memory import static_line as static_line
+from sphereflow.papers.dense_associative_memory import hot_bath as hot_bath
+from sphereflow.papers.dense_associative_memory import boundaries as boundaries
 from sphereflow.papers.dense_associative_memory import equilibrium as equilibrium
 from sphereflow.papers.dense_associative_memory import compact as compact
 from sphereflow.papers.dense_associative_memory import escape as escape
