@@ -49,6 +49,7 @@ class TestVerdicts(Verdicts):
         "retrieval-in-a-hot-bath",
         "tempered-gaussian-kernel",
         "typical-noise",
+        "where-one-half-is-the-capacity",
     )
     slow_figures = ("escape", "overlap-in-a-bath", "plane-lse", "plane-lsr")
 

@@ -4,7 +4,7 @@ The theory exists in two layers that give different numbers and are kept apart b
 approximation) and `spherical` with `compact` (the exact law of overlaps on the sphere).
 """
 
-from sphereflow.memory.boundaries import Boundary as Boundary
+from sphereflow.memory.boundaries import RetrievalBoundary as RetrievalBoundary
 from sphereflow.memory.boundaries import boundary as boundary
 from sphereflow.memory.boundaries import equilibrium_share as equilibrium_share
 from sphereflow.memory.energies import LSE as LSE

@@ -40,7 +40,7 @@ _NEAREST = 100  # patterns with an overlap of their own; the others enter by the
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Boundary(Result):
+class RetrievalBoundary(Result):
     """Loads at which retrieval ends at `sizes`, their standard errors, and their limit for large N.
 
     `line` is the exact line of the spherical layer for N to infinity: what the limit should be.
@@ -91,7 +91,7 @@ def boundary(
     draws: int = 800,
     repeats: int = 12,
     seed: Seed = 0,
-) -> Boundary:
+) -> RetrievalBoundary:
     r"""The load at which retrieval ends, at each of `sizes`, with its error and its limit.
 
     **Arguments:**
@@ -125,7 +125,7 @@ def boundary(
         else "half of the equilibrium is not that of a uniform state"
     )
     order = np.array(sizes)
-    return Boundary(kernel, sharpness, temperature, told, order, load, _limit(order, load, log_term), line)
+    return RetrievalBoundary(kernel, sharpness, temperature, told, order, load, _limit(order, load, log_term), line)
 
 
 def equilibrium_share(

@@ -9,7 +9,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from sphereflow.memory.boundaries import Boundary
+from sphereflow.memory.boundaries import RetrievalBoundary
 from sphereflow.memory.monte_carlo import MonteCarloSweep
 from sphereflow.memory.phases import REGIONS, PhaseDiagram
 from sphereflow.memory.recall import Recall
@@ -116,7 +116,7 @@ def draw_recall(found: Recall) -> Figure:
     return figure
 
 
-def draw_boundary(found: Boundary) -> Figure:
+def draw_boundary(found: RetrievalBoundary) -> Figure:
     """Loads against 1/N with error bars, their limit at 1/N = 0, and the exact line."""
     with look():
         figure = blank(5.6, 3.6)

@@ -35,6 +35,7 @@ PAPER = Paper(
 from sphereflow.papers.dense_associative_memory import published as published
 from sphereflow.papers.dense_associative_memory import noise as noise
 from sphereflow.papers.dense_associative_memory import capacity as capacity
+from sphereflow.papers.dense_associative_memory import one_half as one_half
 from sphereflow.papers.dense_associative_memory import hot_bath as hot_bath
 from sphereflow.papers.dense_associative_memory import boundaries as boundaries
 from sphereflow.papers.dense_associative_memory import equilibrium as equilibrium

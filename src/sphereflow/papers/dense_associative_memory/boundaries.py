@@ -12,7 +12,7 @@ from scipy.special import gammaln, logsumexp, ndtri
 
 from sphereflow.claims import Check, Run, basis
 from sphereflow.memory import compact, gaussian, spherical
-from sphereflow.memory.boundaries import Boundary, boundary
+from sphereflow.memory.boundaries import RetrievalBoundary, boundary
 from sphereflow.memory.landscapes import random_patterns
 from sphereflow.memory.state import REFERENCE_B, support_edge
 from sphereflow.memory.tempering import temper
@@ -26,7 +26,7 @@ LARGE = (200, 400)  # where the closed forms at finite N are sharp
 BELOW = basis.Equation("of the threshold of the Epanechnikov kernel, below which no other pattern acts", via=SOURCE)
 
 
-def simulated(run: Run, kernel: str, sharpness: float, temperature: float) -> Boundary:
+def simulated(run: Run, kernel: str, sharpness: float, temperature: float) -> RetrievalBoundary:
     draws, repeats = (100, 8) if run.quick else (2000, 16)
     return boundary(
         kernel, sharpness, temperature=temperature, sizes=SIZES, draws=draws, repeats=repeats, seed=run.seed
