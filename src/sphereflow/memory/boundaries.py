@@ -88,7 +88,7 @@ def boundary(
     *,
     temperature: float,
     sizes: tuple[int, ...] = (50, 100, 200, 400),
-    draws: int = 800,
+    states: int = 800,
     repeats: int = 12,
     seed: Seed = 0,
 ) -> RetrievalBoundary:
@@ -98,7 +98,7 @@ def boundary(
 
     - `kernel`, `sharpness`: "lse" with beta, or "lsr" with b.
     - `temperature`: of the bath.
-    - `draws`: states per repeat; `repeats` independent searches give the error.
+    - `states`: drawn per repeat, from either law; `repeats` independent searches give the error.
 
     The limit is a fit in $1/N$, after the known term $c\,\ln N/N$ (c = 0, 1/2 and 5/2 for LSE below and above
     $T=1/\beta$ and for LSR) is taken off; its error grows with the misfit.
@@ -108,14 +108,14 @@ def boundary(
     sizes = tuple(whole_number("each of sizes", n, least=10, most=100_000) for n in np.atleast_1d(np.asarray(sizes)))
     if len(set(sizes)) < 2:
         raise SphereflowError(f"sizes must name at least two sizes, for the limit, got {sizes}.")
-    draws, repeats = whole_number("draws", draws, least=20, most=10**6), whole_number("repeats", repeats, least=2)
+    states, repeats = whole_number("states", states, least=20, most=10**6), whole_number("repeats", repeats, least=2)
     hot = kernel == "lse" and sharpness * temperature > 1
     rng = rng_from(seed)
     found = np.empty((repeats, len(sizes)))
     for place, n in enumerate(sizes):
         law = _Law(kernel, sharpness, n, temperature)
         for row in range(repeats):
-            found[row, place] = _nearest_half(law, draws, rng) if hot else _equal_shares(law, draws, rng)
+            found[row, place] = _nearest_half(law, states, rng) if hot else _equal_shares(law, states, rng)
     load = mean(found)
     log_term = 0.5 if hot else 0.0 if kernel == "lse" else 2.5
     line = float(spherical.static(temperature, sharpness)) if kernel == "lse" else compact.threshold(sharpness)
@@ -135,7 +135,7 @@ def equilibrium_share(
     kernel: str = "lse",
     sharpness: float = 1.0,
     *,
-    draws: int = 2000,
+    states: int = 2000,
     repeats: int = 8,
     seed: Seed = 0,
 ) -> Estimate:
@@ -143,9 +143,9 @@ def equilibrium_share(
     sharpness = check_plane(kernel, sharpness)
     alpha, temperature = real_number("alpha", alpha, above=0), real_number("temperature", temperature, least=0.01)
     law = _Law(kernel, sharpness, whole_number("n", n, least=10, most=100_000), temperature)
-    draws, repeats = whole_number("draws", draws, least=20), whole_number("repeats", repeats, least=2)
+    states, repeats = whole_number("states", states, least=20), whole_number("repeats", repeats, least=2)
     rng = rng_from(seed)
-    return mean(np.array([law.share(alpha, _draw(rng, draws)) for _ in range(repeats)]))
+    return mean(np.array([law.share(alpha, _draw(rng, states)) for _ in range(repeats)]))
 
 
 Draws = tuple[np.ndarray, np.ndarray, np.ndarray]

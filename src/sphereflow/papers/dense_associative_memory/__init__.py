@@ -41,5 +41,6 @@ from sphereflow.papers.dense_associative_memory import boundaries as boundaries
 from sphereflow.papers.dense_associative_memory import equilibrium as equilibrium
 from sphereflow.papers.dense_associative_memory import compact as compact
 from sphereflow.papers.dense_associative_memory import escape as escape
+from sphereflow.papers.dense_associative_memory import kinetics as kinetics
 from sphereflow.papers.dense_associative_memory import simulations as simulations
 from sphereflow.papers.dense_associative_memory import figures as figures

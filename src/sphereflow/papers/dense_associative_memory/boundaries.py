@@ -22,14 +22,15 @@ from sphereflow.papers.dense_associative_memory.sources import HOT, SOURCE
 
 B = REFERENCE_B
 SIZES = (50, 100, 200, 400)
+REPEATS = 10
 LARGE = (200, 400)  # where the closed forms at finite N are sharp
 BELOW = basis.Equation("of the threshold of the Epanechnikov kernel, below which no other pattern acts", via=SOURCE)
 
 
 def simulated(run: Run, kernel: str, sharpness: float, temperature: float) -> RetrievalBoundary:
-    draws, repeats = (100, 8) if run.quick else (2000, 16)
+    states = 100 if run.quick else 2000
     return boundary(
-        kernel, sharpness, temperature=temperature, sizes=SIZES, draws=draws, repeats=repeats, seed=run.seed
+        kernel, sharpness, temperature=temperature, sizes=SIZES, states=states, repeats=REPEATS, seed=run.seed
     )
 
 
@@ -74,6 +75,7 @@ def lse_boundary(run: Run) -> Check:
                         predicted=finite_static(n, 2.0),
                         measured=found.load.value[place],
                         error=found.load.error[place],
+                        repeats=REPEATS,
                         tolerance=2e-5 * (200 / n) ** 2,
                         because="error over repeats; states between the two kinds, which die out exponentially",
                     )
@@ -138,6 +140,7 @@ def lsr_boundary(run: Run) -> Check:
                     predicted=finite_compact(n, t),
                     measured=value,
                     error=error,
+                    repeats=REPEATS,
                     tolerance=0.15 / n,
                     because="error over repeats; the sum of hundreds of terms is not quite normal",
                 )

@@ -46,7 +46,7 @@ def gaussian_crossing(n: int, draws: int, rng: np.random.Generator) -> float:
     r"\beta-g_{max}(\beta)=\tfrac12,\quad 1-e^{-1}=(1-\tfrac1b)^2",
 )
 def one_half(run: Run) -> Check:
-    draws, repeats = (200, 8) if run.quick else (2000, 20)
+    draws, repeats = (120, 8) if run.quick else (2000, 20)
     rng = np.random.default_rng(run.seed)
     check = Check(parameters={"Gaussian overlaps, beta": SHARP, "draws": draws, "repeats": repeats})
     sphere, distance, flat = {}, {}, {}
@@ -74,7 +74,7 @@ def one_half(run: Run) -> Check:
     check.row(lse, predicted=0.5, measured=value, error=np.sqrt(covariance[1, 1]), because=because)
     b = 1 / (1 - np.sqrt(-np.expm1(-1.0)))
     limit = boundary(
-        "lsr", b, temperature=1.0, sizes=(100, 200, 400), draws=draws // 4, repeats=repeats, seed=run.seed
+        "lsr", b, temperature=1.0, sizes=(100, 200, 400), states=draws // 4, repeats=repeats, seed=run.seed
     ).limit
     lsr = f"LSR on the sphere, $b={b:.4f}$"
     check.row(lsr, predicted=0.5, measured=limit.value, error=limit.error, tolerance=1e-3, because=because)
