@@ -222,6 +222,10 @@ EXAMPLES = {
     "PhaseDiagram": lambda: sf.memory.phase_diagram(
         loads=np.linspace(0.05, 0.6, 4), temperatures=np.linspace(0.1, 1, 3), sizes=(50,)
     ),
+    "RetrievalBoundary": lambda: sf.memory.boundary(temperature=2.0, sizes=(20, 30), states=20, repeats=2, seed=1),
+    "Survival": lambda: sf.memory.survival(np.eye(5), np.ones(1), temperature=0.5, repeats=9, seed=1),
+    "SupportClusters": lambda: sf.memory.support_clusters(PAIRS[:9]),
+    "Tempered": lambda: sf.memory.temper(np.eye(4), temperature=0.5, repeats=2, steps=20),
     "MonteCarloSweep": lambda: sf.memory.sweep(
         loads=(0.2, 0.3), temperatures=(0.5,), patterns=8, repeats=2, steps=10, seed=3, progress=False
     ),

@@ -96,6 +96,12 @@ BY_NUMPY = {
     ),
     "llm.heads.geometry.random_control": lambda f, s: f(WEIGHTS, VALUES, (2,), repeats=3, seed=s).precision,
     "llm.heads.regimes.gaussian_mixture": lambda f, s: f(ROWS, 3, seed=s, restarts=1, rounds=1),
+    "memory.boundaries.boundary": lambda f, s: (
+        f(temperature=2.0, sizes=(20, 30), states=20, repeats=2, seed=s).load.value
+    ),
+    "memory.boundaries.equilibrium_share": lambda f, s: f(50, 0.34, 0.5, states=20, repeats=2, seed=s).value,
+    "memory.hops.survival": lambda f, s: f(np.eye(5) + 0.5, np.ones(1), temperature=0.5, repeats=9, seed=s).lost_at,
+    "memory.tempering.temper": lambda f, s: f(np.eye(4), temperature=0.5, repeats=2, steps=20, seed=s).states,
     "memory.chains.bulk_metropolis": lambda f, s: f(10, 1.0, np.ones(1), np.zeros(1), 2, 4, 1, s).overlap,
     "memory.landscapes.random_patterns": lambda f, s: f(3, 2, s),
     "memory.landscapes.draw_cone": lambda f, s: f(10, 0.2, 1.0, seed=s).patterns,

@@ -16,12 +16,12 @@ from sphereflow.memory.landscapes import Cone, Full, log_rest, random_patterns, 
 from sphereflow.memory.sampling import metropolis, published_step
 from sphereflow.papers import load
 from sphereflow.papers.dense_associative_memory import (
+    boundaries,
     compact,
     equilibrium,
     escape,
     noise,
     published,
-    static_line,
 )
 
 PAPER = load("dense-associative-memory")
@@ -32,6 +32,8 @@ class TestVerdicts(Verdicts):
     paper = PAPER
     refuted = ("capacity", "printed-lsr-line")
     slow_claims = (
+        "boundary-of-the-compact-kernel",
+        "boundary-of-the-gaussian-kernel",
         "capacity",
         "centroids",
         "entropy-of-the-sphere",
@@ -39,13 +41,17 @@ class TestVerdicts(Verdicts):
         "escape-time",
         "exact-sampling",
         "finite-size-mean",
+        "hop-rate",
         "lost-and-kept",
         "one-memory-in-a-bath",
         "one-step-retrieval",
         "one-step-weight",
+        "pairs-below-the-threshold",
         "retrieval-in-a-hot-bath",
-        "static-line",
+        "survival-of-a-pattern",
+        "tempered-gaussian-kernel",
         "typical-noise",
+        "where-one-half-is-the-capacity",
     )
     slow_figures = ("escape", "overlap-in-a-bath", "plane-lse", "plane-lsr")
 
@@ -53,7 +59,7 @@ class TestVerdicts(Verdicts):
 def test_gaussian_g_max_is_caught(monkeypatch):
     """Gaussian overlaps in one place: noise and static line notice."""
     monkeypatch.setattr(spherical, "g_max", lambda beta: np.asarray(beta, dtype=float) ** 2 / 2)
-    for measure in (noise.mean_noise_leading, static_line.static_line):
+    for measure in (noise.mean_noise_leading, boundaries.lse_boundary):
         assert measure(Run()).verdict not in WON
 
 

@@ -9,6 +9,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from sphereflow.memory.boundaries import RetrievalBoundary
 from sphereflow.memory.monte_carlo import MonteCarloSweep
 from sphereflow.memory.phases import REGIONS, PhaseDiagram
 from sphereflow.memory.recall import Recall
@@ -112,6 +113,25 @@ def draw_recall(found: Recall) -> Figure:
             axes.plot(np.atleast_1d(getattr(found, name)), marker, color=colour, ms=4, label=name)
         axes.set(xlabel="query", ylim=(-0.05, 1.05))
         axes.legend()
+    return figure
+
+
+def draw_boundary(found: RetrievalBoundary) -> Figure:
+    """Loads against 1/N with error bars, their limit at 1/N = 0, and the exact line."""
+    with look():
+        figure = blank(5.6, 3.6)
+        axes = figure.add_subplot()
+        axes.errorbar(
+            1 / found.sizes, found.load.value, found.load.error, fmt="o", ms=4, capsize=2, label="finite sizes"
+        )
+        axes.errorbar(
+            0, found.limit.value, found.limit.error, fmt="s", ms=5, capsize=2, color=PALETTE[1], label="their limit"
+        )
+        axes.axhline(found.line, color="0.4", lw=0.9, ls="--", label="exact line")
+        axes.set(
+            xlabel="$1/N$", ylabel=r"load $\alpha=\ln M/N$", title=f"{_KERNEL[found.kernel]}, $T={found.temperature:g}$"
+        )
+        axes.legend(fontsize=8)
     return figure
 
 

@@ -6,6 +6,13 @@ memory = DenseMemory(images, beta=20.0)
 found = memory.recall(noisy_images, steps=3)
 found.index, found.confidence
 ```
+
+A memory is a module of Equinox: a layer of a network, batched, with gradients to its patterns and queries.
+
+```python
+states = memory(queries)                   # inside jit, vmap and grad
+index, overlap = memory.nearest(queries, 10)
+```
 """
 
 from __future__ import annotations
@@ -21,6 +28,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.memory import blocks
 from sphereflow.memory.energies import LSE, LSR, Energy, PolynomialEnergy, products, to_sphere
 from sphereflow.memory.landscapes import Full
 from sphereflow.memory.sampling import metropolis, published_step
@@ -42,8 +50,7 @@ _QUERIES_AT_ONCE = 128  # of a kernel that needs all its weights at once
 _WARMEST_STEP = 1.0  # moves grow with the temperature up to here
 
 
-@dataclasses.dataclass(eq=False, repr=False, init=False)
-class DenseMemory:
+class DenseMemory(eqx.Module):
     r"""Patterns, an energy whose minima they are, and the way down from a query.
 
     **Arguments:**
@@ -53,12 +60,14 @@ class DenseMemory:
     - `beta`: the sharpness. For lse the factor of $|x-\xi|^2/2$; for lsr on the sphere the number b of
       $[1-b(1-\phi)]_+$, in Euclidean space the factor of $|x-\xi|^2/2$; for polynomial the power (2, 3, ...).
     - `space`: "sphere" or "euclidean".
+
+    `stored` is the only leaf: a network trains it, the kernel and its sharpness are fixed.
     """
 
-    kernel: str
-    space: str
+    kernel: str = eqx.field(static=True)
+    space: str = eqx.field(static=True)
     stored: Float[Array, "M N"]
-    beta: float
+    beta: float = eqx.field(static=True)
 
     def __init__(self, patterns: ArrayLike, kernel: str = "lse", beta: float | None = None, *, space: str = "sphere"):
         self.kernel = one_of("kernel", kernel, KERNELS)
@@ -103,6 +112,51 @@ class DenseMemory:
         if self.kernel == "lsr":
             return LSR.on_sphere(self.beta, self.dimension) if self.on_sphere else LSR(self.beta)
         return LSE(self.beta)
+
+    def __call__(
+        self,
+        x: Float[Array, "*batch N"],
+        *,
+        steps: int = 1,
+        top: int | None = None,
+        block: int = blocks.BLOCK,
+        key: Array | None = None,
+    ) -> Float[Array, "*batch N"]:
+        """`steps` updates of every query, to be traced: a layer of a network, in the dtype of the queries.
+
+        `top` lets only so many nearest patterns act. Patterns are read `block` at a time, so that the working memory is
+        that of one block; gradients keep one state per block and compute the weights again. `key` is not used; layers
+        of Equinox have it.
+        """
+        _traced(x, self.dimension)
+        steps, block = whole_number("steps", steps, least=0), whole_number("block", block)
+        top = None if top is None else whole_number("top", top, most=len(self))
+        state, patterns = x.reshape(-1, self.dimension), self.stored.astype(x.dtype)
+        state = to_sphere(state) if self.on_sphere else state
+        beta = self.beta / self.dimension if self.kernel == "lsr" and self.on_sphere else self.beta
+        size = blocks.block_size(len(self), block)
+        for _ in range(steps):
+            if top is None:
+                state = blocks.average(state, patterns, self.kernel, beta, self.on_sphere, size)
+            else:
+                state = blocks.average_of_nearest(state, patterns, self.kernel, beta, self.on_sphere, size, top)
+            state = to_sphere(state) if self.on_sphere else state
+        return state.reshape(x.shape)
+
+    def nearest(
+        self, x: Float[Array, "*batch N"], count: int = 1, *, block: int = blocks.BLOCK
+    ) -> tuple[Int[Array, "*batch k"], Float[Array, "*batch k"]]:
+        """Exact search, to be traced: the `count` nearest patterns, nearest first, and their cosines with the query."""
+        _traced(x, self.dimension)
+        count, block = whole_number("count", count, most=len(self)), whole_number("block", block)
+        state, patterns = x.reshape(-1, self.dimension), self.stored.astype(x.dtype)
+        state = to_sphere(state) if self.on_sphere else state
+        index, _ = blocks.nearest(state, patterns, count, self.on_sphere, blocks.block_size(len(self), block))
+        near = patterns[index]
+        lengths = jnp.linalg.norm(near, axis=-1) * jnp.linalg.norm(state, axis=-1, keepdims=True)
+        cosine = jnp.einsum("qkn,qn->qk", near, state) / jnp.maximum(lengths, jnp.finfo(x.dtype).tiny)
+        shape = (*x.shape[:-1], count)
+        return index.reshape(shape), cosine.reshape(shape)
 
     @recorded_call
     def recall(self, query: ArrayLike, steps: int = 1, temperature: float = 0.0, *, seed: Seed = 0) -> Recall:
@@ -225,6 +279,14 @@ class Recall(Result):
         from sphereflow.memory.pictures import draw_recall
 
         return draw_recall(self)
+
+
+def _traced(x: Array, dimension: int) -> None:
+    """Refuse what is no batch of queries; values are not known inside a compiled program."""
+    if not (hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)):
+        raise SphereflowError("x must be an array of real numbers; use recall for lists.")
+    if x.ndim < 1 or x.shape[-1] != dimension:
+        raise SphereflowError(f"a query must have dimension {dimension}, got shape {tuple(x.shape)}.")
 
 
 @eqx.filter_jit

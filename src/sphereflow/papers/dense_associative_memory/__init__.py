@@ -35,9 +35,12 @@ PAPER = Paper(
 from sphereflow.papers.dense_associative_memory import published as published
 from sphereflow.papers.dense_associative_memory import noise as noise
 from sphereflow.papers.dense_associative_memory import capacity as capacity
-from sphereflow.papers.dense_associative_memory import static_line as static_line
+from sphereflow.papers.dense_associative_memory import one_half as one_half
+from sphereflow.papers.dense_associative_memory import hot_bath as hot_bath
+from sphereflow.papers.dense_associative_memory import boundaries as boundaries
 from sphereflow.papers.dense_associative_memory import equilibrium as equilibrium
 from sphereflow.papers.dense_associative_memory import compact as compact
 from sphereflow.papers.dense_associative_memory import escape as escape
+from sphereflow.papers.dense_associative_memory import kinetics as kinetics
 from sphereflow.papers.dense_associative_memory import simulations as simulations
 from sphereflow.papers.dense_associative_memory import figures as figures

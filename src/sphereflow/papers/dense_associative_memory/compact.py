@@ -93,50 +93,6 @@ def compact_threshold(run: Run) -> Check:
     return check
 
 
-def log_mean_sum(n: int, others: int, log_law: np.ndarray, phi: np.ndarray) -> float:
-    """ln of so many times the mean of [1 - b(1 - phi)]_+ under a law given on an even grid."""
-    law = np.exp(log_law - log_law.max())
-    kernel = np.maximum(1 - B * (1 - phi), 0.0)
-    return float(np.log(others * (law @ kernel) / law.sum()))
-
-
-@PAPER.claim(
-    "above-threshold",
-    says="At load 0.6, above the threshold, the mean kernel sum of a random state grows exponentially with $N$ and "
-    "exceeds the 1 that a stored pattern gives itself, so its energy is the lower one.",
-    basis=basis.Derived("the overlap law of the sphere; typical states compared with a stored pattern"),
-    formula=r"\tfrac1N\ln E\,S\to\alpha-\alpha_{th}",
-)
-def above_threshold(run: Run) -> Check:
-    draws, load = 200 if run.quick else 2000, 0.6
-    rng = np.random.default_rng(run.seed)
-    phi = np.linspace(-1, 1, 200_001)[1:-1]
-    check = Check(parameters={"b": B, "load": load, "draws": draws})
-    gauss, dimension = {}, {}
-    for n in (12, 15, 18):
-        others = round(np.exp(load * n))
-        sums = mean(
-            np.array([np.maximum(1 - B * (1 - overlaps.sample(rng, n, others)), 0.0).sum() for _ in range(draws)])
-        )
-        name = rf"$\ln E\,S$, $N={n}$"
-        check.row(
-            name,
-            predicted=log_mean_sum(n, others, overlaps.log_density(phi, n), phi),
-            measured=np.log(sums.value),
-            error=sums.error / sums.value,
-            repeats=draws,
-            tolerance=1e-6,
-            because="standard error of the mean, carried to its logarithm; the grid of 200,001 overlaps",
-        )
-        gauss[name] = log_mean_sum(n, others, -n * phi**2 / 2, phi)
-        dimension[name] = log_mean_sum(n, others, overlaps.log_density(phi, n + 2), phi)
-    largest = r"$\ln E\,S$ less that of a pattern, $N=18$"
-    check.at_least(largest, bound=0.0, measured=check.rows[-1].measured, because="a sum of 1")
-    check.rival("Gaussian overlaps", gauss)
-    check.rival("the exponent (N-1)/2 in the overlap law", dimension)
-    return check
-
-
 @PAPER.claim(
     "one-step-retrieval",
     says="Inside one cap a single gradient step of the length $1-b(1-\\phi)$ lands exactly on the pattern, and so does "

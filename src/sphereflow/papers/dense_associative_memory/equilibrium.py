@@ -25,8 +25,8 @@ from sphereflow.memory.landscapes import Full, random_patterns, state_at
 from sphereflow.memory.sampling import metropolis, published_step
 from sphereflow.memory.state import REFERENCE_B, lse_mean_overlap, lse_overlap, lsr_overlap
 from sphereflow.papers.dense_associative_memory import PAPER
+from sphereflow.papers.dense_associative_memory.hot_bath import cap_points
 from sphereflow.papers.dense_associative_memory.sources import ENTROPY
-from sphereflow.papers.dense_associative_memory.static_line import cap_points
 
 
 def mean_by_quadrature(n: int, temperature: float, exponent: float) -> float:

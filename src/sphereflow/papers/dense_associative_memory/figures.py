@@ -21,7 +21,7 @@ _KINETIC = "Dotted curves are kinetic: where the escape time at that N equals th
 @PAPER.figure(
     "plane-lse",
     caption=f"Load and temperature for the Gaussian kernel at beta = 1, with every named line. {_KINETIC}",
-    shows=("published-lse-line", "static-line", "kinetic-boundary"),
+    shows=("published-lse-line", "boundary-of-the-gaussian-kernel", "kinetic-boundary"),
 )
 def plane_lse(run: Run) -> Figure:
     return draw(_plane(run, "lse", 1.0, 1.25 * float(spherical.capacity(1.0))))
@@ -31,7 +31,7 @@ def plane_lse(run: Run) -> Figure:
     "plane-lsr",
     caption="Load and temperature for the compact kernel at b = 3.41421. The line as published contradicts the "
     f"published noise floor, which gives the other dashed line; neither is a boundary on the sphere. {_KINETIC}",
-    shows=("printed-lsr-line", "compact-threshold"),
+    shows=("printed-lsr-line", "compact-threshold", "boundary-of-the-compact-kernel"),
 )
 def plane_lsr(run: Run) -> Figure:
     return draw(_plane(run, "lsr", REFERENCE_B, 1.6 * compact.threshold(REFERENCE_B)))
