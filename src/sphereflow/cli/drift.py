@@ -149,7 +149,7 @@ def translate(
         str,
         typer.Option(
             metavar="NAME,...",
-            help="Any of drift, drift-friction, drift-schedule, drift-felt, ofm, lightsb, affine; all by default.",
+            help="Any of drift, drift-friction, drift-restoring, drift-schedule, drift-felt, ofm, lightsb, affine.",
             show_default=False,
         ),
     ] = "drift,drift-friction,drift-schedule,drift-felt,ofm,lightsb,affine",

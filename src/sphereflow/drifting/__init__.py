@@ -10,6 +10,8 @@ from sphereflow.drifting.friction import Friction as Friction
 from sphereflow.drifting.gaussian import gaussian_field as gaussian_field
 from sphereflow.drifting.gaussian import gaussian_step as gaussian_step
 from sphereflow.drifting.generators import Generator as Generator
+from sphereflow.drifting.ratios import ComputeRatios as ComputeRatios
+from sphereflow.drifting.ratios import compute_ratios as compute_ratios
 from sphereflow.drifting.surrogate import slope_at_scale as slope_at_scale
 from sphereflow.drifting.surrogate import spurious_scale as spurious_scale
 from sphereflow.drifting.surrogate import surrogate_field as surrogate_field

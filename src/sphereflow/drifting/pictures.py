@@ -31,6 +31,7 @@ NAMES = {
     "drift": "drifting",
     "drift-friction": "drifting with friction",
     "drift-schedule": "no friction, rate times 1 - t/T",
+    "drift-restoring": "drifting, restoring friction",
     "drift-felt": "no friction, rate as Adam leaves it",
     "ofm": "Optimal Flow Matching",
     "lightsb": "Light Schroedinger Bridge",

@@ -16,6 +16,9 @@ from jaxtyping import Float
 from sphereflow.drifting.translation import Point, quality_against_compute
 
 
+COMPARED = ("drift", "drift-friction", "drift-schedule", "drift-felt", "ofm", "lightsb", "affine")
+
+
 def mixtures(dimension: int, count: int, seed: int) -> tuple[Float[np.ndarray, "n D"], Float[np.ndarray, "n D"]]:
     """Two mixtures of ten Gaussians with random means of unit variance a coordinate and spread 0.5."""
     rng = np.random.default_rng(seed)
@@ -36,11 +39,12 @@ def points(quick: bool, seed: int) -> list[Point]:
     source, target = pair(quick, seed)
     if quick:
         return quality_against_compute(
-            source, target, budgets=(50, 100), seeds=(0, 1), batch=64, hidden=64, epsilon=0.5, progress=False
+            source, target, methods=COMPARED, budgets=(50, 100), seeds=(0, 1), batch=64, hidden=64, epsilon=0.5, progress=False
         ).points
     return quality_against_compute(
         source,
         target,
+        methods=COMPARED,
         budgets=(30, 100, 300, 1000),
         seeds=(0, 1, 2),
         batch=128,
