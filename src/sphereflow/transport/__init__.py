@@ -41,8 +41,10 @@ from sphereflow.transport.maps.scores import score_card as score_card
 from sphereflow.transport.maps.smooth_map import SmoothMap as SmoothMap
 from sphereflow.transport.sphere.bounds import perceptron_bound as perceptron_bound
 from sphereflow.transport.sphere.certificates import separating_vector as separating_vector
+from sphereflow.transport.sphere.held_out import HeldOut as HeldOut
 from sphereflow.transport.sphere.inputs import Measure as Measure
 from sphereflow.transport.sphere.interpolation import interpolate as interpolate
+from sphereflow.transport.sphere.laws import SphereLaw as SphereLaw
 from sphereflow.transport.sphere.pieces import Drift as Drift
 from sphereflow.transport.sphere.pieces import Gate as Gate
 from sphereflow.transport.sphere.pieces import Gathering as Gathering
