@@ -109,7 +109,7 @@ def test_heavy_tails_are_reached_if_they_have_a_second_moment():
         (lambda: transport.fit(LINE, TWO, kl=math.nan), "kl"),
         (lambda: transport.fit(LINE, TWO, method="train", kl=0.1), "constructed"),
         (lambda: transport.fit(LINE, np.zeros((50, 1)) + np.arange(50)[:, None], kl=0.1), "between laws"),
-        (lambda: transport.Product([]), "at least one"),
+        (lambda: transport.Product([]), "at least two"),
         (lambda: transport.Product([TWO, TWO], np.ones((2, 2))), "orthonormal"),
         (lambda: transport.fit(LINE, TWO, kl=1e-8), "kl"),
     ],

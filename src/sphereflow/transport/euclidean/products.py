@@ -26,8 +26,8 @@ class Product(Law):
     def __init__(self, factors: Sequence[Law], frame: ArrayLike | None = None):
         self.factors = tuple(factors)
         self.d = len(self.factors)
-        if not self.factors or any(not isinstance(law, Law) or law.d != 1 for law in self.factors):
-            raise SphereflowError("the factors of a product are laws on the line, at least one.")
+        if self.d < 2 or any(not isinstance(law, Law) or law.d != 1 for law in self.factors):
+            raise SphereflowError("the factors of a product are laws on the line, at least two.")
         self.frame = np.eye(self.d) if frame is None else real_array("frame", frame, shape=(self.d, self.d))
         if np.abs(self.frame @ self.frame.T - np.eye(self.d)).max() > 1e-10:
             raise SphereflowError("the rows of the frame of a product must be orthonormal.")
