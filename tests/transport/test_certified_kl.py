@@ -66,7 +66,7 @@ def test_the_number_of_switches_is_the_smallest():
 
 
 def test_products_add_up_in_any_frame():
-    target = transport.Product([TWO] * 3, FRAME)
+    target = transport.ProductLaw([TWO] * 3, FRAME)
     found = transport.fit(transport.gaussian(3), target, kl=0.1)
     assert found.switches == 29
     assert found.certificate.proved
@@ -81,7 +81,7 @@ def test_products_add_up_in_any_frame():
 
 
 def test_sampled_bounds_are_called_sampled():
-    target = transport.Product([TWO] * 2)
+    target = transport.ProductLaw([TWO] * 2)
     found = transport.fit(transport.gaussian(2), target, kl=0.1)
     sampled = sampled_certificate(found.schedule, transport.gaussian(2), target, points=20_000)
     assert not sampled.proved
@@ -100,7 +100,7 @@ def test_heavy_tails_are_reached_if_they_have_a_second_moment():
     [
         (lambda: transport.fit(LINE, transport.StudentT(2.0), kl=0.1), "no second moment"),
         (
-            lambda: transport.fit(transport.gaussian(2), transport.Product([TWO, transport.StudentT(1.5)]), kl=0.1),
+            lambda: transport.fit(transport.gaussian(2), transport.ProductLaw([TWO, transport.StudentT(1.5)]), kl=0.1),
             "no second moment",
         ),
         (lambda: transport.fit(LINE, TWO), "either pieces or kl"),
@@ -109,8 +109,8 @@ def test_heavy_tails_are_reached_if_they_have_a_second_moment():
         (lambda: transport.fit(LINE, TWO, kl=math.nan), "kl"),
         (lambda: transport.fit(LINE, TWO, method="train", kl=0.1), "constructed"),
         (lambda: transport.fit(LINE, np.zeros((50, 1)) + np.arange(50)[:, None], kl=0.1), "between laws"),
-        (lambda: transport.Product([]), "at least two"),
-        (lambda: transport.Product([TWO, TWO], np.ones((2, 2))), "orthonormal"),
+        (lambda: transport.ProductLaw([]), "at least two"),
+        (lambda: transport.ProductLaw([TWO, TWO], np.ones((2, 2))), "orthonormal"),
         (lambda: transport.fit(LINE, TWO, kl=1e-8), "kl"),
     ],
 )

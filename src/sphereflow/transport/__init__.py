@@ -14,7 +14,7 @@ from sphereflow.transport.conditional.sampler import fit_conditional as fit_cond
 from sphereflow.transport.euclidean.affine import affine_schedule as affine_schedule
 from sphereflow.transport.euclidean.by_accuracy import SwitchTable as SwitchTable
 from sphereflow.transport.euclidean.by_accuracy import switches_needed as switches_needed
-from sphereflow.transport.euclidean.certificates import Certificate as Certificate
+from sphereflow.transport.euclidean.certificates import KLBounds as KLBounds
 from sphereflow.transport.euclidean.comparison import ScheduleTable as ScheduleTable
 from sphereflow.transport.euclidean.comparison import compare as compare
 from sphereflow.transport.euclidean.divergences import Divergences as Divergences
@@ -33,7 +33,7 @@ from sphereflow.transport.euclidean.laws import StudentT as StudentT
 from sphereflow.transport.euclidean.laws import gaussian as gaussian
 from sphereflow.transport.euclidean.monotone import Rearrangement as Rearrangement
 from sphereflow.transport.euclidean.monotone import piecewise_linear as piecewise_linear
-from sphereflow.transport.euclidean.products import Product as Product
+from sphereflow.transport.euclidean.products import ProductLaw as ProductLaw
 from sphereflow.transport.euclidean.schedule import Schedule as Schedule
 from sphereflow.transport.learned.maps import train_map as train_map
 from sphereflow.transport.learned.schedules import train_schedule as train_schedule

@@ -61,7 +61,9 @@ def held_out(run: Run) -> Check:
             relative=1e-9,
             because="no fresh point is missed: Clopper and Pearson's bound for none of 10,000, three measures at 95 %",
         )
-        check.at_least(f"standard errors allowed, {name}", bound=2.0, measured=found.safety.min(), because="told apart")
+        check.at_least(
+            f"standard errors allowed, {name}", bound=2.0, measured=np.min(found.safety), because="told apart"
+        )
         if problem == 0 or not run.quick:
             alone[f"$W_2$, {name}"] = built(seed, 200, False).held_out(laws(seed), n=400, seed=seed).w2.max()
     check.null("built for the particles alone", alone)

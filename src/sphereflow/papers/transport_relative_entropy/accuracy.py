@@ -22,7 +22,7 @@ from sphereflow.transport.euclidean.divergences import divergences
 from sphereflow.transport.euclidean.laws import Law, StudentT, gaussian
 from sphereflow.transport.euclidean.monotone import Rearrangement
 from sphereflow.transport.euclidean.named_laws import two_modes
-from sphereflow.transport.euclidean.products import Product
+from sphereflow.transport.euclidean.products import ProductLaw
 
 DIMENSIONS = (1, 2, 3, 5)
 
@@ -55,7 +55,7 @@ def constant() -> float:
 def target(d: int, seed: int) -> Law:
     if d == 1:
         return two_modes()
-    return Product([two_modes()] * d, np.linalg.qr(np.random.default_rng([seed, d]).normal(size=(d, d)))[0])
+    return ProductLaw([two_modes()] * d, np.linalg.qr(np.random.default_rng([seed, d]).normal(size=(d, d)))[0])
 
 
 @PAPER.claim(

@@ -22,13 +22,13 @@ from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, number_from
 from sphereflow.transport.abstract import MOST_PIECES
-from sphereflow.transport.euclidean.certificates import Certificate, line_certificate, provable
+from sphereflow.transport.euclidean.certificates import KLBounds, line_certificate, provable
 from sphereflow.transport.euclidean.divergences import obstructions
 from sphereflow.transport.euclidean.gaussianisation import gaussianise
 from sphereflow.transport.euclidean.laws import Law, Mixture
 from sphereflow.transport.euclidean.line import line_divergences
 from sphereflow.transport.euclidean.monotone import Rearrangement, piecewise_linear
-from sphereflow.transport.euclidean.products import Product
+from sphereflow.transport.euclidean.products import ProductLaw
 from sphereflow.transport.euclidean.schedule import Schedule
 
 _FRAMES = ((4, 8), (8, 12), (16, 16), (32, 24))  # frames and knots of the Gaussianisations tried in turn
@@ -36,7 +36,7 @@ _POINTS = 40_000
 _RISK = 1e-3
 _SUPREMUM = 6.0  # assumed of the log-ratio, or twice the largest one seen
 
-Found = tuple[Schedule, str, Certificate]
+Found = tuple[Schedule, str, KLBounds]
 
 
 def schedule_for_kl(source: Any, target: Any, kl: float, seed: int = 0) -> Found:
@@ -50,7 +50,7 @@ def schedule_for_kl(source: Any, target: Any, kl: float, seed: int = 0) -> Found
         raise SphereflowError(f"no number of switches reaches kl = {kl:g}: {infinite}.")
     if source.d == 1:
         return _on_axes(source, [target], np.eye(1), kl)
-    if isinstance(source, Mixture) and source.is_standard and isinstance(target, Product):
+    if isinstance(source, Mixture) and source.is_standard and isinstance(target, ProductLaw):
         return _on_axes(Mixture(np.zeros((1, 1))), target.factors, target.frame, kl)
     if isinstance(source, Mixture) and source.is_standard:
         return _gaussianised(source, target, kl, seed)
@@ -59,7 +59,7 @@ def schedule_for_kl(source: Any, target: Any, kl: float, seed: int = 0) -> Found
 
 def _infinite(source: Law, target: Law) -> str:
     reasons = [obstructions(source, target)[0]]
-    if isinstance(target, Product) and source.gaussian_tails:
+    if isinstance(target, ProductLaw) and source.gaussian_tails:
         reasons += [obstructions(Mixture(np.zeros((1, 1))), factor)[0] for factor in target.factors]
     return next((reason for reason in reasons if reason), "")
 
@@ -71,10 +71,10 @@ def _on_axes(base: Law, factors: Sequence[Law], frame: np.ndarray, kl: float) ->
     one = {id(factor): line for factor, line in zip(factors, lines, strict=True)}
 
     @cache
-    def bounded(which: int, knots: int) -> Certificate:
+    def bounded(which: int, knots: int) -> KLBounds:
         return _on_the_line(one[which].schedule(knots), base, one[which].target, kl)
 
-    def tried(scale: float) -> tuple[np.ndarray, list[Certificate], bool]:
+    def tried(scale: float) -> tuple[np.ndarray, list[KLBounds], bool]:
         knots = np.maximum(np.ceil(share * scale), 1).astype(int)
         if (knots + 2).sum() > MOST_PIECES:
             raise SphereflowError(f"kl = {kl:g} needs more than {MOST_PIECES} pieces.")
@@ -91,7 +91,7 @@ def _on_axes(base: Law, factors: Sequence[Law], frame: np.ndarray, kl: float) ->
     proved = all(part.proved for part in parts)
     route = "monotone rearrangement at its best knots" + (f", on each of {len(lines)} axes" if len(lines) > 1 else "")
     lower, upper = (float(sum(getattr(part, end) for part in parts)) for end in ("lower", "upper"))
-    return schedule, route, Certificate(lower, upper, proved, "" if proved else parts[0].assuming)
+    return schedule, route, KLBounds(lower, upper, proved, "" if proved else parts[0].assuming)
 
 
 def _together(lines: Sequence[Rearrangement], knots: np.ndarray, frame: np.ndarray) -> Schedule:
@@ -109,16 +109,16 @@ def _together(lines: Sequence[Rearrangement], knots: np.ndarray, frame: np.ndarr
     return whole
 
 
-def _on_the_line(schedule: Schedule, base: Law, target: Law, kl: float) -> Certificate:
+def _on_the_line(schedule: Schedule, base: Law, target: Law, kl: float) -> KLBounds:
     if provable(base, target):
         return line_certificate(schedule, base, target, fineness=max(1.0, math.sqrt(1e-2 / kl)))
     value = line_divergences(schedule, base, target).forward
-    return Certificate(value, value, False, "the quadrature is exact to the digits shown")
+    return KLBounds(value, value, False, "the quadrature is exact to the digits shown")
 
 
 def sampled_certificate(
     schedule: Schedule, base: Law, target: Law, *, points: int = _POINTS, seed: int = 0
-) -> Certificate:
+) -> KLBounds:
     """Empirical Bernstein bounds from points of target and image, given the supremum of log(target/image)."""
     image = schedule.density(base)
     both = np.concatenate([target.sample(points, 2 * seed), image.sample(points, 2 * seed + 1)])
@@ -132,7 +132,7 @@ def sampled_certificate(
     slack = math.sqrt(variance * log_risk / points) + 7 * 2 * supremum * log_risk / (3 * (points - 1))
     value = float(g.mean())
     assuming = f"log(target/image) is nowhere above {supremum:.2g}, with confidence {1 - _RISK:.1%}"
-    return Certificate(max(value - slack, 0.0), value + slack, False, assuming)
+    return KLBounds(max(value - slack, 0.0), value + slack, False, assuming)
 
 
 def _gaussianised(source: Law, target: Law, kl: float, seed: int) -> Found:
@@ -146,7 +146,7 @@ def _gaussianised(source: Law, target: Law, kl: float, seed: int) -> Found:
         best = min(best, found.upper)
     raise SphereflowError(
         f"kl = {kl:g} was not reached by Gaussianisation of up to {frames} frames: the best bound is {best:.3g}. "
-        "A target that is a transport.Product is met axis by axis."
+        "A target that is a transport.ProductLaw is met axis by axis."
     )
 
 

@@ -30,7 +30,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Certificate:
+class KLBounds:
     """`lower` <= KL(target||image) <= `upper`; `proved` says whether that is a proof or rests on `assuming`."""
 
     lower: float
@@ -49,14 +49,15 @@ def provable(base: Law, target: Law) -> bool:
     return base.d == target.d == 1 and gaussian_base and isinstance(target, (Mixture, StudentT))
 
 
-def line_certificate(schedule: Schedule, base: Law, target: Law, *, fineness: float = 1.0) -> Certificate:
+def line_certificate(schedule: Schedule, base: Law, target: Law, *, fineness: float = 1.0) -> KLBounds:
     """Bounds on KL(target||image) on the line; with `fineness` times as many cells they are closer by its square."""
     if not provable(base, target):
         raise SphereflowError(
             f"bounds are proved on the line for a Gaussian base and a mixture or Student law; got {base} and {target}."
         )
     if obstructions(base, target)[0]:
-        return Certificate(math.inf, math.inf, True)
+        return KLBounds(math.inf, math.inf, True)
+    assert isinstance(base, Mixture)
     mean, scale = float(base.means[0, 0]), math.exp(-float(base.log_density(np.array([base.means[0]]))[0]))
     scale /= math.sqrt(2 * math.pi)
     knots = np.sort(np.asarray(schedule.apply(kinks(schedule)[:, None]))[:, 0])
@@ -82,7 +83,7 @@ def line_certificate(schedule: Schedule, base: Law, target: Law, *, fineness: fl
     second += image_top * (image_score**2 + image_bend)
     error = float((width**3 / 24) @ second) + _ROUNDING
     error += sum(_beyond(target, side, edges, x_left, x_right, slope, mean, scale) for side in (0, -1))
-    return Certificate(max(float(value - error), 0.0), float(value + error), True)
+    return KLBounds(max(float(value - error), 0.0), float(value + error), True)
 
 
 def _edges(target: Law, knots: np.ndarray, cells: int) -> np.ndarray:

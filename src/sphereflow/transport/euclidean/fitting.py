@@ -17,7 +17,7 @@ from sphereflow.seeds import Seed, number_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.abstract import MOST_PIECES
 from sphereflow.transport.euclidean.by_accuracy import schedule_for_kl
-from sphereflow.transport.euclidean.certificates import Certificate
+from sphereflow.transport.euclidean.certificates import KLBounds
 from sphereflow.transport.euclidean.clouds import checked_cloud
 from sphereflow.transport.euclidean.divergences import Divergences, divergences
 from sphereflow.transport.euclidean.gaussianisation import gaussianise
@@ -55,7 +55,7 @@ class Fit(Result):
     energy: float
     source: Float[np.ndarray, "n d"]
     target: Float[np.ndarray, "m d"]
-    certificate: Certificate | None = None
+    certificate: KLBounds | None = None
 
     @property
     def pieces(self) -> int:

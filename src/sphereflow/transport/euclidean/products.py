@@ -17,7 +17,7 @@ from sphereflow.shapes import ArrayLike
 from sphereflow.transport.euclidean.laws import Law
 
 
-class Product(Law):
+class ProductLaw(Law):
     r"""The law of $\sum_kX_ku_k$ with independent $X_k$ on the line and orthonormal $u_k$, the rows of `frame`.
 
     **Arguments:** `factors`, one law on the line per axis; `frame` (d, d), the identity unless given.
