@@ -100,7 +100,6 @@ NORMAL, NARROW = sf.transport.gaussian(1), sf.transport.gaussian(1, 1.0, 0.5)
 ROWS = RNG.normal(size=(60, 2))
 PAIRS = RNG.normal(size=(240, 2))
 ATOMS = [np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])]
-CAPS = [sf.transport.SphereLaw.cap(c, 0.3) for c in np.eye(3)[:2]]
 SHIFT = sf.transport.affine_schedule(np.array([[0.6]]), np.array([1.0]))
 STILL = sf.transport.Schedule([[0.5, 0.0]], [[0.0, 1.0]], [0.0])
 
@@ -219,7 +218,6 @@ EXAMPLES = {
     "ConditionalFit": lambda: sf.transport.fit_conditional(PAIRS[:, :1], PAIRS[:, 1:], 60, times=2),
     "VelocityFit": lambda: sf.transport.fit_velocities(PAIRS[:, :1], PAIRS[:, 1:], neurons=4, times=2),
     "Interpolation": lambda: sf.transport.interpolate([np.asarray(sf.draw("uniform", 4, 3, k)) for k in (0, 1)], ATOMS),
-    "HeldOut": lambda: sf.transport.interpolate(CAPS, ATOMS).held_out(n=20),
     "CostTable": lambda: sf.transport.interpolation_costs([2], [3], [1e-3], n=5),
     "SwitchTable": lambda: sf.transport.switches_needed(NORMAL, NARROW, [0.1]),
     "TrainedTransformer": lambda: sf.transport.train_transformer([a[None] for a in ATOMS[::-1]], ATOMS, 1, steps=2),

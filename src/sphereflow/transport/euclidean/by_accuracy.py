@@ -39,7 +39,7 @@ _SUPREMUM = 6.0  # assumed of the log-ratio, or twice the largest one seen
 Found = tuple[Schedule, str, KLBounds]
 
 
-def schedule_for_kl(source: Any, target: Any, kl: float, seed: int = 0) -> Found:
+def schedule_for_kl(source: Any, target: Any, kl: float, number: int = 0) -> Found:
     """(schedule, how it was found, certificate) with KL(target||image) <= `kl`, or a sentence that says why not."""
     if not (isinstance(source, Law) and isinstance(target, Law)):
         raise SphereflowError("kl is a bound between laws: source and target must have densities, not points only.")
@@ -53,7 +53,7 @@ def schedule_for_kl(source: Any, target: Any, kl: float, seed: int = 0) -> Found
     if isinstance(source, Mixture) and source.is_standard and isinstance(target, ProductLaw):
         return _on_axes(Mixture(np.zeros((1, 1))), target.factors, target.frame, kl)
     if isinstance(source, Mixture) and source.is_standard:
-        return _gaussianised(source, target, kl, seed)
+        return _gaussianised(source, target, kl, number)
     raise SphereflowError("in dimension 2 and above kl needs the source N(0, I): use transport.gaussian(d).")
 
 
@@ -117,11 +117,11 @@ def _on_the_line(schedule: Schedule, base: Law, target: Law, kl: float) -> KLBou
 
 
 def sampled_certificate(
-    schedule: Schedule, base: Law, target: Law, *, points: int = _POINTS, seed: int = 0
+    schedule: Schedule, base: Law, target: Law, *, points: int = _POINTS, number: int = 0
 ) -> KLBounds:
     """Empirical Bernstein bounds from points of target and image, given the supremum of log(target/image)."""
     image = schedule.density(base)
-    both = np.concatenate([target.sample(points, 2 * seed), image.sample(points, 2 * seed + 1)])
+    both = np.concatenate([target.sample(points, 2 * number), image.sample(points, 2 * number + 1)])
     log_ratio = np.asarray(target.log_density(both)) - np.asarray(image.log_density(both))
     r = np.exp(np.minimum(log_ratio, 700.0))
     g = 2 * (r * log_ratio - r + 1) / (r + 1)
@@ -140,7 +140,7 @@ def _gaussianised(source: Law, target: Law, kl: float, seed: int) -> Found:
     best = math.inf
     for frames, knots in _FRAMES:
         schedule = gaussianise(cloud, frames=frames, knots=knots, seed=seed).schedule
-        found = sampled_certificate(schedule, source, target, seed=seed + 1)
+        found = sampled_certificate(schedule, source, target, number=seed + 1)
         if found.upper <= kl:
             return schedule, f"Gaussianisation, {frames} frames of {knots} knots", found
         best = min(best, found.upper)

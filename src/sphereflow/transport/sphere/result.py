@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.numerics.unit_vectors import angles, unit
-from sphereflow.results import Result, Variables
+from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.transport.sphere.certificates import separated_pairs
 from sphereflow.transport.sphere.held_out import HeldOut, score
@@ -103,6 +103,7 @@ class Interpolation(Result):
         """Whether every measure has a safety of at least 3."""
         return self.safety is not None and bool((self.safety >= _SAFE).all())
 
+    @recorded_call
     def held_out(self, sources: Any = None, *, n: int = 10_000, confidence: float = 0.95, seed: Seed = 1) -> HeldOut:
         """The schedule on fresh points: `n` of every source, or these clouds in the place of sources given as points.
 
