@@ -217,6 +217,8 @@ EXAMPLES = {
     "ConditionalFit": lambda: sf.transport.fit_conditional(PAIRS[:, :1], PAIRS[:, 1:], 60, times=2),
     "VelocityFit": lambda: sf.transport.fit_velocities(PAIRS[:, :1], PAIRS[:, 1:], neurons=4, times=2),
     "Interpolation": lambda: sf.transport.interpolate([np.asarray(sf.draw("uniform", 4, 3, k)) for k in (0, 1)], ATOMS),
+    "CostTable": lambda: sf.transport.interpolation_costs([2], [3], [1e-3], n=5),
+    "SwitchTable": lambda: sf.transport.switches_needed(NORMAL, NARROW, [0.1]),
     "TrainedTransformer": lambda: sf.transport.train_transformer([a[None] for a in ATOMS[::-1]], ATOMS, 1, steps=2),
     "Recall": lambda: sf.memory.DenseMemory(PAIRS[:5], beta=4.0).recall(PAIRS[:2] + 0.1),
     "PhaseDiagram": lambda: sf.memory.phase_diagram(

@@ -43,6 +43,10 @@ BALL = np.eye(3)
 CIRCLE = np.stack([np.cos([0.0, 0.7, 2.0]), np.sin([0.0, 0.7, 2.0])], axis=1)
 NORMAL = transport.gaussian(2)
 SHIFT = SmoothMap(lambda x: x + 1.0, lambda y: y - 1.0)
+CAP = transport.SphereLaw.cap([0.0, 0.0, 1.0], 0.3)
+CARRIED = transport.interpolate([CAP], [[1.0, 0.0, 0.0]], nodes=20)
+PAIR = transport.ProductLaw([transport.gaussian(1), transport.gaussian(1)])
+EIGHT = transport.Mixture([[1.0, 0.0], [-1.0, 0.5]], 0.8)
 SCHEDULE = transport.affine_schedule(np.array([[1.0, 0.3], [0.0, 1.0]]))
 FITTED = transport.fit_map(lambda x: x + 0.1 * x[:, ::-1] ** 2, cells=1, refine=1)
 NEURONS = transport.Neurons(np.ones((3, 2)), np.eye(3, 2) + 0.1, np.zeros(3))
@@ -127,6 +131,11 @@ BY_NUMPY = {
         ConditionalSampler(SCHEDULE, 1), 0.5, 2, s
     ),
     "transport.maps.diffeomorphism.MapFit.errors": lambda f, s: vars(f(FITTED, points=20, seed=s)),
+    "transport.sphere.laws.SphereLaw.sample": lambda f, s: f(CAP, 4, s),
+    "transport.sphere.result.Interpolation.held_out": lambda f, s: f(CARRIED, n=20, seed=s).w2,
+    "transport.sphere.costs.interpolation_costs": lambda f, s: f([2], [3], [1e-3], n=5, seed=s).norm,
+    "transport.euclidean.products.ProductLaw.sample": lambda f, s: f(PAIR, 4, s),
+    "transport.euclidean.by_accuracy.switches_needed": lambda f, s: f(NORMAL, EIGHT, [0.9], seed=s).upper,
     "transport.euclidean.divergences.divergences": lambda f, s: f(SCHEDULE, NORMAL, NORMAL, samples=9, seed=s).tv.value,
     "transport.euclidean.gaussianisation.gaussianise": lambda f, s: (
         f(TABLE.reshape(-1, 4), frames=1, knots=4, seed=s).schedule.a

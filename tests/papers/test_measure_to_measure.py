@@ -39,7 +39,7 @@ class TestVerdicts(Verdicts):
         "dirac-targets",
         "disjoint-hulls",
         "exact-flows",
-        "fresh-points",
+        "held-out",
         "match-one-point",
         "one-direction-is-enough",
         "others-restored",
@@ -49,6 +49,7 @@ class TestVerdicts(Verdicts):
         "time-for-accuracy",
         "time-reversal",
         "what-no-flow-can-do",
+        "weights-and-pieces",
         "training-stops-at-the-bound",
     )
     slow_figures = ("one-round", "perceptrons", "rates", "relay-of-balls", "stages", "two-atoms")

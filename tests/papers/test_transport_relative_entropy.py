@@ -31,6 +31,8 @@ class TestVerdicts(Verdicts):
         "slice-identity",
         "slice-pieces",
         "switches",
+        "switches-for-accuracy",
+        "tail-hypothesis",
         "training-frontier",
         "training-stall",
     )

@@ -12,6 +12,9 @@ from sphereflow.transport.conditional.sampler import ConditionalFit as Condition
 from sphereflow.transport.conditional.sampler import ConditionalSampler as ConditionalSampler
 from sphereflow.transport.conditional.sampler import fit_conditional as fit_conditional
 from sphereflow.transport.euclidean.affine import affine_schedule as affine_schedule
+from sphereflow.transport.euclidean.by_accuracy import SwitchTable as SwitchTable
+from sphereflow.transport.euclidean.by_accuracy import switches_needed as switches_needed
+from sphereflow.transport.euclidean.certificates import KLBounds as KLBounds
 from sphereflow.transport.euclidean.comparison import ScheduleTable as ScheduleTable
 from sphereflow.transport.euclidean.comparison import compare as compare
 from sphereflow.transport.euclidean.divergences import Divergences as Divergences
@@ -30,6 +33,7 @@ from sphereflow.transport.euclidean.laws import StudentT as StudentT
 from sphereflow.transport.euclidean.laws import gaussian as gaussian
 from sphereflow.transport.euclidean.monotone import Rearrangement as Rearrangement
 from sphereflow.transport.euclidean.monotone import piecewise_linear as piecewise_linear
+from sphereflow.transport.euclidean.products import ProductLaw as ProductLaw
 from sphereflow.transport.euclidean.schedule import Schedule as Schedule
 from sphereflow.transport.learned.maps import train_map as train_map
 from sphereflow.transport.learned.schedules import train_schedule as train_schedule
@@ -41,8 +45,12 @@ from sphereflow.transport.maps.scores import score_card as score_card
 from sphereflow.transport.maps.smooth_map import SmoothMap as SmoothMap
 from sphereflow.transport.sphere.bounds import perceptron_bound as perceptron_bound
 from sphereflow.transport.sphere.certificates import separating_vector as separating_vector
+from sphereflow.transport.sphere.costs import CostTable as CostTable
+from sphereflow.transport.sphere.costs import interpolation_costs as interpolation_costs
+from sphereflow.transport.sphere.held_out import HeldOut as HeldOut
 from sphereflow.transport.sphere.inputs import Measure as Measure
 from sphereflow.transport.sphere.interpolation import interpolate as interpolate
+from sphereflow.transport.sphere.laws import SphereLaw as SphereLaw
 from sphereflow.transport.sphere.pieces import Drift as Drift
 from sphereflow.transport.sphere.pieces import Gate as Gate
 from sphereflow.transport.sphere.pieces import Gathering as Gathering

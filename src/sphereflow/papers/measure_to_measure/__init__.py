@@ -36,5 +36,6 @@ from sphereflow.papers.measure_to_measure import clustering as clustering
 from sphereflow.papers.measure_to_measure import disentangling as disentangling
 from sphereflow.papers.measure_to_measure import matching as matching
 from sphereflow.papers.measure_to_measure import main_theorem as main_theorem
+from sphereflow.papers.measure_to_measure import held_out as held_out
 from sphereflow.papers.measure_to_measure import perceptrons as perceptrons
 from sphereflow.papers.measure_to_measure import figures as figures

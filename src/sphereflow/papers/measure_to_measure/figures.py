@@ -21,7 +21,7 @@ from sphereflow.transport.sphere.pictures import draw_clouds, draw_gate, draw_sp
     caption="Three overlapping caps on the two-sphere carried to three points (crosses) by one schedule. Above: after "
     "each phase; hollow dots are on the far side. Below: radius of each measure, and the distance of its nearest "
     "foreign particle, after every piece; grey lines separate the phases.",
-    shows=("dirac-targets", "fresh-points"),
+    shows=("dirac-targets", "held-out"),
 )
 def stages(run: Run) -> Figure:
     return dirac(3, 3, 50 if run.quick else 150, run.seed).plot()

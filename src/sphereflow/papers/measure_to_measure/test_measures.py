@@ -57,8 +57,8 @@ def points(count: int, d: int, seed: int) -> list[Float[np.ndarray, " d"]]:
 
 @lru_cache(maxsize=16)
 def dirac(d: int, N: int, n: int, seed: int) -> Interpolation:
-    """Overlapping caps to one random point each."""
-    return interpolate(overlapping_caps(d, N, n, seed), points(N, d, seed), seed=seed)
+    """Overlapping caps to one random point each, by the construction of the proof, for these particles alone."""
+    return interpolate(overlapping_caps(d, N, n, seed), points(N, d, seed), seed=seed, margins=False)
 
 
 @lru_cache(maxsize=8)
@@ -71,7 +71,7 @@ def atomic(m: int, n: int, seed: int) -> Interpolation:
 @lru_cache(maxsize=2)
 def shared_atom() -> Interpolation:
     """Two measures with one atom in common to two points."""
-    return interpolate(SHARED, SHARED_POINTS)
+    return interpolate(SHARED, SHARED_POINTS, margins=False)
 
 
 @lru_cache(maxsize=2)

@@ -40,6 +40,7 @@ PAPER = Paper(
 from sphereflow.papers.transport_relative_entropy import flow as flow
 from sphereflow.papers.transport_relative_entropy import line as line
 from sphereflow.papers.transport_relative_entropy import tails as tails
+from sphereflow.papers.transport_relative_entropy import accuracy as accuracy
 from sphereflow.papers.transport_relative_entropy import plane as plane
 from sphereflow.papers.transport_relative_entropy import gaussianisation as gaussianisation
 from sphereflow.papers.transport_relative_entropy import learning as learning

@@ -16,6 +16,8 @@ from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, number_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.abstract import MOST_PIECES
+from sphereflow.transport.euclidean.by_accuracy import schedule_for_kl
+from sphereflow.transport.euclidean.certificates import KLBounds
 from sphereflow.transport.euclidean.clouds import checked_cloud
 from sphereflow.transport.euclidean.divergences import Divergences, divergences
 from sphereflow.transport.euclidean.gaussianisation import gaussianise
@@ -40,7 +42,8 @@ class Fit(Result):
     `divergences` where both sides have densities; `cross_entropy`, the mean of -log rho_theta over target points not
     used for the fit, where the source has one; `energy` the energy distance between image and target points.
     `route` says how the schedule was found, and `bound` what the number of switches allows at best or needs at most.
-    `source` and `target` are points of both that were used for judging only.
+    `source` and `target` are points of both that were used for judging only. `certificate` bounds the relative entropy
+    where one was asked for.
     """
 
     schedule: Schedule
@@ -52,6 +55,7 @@ class Fit(Result):
     energy: float
     source: Float[np.ndarray, "n d"]
     target: Float[np.ndarray, "m d"]
+    certificate: KLBounds | None = None
 
     @property
     def pieces(self) -> int:
@@ -93,15 +97,24 @@ class Fit(Result):
 def fit(
     source: Law | ArrayLike,
     target: Law | ArrayLike,
-    pieces: int,
+    pieces: int | None = None,
     method: str = "construct",
     *,
+    kl: float | None = None,
     seed: Seed = 0,
     steps: int = 1500,
 ) -> Fit:
-    """A schedule of at most `pieces` pieces that carries `source` to `target`; each is a law or an array of points."""
+    """A schedule of at most `pieces` pieces that carries `source` to `target`; each is a law or an array of points.
+
+    With `kl` instead of `pieces`, as few pieces as it takes for KL(target||image) <= kl, both sides being laws; how
+    sure that is stands in `.certificate`. What no schedule can reach is refused with the reason.
+    """
     one_of("method", method, METHODS)
-    pieces = whole_number("pieces", pieces, least=3, most=MOST_PIECES)
+    if (pieces is None) == (kl is None):
+        raise SphereflowError("fit takes either pieces or kl, the relative entropy to be reached.")
+    if kl is not None and method == "train":
+        raise SphereflowError("kl is for schedules that are constructed; give pieces to train one.")
+    most = MOST_PIECES if pieces is None else whole_number("pieces", pieces, least=3, most=MOST_PIECES)
     number = number_from(seed, most=2**62 - 2)
     whole_number("steps", steps)
     start, start_held = _sides(source, "source")
@@ -109,15 +122,19 @@ def fit(
     d = goal_held.shape[1]
     if start_held.shape[1] != d:
         raise SphereflowError(f"source and target must share one dimension, got {start_held.shape[1]} and {d}.")
-    if method == "train":
+    certificate = None
+    if kl is not None:
+        schedule, route, certificate = schedule_for_kl(start, goal, kl, number)
+        bound = str(certificate)
+    elif method == "train":
         if not _standard(start):
             raise SphereflowError("training starts from a standard Gaussian: use the source 'gaussian', or construct.")
-        schedule = train_schedule(goal, pieces, seed=number, steps=steps).schedule
+        schedule = train_schedule(goal, most, seed=number, steps=steps).schedule
         route, bound = "trained by gradient descent with the boundary term", ""
     elif d == 1:
-        schedule, route, bound = _on_the_line(start, goal, pieces)
+        schedule, route, bound = _on_the_line(start, goal, most)
     else:
-        schedule, route, bound = _in_space(start, goal, pieces, number)
+        schedule, route, bound = _in_space(start, goal, most, number)
     both = isinstance(start, Law) and isinstance(goal, Law)
     return Fit(
         schedule,
@@ -129,6 +146,7 @@ def fit(
         energy_distance(np.asarray(schedule.apply(start_held)), goal_held, unbiased=False, most=3000),
         start_held,
         goal_held,
+        certificate,
     )
 
 

@@ -13,9 +13,11 @@ from sphereflow.errors import SphereflowError
 from sphereflow.numerics.unit_vectors import unit
 from sphereflow.sphere import to_angles, tokens
 from sphereflow.transport.sphere.certificates import w2
+from sphereflow.transport.sphere.laws import SphereLaw
 from sphereflow.transport.sphere.schedule import checked_masses
 
 _SAME = 1e-10  # points closer than this are one point
+_LEAST_PARTED = 2e-4  # tolerance from which on equal targets can be told apart while they are reached
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,18 +95,68 @@ def pairs(sources: Any, targets: Any) -> tuple[list[Measure], list[Measure]]:
         _refuse_circle(starts, ends, d)
     for i in range(len(starts)):
         for j in range(i):
-            equal_starts, equal_ends = starts[i].same_as(starts[j]), ends[i].same_as(ends[j])
-            if equal_starts and not equal_ends:
+            if starts[i].same_as(starts[j]) and not ends[i].same_as(ends[j]):
                 raise SphereflowError(
                     f"sources[{j}] and sources[{i}] are the same measure but their targets differ: equal measures "
                     "stay equal under any Transformer, so no schedule can part them."
                 )
-            if equal_ends and not equal_starts:
-                raise SphereflowError(
-                    f"targets[{j}] and targets[{i}] are the same measure but their sources differ: the flow is "
-                    "invertible and cannot merge them; move one target by less than the error you accept."
-                )
     return starts, ends
+
+
+def laws_and_nodes(
+    values: Any, nodes: int, rng: np.random.Generator, name: str
+) -> tuple[list[SphereLaw | None], list[Any]]:
+    """For each measure its law, if it was given as one, and what stands for it: nodes of the law, or what was given."""
+    try:
+        entries = list(values)
+    except TypeError:
+        raise SphereflowError(f"{name} must be a list of measures, got {type(values).__name__}.") from None
+    laws = [entry if isinstance(entry, SphereLaw) else None for entry in entries]
+    return laws, [e if law is None else law.drawn(nodes, rng) for e, law in zip(entries, laws, strict=True)]
+
+
+def images(targets: Any, laws: Sequence[SphereLaw | None], sources: Sequence[Any]) -> Any:
+    """The targets, with a map in the place of a target replaced by its push-forward of the source."""
+    if not isinstance(targets, (list, tuple)) or len(targets) != len(sources):
+        return targets
+    found = []
+    for i, (target, law, source) in enumerate(zip(targets, laws, sources, strict=True)):
+        if isinstance(target, SphereLaw) or not callable(target):
+            found.append(target)
+        elif law is not None:
+            found.append(law.pushed(target))
+        else:
+            start = measure(source, f"sources[{i}]")
+            found.append((np.asarray(target(start.points)), start.masses))
+    return found
+
+
+def parted(goals: list[Measure], tol: float) -> list[Measure]:
+    """Equal targets moved apart by at most the tolerance: a flow is invertible and merges nothing exactly."""
+    aims: list[Measure] = []
+    for i, goal in enumerate(goals):
+        again = sum(goal.same_as(other) for other in goals[:i])
+        total = sum(goal.same_as(other) for other in goals)
+        if total > 1 and tol < _LEAST_PARTED:
+            raise SphereflowError(
+                f"targets[{i}] and another target are equal but their sources differ: a flow is invertible and "
+                f"merges nothing exactly; to within tol it does, for tol of at least {_LEAST_PARTED:g}, got {tol:g}."
+            )
+        aims.append(goal if total == 1 else _turned(goal, 0.8 * tol * (again / (total - 1) - 0.5)))
+    return aims
+
+
+def _turned(goal: Measure, angle: float) -> Measure:
+    """Turned by a small angle in the plane of the two axes in which the points move most."""
+    moment = (goal.points**2).T @ goal.masses
+    first, second = np.argsort(-moment)[:2]
+    points = goal.points.copy()
+    c, s = np.cos(angle), np.sin(angle)
+    points[:, first], points[:, second] = (
+        c * goal.points[:, first] - s * goal.points[:, second],
+        s * goal.points[:, first] + c * goal.points[:, second],
+    )
+    return Measure(unit(points), goal.masses)
 
 
 def distinct(starts: Sequence[Measure]) -> list[int]:

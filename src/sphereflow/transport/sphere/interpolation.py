@@ -10,6 +10,8 @@ found.plot().savefig("stages.png")
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
@@ -18,12 +20,12 @@ from sphereflow.numerics.unit_vectors import angles
 from sphereflow.observables import in_open_hemisphere
 from sphereflow.results import recorded_call
 from sphereflow.seeds import Seed, rng_from
-from sphereflow.shapes import ArrayLike
 from sphereflow.transport.sphere.cap import into_cap
 from sphereflow.transport.sphere.certificates import separated_pairs
 from sphereflow.transport.sphere.construction import ConstructionState
 from sphereflow.transport.sphere.disentangling import disentangle
-from sphereflow.transport.sphere.inputs import Measure, distinct, pairs, quantised
+from sphereflow.transport.sphere.inputs import Measure, distinct, images, laws_and_nodes, pairs, parted, quantised
+from sphereflow.transport.sphere.margins import Clusters, cluster
 from sphereflow.transport.sphere.matching import Group, match
 from sphereflow.transport.sphere.result import Interpolation
 from sphereflow.transport.sphere.schedule import SphereSchedule
@@ -36,30 +38,49 @@ _ATTEMPTS = 4
 
 @recorded_call
 def interpolate(
-    sources: ArrayLike, targets: ArrayLike, *, tol: float = 1e-5, atoms: int = 12, seed: Seed = 0
+    sources: Any,
+    targets: Any,
+    *,
+    tol: float = 1e-5,
+    atoms: int = 12,
+    nodes: int = 2000,
+    margins: bool = True,
+    seed: Seed = 0,
 ) -> Interpolation:
     r"""One parameter curve theta with $W_2(\mu^i(T),\mu_1^i)\le$ `tol` for every i (Theorems 1.1 and 1.2).
 
     **Arguments:**
 
-    - `sources`: N measures, each an array (n, d) of unit vectors or a pair (points, masses); d >= 3, all different.
-    - `targets`: N measures, all different; a point (d,), atoms (m, d), or a pair (atoms, masses).
+    - `sources`: N measures, all different, d >= 3; each a `SphereLaw`, an array (n, d) of unit vectors or a pair
+      (points, masses). An array may be a sample of a law or the measure itself.
+    - `targets`: N measures; each a point (d,), atoms (m, d), a pair (atoms, masses), a `SphereLaw`, or a function of
+      points, the map T whose push-forward of the source is meant. Equal targets are reached to within `tol`.
     - `tol`: how far a particle may end from its atom.
     - `atoms`: a target with more points than this, and not the same number of points as its source, stands for a
       density and is replaced by this many atoms; what that costs is in `.quantisation`.
-    - `seed`: of the choices among directions.
+    - `nodes`: the points by which a law is represented while the schedule is built.
+    - `margins`: with one point per target, build for every law whose mean is near that of the points given
+      (`.safety`, `.reach`, `held_out`); False builds for these particles alone, as the proof does.
+    - `seed`: of the choices among directions, and of the nodes.
 
-    **Returns:** an `Interpolation`: `schedule`, `w2`, `hulls`, `phases`, `final`, `plot()`.
+    **Returns:** an `Interpolation`: `schedule`, `w2`, `hulls`, `phases`, `final`, `held_out()`, `plot()`.
 
     *Reference:* Geshkovski, Rigollet, Ruiz-Balet, Measure-to-measure interpolation using Transformers, 2024.
     """
-    starts, ends = pairs(sources, targets)
+    rng = rng_from(seed)
+    nodes = whole_number("nodes", nodes, least=2, most=10**6)
+    laws, sources = laws_and_nodes(sources, nodes, rng, "sources")
+    wanted, targets = laws_and_nodes(images(targets, laws, sources), nodes, rng, "targets")
     real_number("tol", tol, above=1e-12, most=0.1)
     whole_number("atoms", atoms)
-    rng = rng_from(seed)
+    starts, ends = pairs(sources, targets)
     kept = sorted(set(distinct(starts)))
-    goals = [e if len(e) == len(s) else quantised(e.merged(), atoms) for s, e in zip(starts, ends, strict=True)]
-    plan = _plan([starts[i] for i in kept], [goals[i] for i in kept], tol, rng)
+    goals = [
+        e if len(e) == len(s) and law is None else quantised(e.merged(), atoms)
+        for s, e, law in zip(starts, ends, wanted, strict=True)
+    ]
+    aims = parted([goals[i] for i in kept], tol)
+    plan, clusters = _plan([starts[i] for i in kept], aims, tol, margins, rng)
     return Interpolation(
         schedule=plan.schedule,
         phases=tuple(plan.phases),
@@ -68,6 +89,9 @@ def interpolate(
         atoms=tuple(goals),
         arrived=_arrived(plan, starts, kept),
         tol=tol,
+        clusters=clusters,
+        laws=tuple(laws),
+        target_laws=tuple(wanted),
     )
 
 
@@ -79,8 +103,12 @@ def _arrived(plan: ConstructionState, starts: list[Measure], kept: list[int]) ->
     )
 
 
-def _plan(starts: list[Measure], goals: list[Measure], tol: float, rng: np.random.Generator) -> ConstructionState:
+def _plan(
+    starts: list[Measure], goals: list[Measure], tol: float, margins: bool, rng: np.random.Generator
+) -> tuple[ConstructionState, Clusters | None]:
     """The pieces, with the clusters made smaller until every particle is within the tolerance of its atom."""
+    if margins and all(len(goal) == 1 for goal in goals) and any(len(start) > 1 for start in starts):
+        return _to_points(starts, np.concatenate([goal.points for goal in goals]), tol, rng)
     if _apart_already(starts, goals):
         opened = ConstructionState([m.points for m in starts], [m.masses for m in starts])
     else:
@@ -107,9 +135,34 @@ def _plan(starts: list[Measure], goals: list[Measure], tol: float, rng: np.rando
             for g, y in zip(own, points, strict=True)
         )
         if spread <= tol:
-            return route
+            return route, None
         wanted /= max(10.0, 3 * spread / tol)
-    raise SphereflowError(
+    raise _too_far(spread, tol)
+
+
+def _to_points(
+    starts: list[Measure], ends: np.ndarray, tol: float, rng: np.random.Generator
+) -> tuple[ConstructionState, Clusters]:
+    """Clusters with margins, and their rims carried to the targets."""
+    opened = ConstructionState([m.points for m in starts], [m.masses for m in starts])
+    wanted = tol / 4
+    choices = rng.integers(2**62)
+    for _ in range(_ATTEMPTS):
+        route = opened.branch()
+        clusters = cluster(route, wanted, np.random.default_rng(choices))
+        rims = clusters.marks()
+        match(rims, [whole(rims, i) for i in range(len(ends))], ends, np.random.default_rng(choices + 1))
+        route.enter("match")
+        route.extend(rims.schedule)
+        spread = max(float(angles(rim, y).max()) for rim, y in zip(rims.clouds, ends, strict=True))
+        if spread <= tol:
+            return route, clusters
+        wanted /= max(10.0, 3 * spread / tol)
+    raise _too_far(spread, tol)
+
+
+def _too_far(spread: float, tol: float) -> SphereflowError:
+    return SphereflowError(
         f"the clusters arrive within {spread:.1e} of their targets only, more than tol = {tol:.1e}; "
         "ask for less, or try another seed."
     )

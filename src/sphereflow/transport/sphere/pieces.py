@@ -172,6 +172,10 @@ class RankOne(Piece):
     sign: float = 1.0
     kind: ClassVar[str] = "rank-one attention"
 
+    def flow(self, x: Points, masses: Masses) -> Points:
+        y, e = polar(x, self.alpha)
+        return placed(y - attention_shift(y, masses, self.sign, self.steering), e, self.alpha)
+
     def flow_and_log_det(self, x: Points, masses: Masses) -> tuple[Points, Masses]:
         y, _ = polar(x, self.alpha)
         return _moebius(x, self.alpha, attention_shift(y, masses, self.sign, self.steering))

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
+from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.numerics.unit_vectors import angles, unit
-from sphereflow.results import Result, Variables
+from sphereflow.results import Result, Variables, recorded_call
+from sphereflow.seeds import Seed, rng_from
 from sphereflow.transport.sphere.certificates import separated_pairs
-from sphereflow.transport.sphere.inputs import Measure, distinct
+from sphereflow.transport.sphere.held_out import HeldOut, score
+from sphereflow.transport.sphere.inputs import Measure, distinct, measure
+from sphereflow.transport.sphere.laws import SphereLaw
+from sphereflow.transport.sphere.margins import Clusters
 from sphereflow.transport.sphere.schedule import SphereSchedule
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_SAFE = 3.0  # standard errors
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -34,6 +41,9 @@ class Interpolation(Result):
     atoms: tuple[Measure, ...]
     arrived: tuple[Float[np.ndarray, "_ d"], ...]
     tol: float
+    clusters: Clusters | None = None
+    laws: tuple[SphereLaw | None, ...] = ()
+    target_laws: tuple[SphereLaw | None, ...] = ()
 
     @cached_property
     def stages(self) -> list[list[Float[np.ndarray, "_ d"]]]:
@@ -77,6 +87,44 @@ class Interpolation(Result):
             reasons.append("the atoms: a dense target is approached by few points")
         return "; ".join(reasons)
 
+    @property
+    def safety(self) -> Float[np.ndarray, " N"] | None:
+        """By how many standard errors the mean of each law may differ from that of its points; None without margins.
+
+        Below 2 the points given do not tell two of the laws apart: another sample may well go astray.
+        """
+        if self.clusters is None:
+            return None
+        first = sorted(set(own := distinct(self.sources)))
+        return np.array([self.clusters.margins[first.index(i)].safety for i in own])
+
+    @property
+    def certified(self) -> bool:
+        """Whether every measure has a safety of at least 3."""
+        return self.safety is not None and bool((self.safety >= _SAFE).all())
+
+    @recorded_call
+    def held_out(self, sources: Any = None, *, n: int = 10_000, confidence: float = 0.95, seed: Seed = 1) -> HeldOut:
+        """The schedule on fresh points: `n` of every source, or these clouds in the place of sources given as points.
+
+        Each fresh sample is a measure of its own, with its own mean in the attention.
+        """
+        n = whole_number("n", n, least=2)
+        real_number("confidence", confidence, above=0, most=1 - 1e-12)
+        rng = rng_from(seed)
+        given = list(self.laws) if sources is None else list(sources)
+        if len(given) != len(self.sources) or any(law is None for law in given):
+            raise SphereflowError(
+                "held_out needs a law or fresh points for each source: those of interpolate were not all laws; give "
+                f"sources, {len(self.sources)} of them."
+            )
+        fresh = [law.drawn(n, rng) if isinstance(law, SphereLaw) else measure(law, "sources").points for law in given]
+        goals = [
+            goal if law is None else measure(law.drawn(n, rng), "targets")
+            for goal, law in zip(self.targets, self.target_laws or (None,) * len(self.targets), strict=True)
+        ]
+        return score(self.schedule.apply(fresh), list(self.atoms), goals, self.tol, confidence)
+
     def clouds_at(self, piece: int) -> list[Float[np.ndarray, "_ d"]]:
         """All measures after this many pieces."""
         return [seen[piece] for seen in self.stages]
@@ -93,7 +141,7 @@ class Interpolation(Result):
 
     @property
     def _separated_after(self) -> int:
-        later = [start for name, start in self.phases if name in ("cluster", "split")]
+        later = [start for name, start in self.phases if name in ("cluster", "split", "open the cap")]
         return later[0]
 
     @property
@@ -133,7 +181,7 @@ class Interpolation(Result):
 
         return draw_interpolation(self)
 
-    derived = ("n_pieces", "pieces_of", "bound", "limited_by")
+    derived = ("safety", "n_pieces", "pieces_of", "bound", "limited_by")
 
     def variables(self) -> Variables:
         """Errors of every measure, and its radius and distance to the others after every piece."""
@@ -147,9 +195,18 @@ class Interpolation(Result):
             f"{len(self.sources)} measures, d = {self.schedule.d}, {self.n_pieces} pieces, "
             f"{self.schedule.n_switches} switches",
             f"max W2 {self.w2.max():.1e}, {parted} of {pairs} pairs of hulls disjoint once disentangled",
+            *([] if self.safety is None else [_safety_told(self.safety)]),
             *([f"W2 limited by {self.limited_by}"] if self.limited_by else []),
         ]
 
 
 def _nearest(x: np.ndarray, y: np.ndarray) -> float:
     return float(angles(x[:, None], y).min())
+
+
+def _safety_told(safety: np.ndarray) -> str:
+    least = float(safety.min())
+    if np.isinf(least):
+        return "the schedule does not depend on the means of the measures"
+    told = f"the means of the laws may be {least:.1f} standard errors from those of the points"
+    return told if least >= _SAFE else told + ": not certified, another sample may go astray"
