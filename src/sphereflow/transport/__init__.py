@@ -5,6 +5,7 @@ from source, target and number of pieces. On the sphere pieces are Transformer b
 """
 
 from sphereflow.transport.abstract import AbstractSchedule as AbstractSchedule
+from sphereflow.transport.conditional.estimator import ConditionalFlow as ConditionalFlow
 from sphereflow.transport.conditional.maurey import Neurons as Neurons
 from sphereflow.transport.conditional.maurey import fit_velocities as fit_velocities
 from sphereflow.transport.conditional.maurey import sample_schedule as sample_schedule
