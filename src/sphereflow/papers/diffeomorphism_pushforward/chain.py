@@ -92,7 +92,7 @@ def squares(d: int, plays: int, repeats: int, seed: int) -> np.ndarray:
     formula=r"E|X^n-\varphi(X)|^2=\frac{d-1}n\sum_{k=2}^dE\,V_k,\qquad V_k=f'(y_{k-1})^2V_{k-1}+v(y_{k-1})",
 )
 def knothe_rosenblatt_rate(run: Run) -> Check:
-    plays, repeats = ((32, 128, 512), 120) if run.quick else ((32, 128, 512, 2048), 480)
+    plays, repeats = ((24, 96, 384), 128) if run.quick else ((24, 96, 384, 1536), 480)
     check = Check(parameters={"plays per coordinate": list(plays), "repetitions": repeats, "points": POINTS})
     rates: dict[str, dict[str, float]] = {"-1/d": {}, "-2/d": {}}
     rivals: dict[str, dict[str, float]] = {"nothing": {}, "steepest": {}}
@@ -111,7 +111,7 @@ def knothe_rosenblatt_rate(run: Run) -> Check:
             error=float(np.linalg.norm(size * noise) / (size @ size)),
             repeats=repeats,
             tolerance=0.01,
-            because="standard errors of the sizes, propagated; corrections of relative order 1/32",
+            because="standard errors of the sizes, propagated; corrections of relative order 1/24",
         )
         rates["-1/d"][slope], rates["-2/d"][slope] = -1 / d, -2 / d
         pooled = mean(np.concatenate(each))
@@ -124,7 +124,7 @@ def knothe_rosenblatt_rate(run: Run) -> Check:
             error=pooled.error,
             repeats=repeats * len(plays),
             relative=0.02,
-            because="standard error over playbacks; corrections of relative order 1/32 for the fewest plays",
+            because="standard error over playbacks; corrections of relative order 1/24 for the fewest plays",
         )
         for name, values in rivals.items():
             values[constant] = constants(x, name)
