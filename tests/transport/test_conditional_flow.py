@@ -55,7 +55,9 @@ def test_samples_have_the_density(fitted):
     drawn = np.sort(fitted.sample([0.5], 4000, seed=3)[0])
     grid = np.linspace(-4, 4, 2001)
     density = np.exp(fitted.score_samples(np.full(len(grid), 0.5), grid))
-    below = np.interp(drawn, grid, np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(grid))]))
+    below = np.interp(
+        drawn, grid, np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(grid))])
+    )
     # Kolmogorov's statistic of 4000 draws exceeds 0.031 once in a thousand.
     assert np.abs(below - (np.arange(4000) + 0.5) / 4000).max() < 0.031
 

@@ -52,9 +52,7 @@ def fields(d: int) -> list[Neurons]:
     s, weight = _neurons()
     axes = np.eye(d)
     side = np.sign(s)
-    return [
-        Neurons((d - 1) * weight[:, None] * axes[k], side[:, None] * axes[k - 1], -side * s) for k in range(1, d)
-    ]
+    return [Neurons((d - 1) * weight[:, None] * axes[k], side[:, None] * axes[k - 1], -side * s) for k in range(1, d)]
 
 
 def points(d: int, seed: int) -> np.ndarray:
@@ -92,7 +90,7 @@ def squares(d: int, plays: int, repeats: int, seed: int) -> np.ndarray:
     formula=r"E|X^n-\varphi(X)|^2=\frac{d-1}n\sum_{k=2}^dE\,V_k,\qquad V_k=f'(y_{k-1})^2V_{k-1}+v(y_{k-1})",
 )
 def knothe_rosenblatt_rate(run: Run) -> Check:
-    plays, repeats = ((24, 96, 384), 128) if run.quick else ((24, 96, 384, 1536), 480)
+    plays, repeats = ((16, 64, 256), 128) if run.quick else ((16, 64, 256, 1024), 480)
     check = Check(parameters={"plays per coordinate": list(plays), "repetitions": repeats, "points": POINTS})
     rates: dict[str, dict[str, float]] = {"-1/d": {}, "-2/d": {}}
     rivals: dict[str, dict[str, float]] = {"nothing": {}, "steepest": {}}
@@ -111,7 +109,7 @@ def knothe_rosenblatt_rate(run: Run) -> Check:
             error=float(np.linalg.norm(size * noise) / (size @ size)),
             repeats=repeats,
             tolerance=0.01,
-            because="standard errors of the sizes, propagated; corrections of relative order 1/24",
+            because="standard errors of the sizes, propagated; corrections of relative order 1/16",
         )
         rates["-1/d"][slope], rates["-2/d"][slope] = -1 / d, -2 / d
         pooled = mean(np.concatenate(each))
@@ -124,7 +122,7 @@ def knothe_rosenblatt_rate(run: Run) -> Check:
             error=pooled.error,
             repeats=repeats * len(plays),
             relative=0.02,
-            because="standard error over playbacks; corrections of relative order 1/24 for the fewest plays",
+            because="standard error over playbacks; corrections of relative order 1/16 for the fewest plays",
         )
         for name, values in rivals.items():
             values[constant] = constants(x, name)

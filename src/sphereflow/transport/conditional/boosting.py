@@ -1,7 +1,7 @@
 r"""Pieces found one at a time by the score test: each makes given data a little more normal.
 
 A piece $z\mapsto z+w\,s_+\,(e^{\lambda}-1)/\lambda$, $s=a\cdot u+c\,z+b$, $\lambda=cw$, moves one coordinate z and
-reads what is known, u. The mean of $\log N(z)+L$ over the data has at w = 0 the slope G and falls off with w about as H,
+reads what is known, u. The mean of $\log N(z)+L$ over the data is near w = 0 about $Gw-\frac12Hw^2$ above its start,
 
 $$G=\overline{-z\,s_++c\,1_{s>0}},\qquad H=\overline{s_+^2+c\,z\,s_++\tfrac12c^2\,1_{s>0}},$$
 

@@ -1,7 +1,8 @@
 r"""Conditional densities of tables, as a scikit-learn estimator: `fit`, `sample`, `score_samples`.
 
 $$\log p(y\mid x)=\log\sum_j\alpha_j\,p_j(y\mid x),\qquad
-p_j(y\mid x)=\prod_iN(z_i)\,\frac{\partial z_i}{\partial y_i},\quad z_i=\Theta_{ij}\big(\Phi^{-1}F_j(y_i\mid x,y_{<i})\big),$$
+p_j(y\mid x)=\prod_iN(z_i)\,\frac{\partial z_i}{\partial y_i},\quad
+z_i=\Theta_{ij}\big(\Phi^{-1}F_j(y_i\mid x,y_{<i})\big),$$
 
 coordinate after coordinate (Knothe and Rosenblatt). $F_j$ is the conditional law of a Gaussian mixture of the rows, and
 $\Theta_{ij}$ a schedule of ReLU pieces that moves the one coordinate $z_i$ and reads $(x,y_{<i})$, so x is frozen
@@ -121,7 +122,9 @@ class ConditionalFlow:
         """log p(y | x) for every row, in the units of y."""
         x, target = self._given(X), _table("y", y)
         if target.shape != (len(x), len(self.scale_) - self.n_features_in_):
-            raise SphereflowError(f"y must have {len(x)} rows as X and the columns it was fitted to, got {np.shape(y)}.")
+            raise SphereflowError(
+                f"y must have {len(x)} rows as X and the columns it was fitted to, got {np.shape(y)}."
+            )
         rows = np.column_stack([x, (target - self.centre_[-target.shape[1] :]) / self.scale_[-target.shape[1] :]])
         terms = [np.log(w) + member.log_density(rows) for w, member in zip(self.weights_, self.members_, strict=True)]
         return logsumexp(terms, axis=0) - self._log_volume
@@ -131,7 +134,7 @@ class ConditionalFlow:
         return float(self.score_samples(X, y).mean())
 
     def sample(self, X: ArrayLike, m: int = 1, seed: Seed = 0) -> Float[np.ndarray, "..."]:
-        """m draws of y for every row of X: shape (n, m, dy), or (n, m) if y was one column without an axis of its own."""
+        """m draws of y for every row of X: shape (n, m, dy), or (n, m) if y was given without an axis for columns."""
         x = np.repeat(self._given(X), whole_number("m", m), axis=0)
         rng = rng_from(seed)
         dy = len(self.scale_) - self.n_features_in_
