@@ -122,7 +122,7 @@ class MapFit(Result):
             raise SphereflowError(f"only maps of the plane are drawn, this one is of dimension {len(self.box)}.")
         from sphereflow.transport.pictures import draw_map
 
-        return draw_map(self.schedule, self.box)
+        return draw_map(self.schedule, (self.box[0], self.box[1]))
 
 
 @dataclasses.dataclass(frozen=True)
