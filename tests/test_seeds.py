@@ -38,6 +38,7 @@ ROWS = np.random.default_rng(0).normal(size=(80, 2))
 TABLE = ROWS.reshape(8, 20)
 MOVED = ROWS @ np.array([[1.0, 0.5], [0.0, 1.0]]) + 1
 LONG = np.random.default_rng(2).normal(size=(200, 1))
+FLOW = transport.ConditionalFlow(components=1, pieces=0, folds=2).fit(LONG, LONG[::-1])
 PROMPT = sf.retrieval.codeword_prompt(lambda sigma: np.full((len(sigma), 4), 0.25), 4)
 BALL = np.eye(3)
 CIRCLE = np.stack([np.cos([0.0, 0.7, 2.0]), np.sin([0.0, 0.7, 2.0])], axis=1)
@@ -130,6 +131,7 @@ BY_NUMPY = {
     "transport.conditional.sampler.ConditionalSampler.drift": lambda f, s: f(
         ConditionalSampler(SCHEDULE, 1), 0.5, 2, s
     ),
+    "transport.conditional.estimator.ConditionalFlow.sample": lambda f, s: f(FLOW, LONG[:2], 2, s),
     "transport.maps.diffeomorphism.MapFit.errors": lambda f, s: vars(f(FITTED, points=20, seed=s)),
     "transport.sphere.laws.SphereLaw.sample": lambda f, s: f(CAP, 4, s),
     "transport.sphere.result.Interpolation.held_out": lambda f, s: f(CARRIED, n=20, seed=s).w2,
@@ -180,6 +182,7 @@ REFUSED_FIRST = {
     "retrieval.plots.circle_movie": lambda f, s: f("nowhere.gif", seed=s),
     "retrieval.task.measure_profile": lambda f, s: f(9, 1.0, beta=1.0, weights=1.0, vocab=4, sources=(2,), seed=s),
     "sweeps.level_line.boundary": lambda f, s: f(sf.sweep(lambda x: x, {"x": [0.0, 1.0, 2.0]}), 0.5, "x", seed=s),
+    "transport.conditional.estimator.ConditionalFlow": lambda f, s: f(seed=s).fit(LONG, LONG),
     "transport.conditional.sampler.fit_conditional": lambda f, s: f(LONG, LONG, seed=s),
     "transport.euclidean.fitting.fit": lambda f, s: f(NORMAL, NORMAL, 3, seed=s),
     "transport.sphere.interpolation.interpolate": lambda f, s: f([BALL], [BALL], seed=s),

@@ -11,6 +11,7 @@ from sphereflow.claims import Run
 from sphereflow.papers import load
 from sphereflow.papers.diffeomorphism_pushforward import (
     banana,
+    chain,
     conditionals,
     exact_parts,
     permutations,
@@ -22,7 +23,7 @@ from sphereflow.transport.euclidean import affine
 from sphereflow.transport.euclidean.schedule import Schedule
 from sphereflow.transport.maps import cell_permutations as router
 from sphereflow.transport.maps import cell_slides as slides
-from sphereflow.transport.maps import diffeomorphism, scores
+from sphereflow.transport.maps import diffeomorphism, lagrange, scores, space_cycles
 
 PAPER = load("diffeomorphism-pushforward")
 
@@ -36,10 +37,13 @@ class TestVerdicts(Verdicts):
         "conditional-guarantee",
         "fall-together",
         "fitted-neurons",
+        "knothe-rosenblatt-rate",
         "learned-map",
+        "map-in-space",
         "map-rate",
         "maurey-slope",
         "rotation-trap",
+        "routing-in-space",
         "trap-conditional",
         "without-replacement",
     )
@@ -49,7 +53,7 @@ class TestVerdicts(Verdicts):
 @pytest.fixture
 def fresh():
     """Nothing measured before or during the test is kept: the code under it is wrong on purpose."""
-    caches = (pipeline.built, pipeline.errors, random_play.played, banana.squared_errors, banana.trap)
+    caches = (pipeline.built, pipeline.errors, random_play.played, banana.squared_errors, banana.trap, chain.squares)
     for cache in caches:
         cache.cache_clear()
     yield
@@ -75,7 +79,32 @@ def test_a_commutator_that_undoes_itself_is_caught(monkeypatch):
     back = slides.backwards
     monkeypatch.setattr(slides, "commutator", lambda a, b: [*a, *b, *back(b), *back(a)])
     assert permutations.three_cycle(Run()).verdict == "fails"
+
+
+def test_a_line_that_is_not_lifted_out_of_its_sheet_is_caught(monkeypatch):
+    right = space_cycles._lift
+    monkeypatch.setattr(space_cycles, "_lift", lambda c, p, q, reach, *rest: right(c, p, q, 0.0, *rest))
     assert permutations.cube_cycle(Run()).verdict == "fails"
+    assert permutations.routing_in_space(Run()).verdict == "fails"
+
+
+def test_an_interpolant_on_cells_instead_of_simplices_is_caught(monkeypatch):
+    """A map that is constant on cells is off by one order more."""
+    right = lagrange.LagrangeInterpolant._simplex
+
+    def coarse(self, x):
+        local, node, order = right(self, x)
+        return 0 * local, node, order
+
+    monkeypatch.setattr(lagrange.LagrangeInterpolant, "_simplex", coarse)
+    assert pipeline.lagrange(Run()).verdict == "fails"
+
+
+@pytest.mark.slow
+def test_errors_that_grow_with_the_dimension_are_caught(fresh, monkeypatch):
+    right = chain.fields
+    monkeypatch.setattr(chain, "fields", lambda d: [maurey.Neurons(f.c * 1.05, f.a, f.b) for f in right(d)])
+    assert chain.knothe_rosenblatt_rate(Run()).verdict == "fails"
 
 
 def test_ramps_outside_the_row_are_caught(monkeypatch):

@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sphereflow.errors import SphereflowError
-from sphereflow.transport import affine_schedule, fit_map, fit_velocities, sample_schedule, score_card, train_map
+from sphereflow.transport import (
+    affine_schedule,
+    fit_map,
+    fit_velocities,
+    lagrange_interpolant,
+    sample_schedule,
+    score_card,
+    train_map,
+)
 from sphereflow.transport.conditional.maurey import Neurons, ensemble
 from sphereflow.transport.euclidean.affine import rotation, shear
 from sphereflow.transport.euclidean.laws import gaussian
@@ -18,9 +26,10 @@ from sphereflow.transport.euclidean.schedule import Schedule
 from sphereflow.transport.learned.maps import map_loss
 from sphereflow.transport.learned.schedules import small_weights
 from sphereflow.transport.maps.cell_permutations import route, route_schedule
-from sphereflow.transport.maps.cell_slides import Cycle, commutator, cubes, slide_schedule
+from sphereflow.transport.maps.cell_slides import Cycle, slide_schedule
 from sphereflow.transport.maps.diffeomorphism import _assignment
 from sphereflow.transport.maps.smooth_map import ImageLaw, SmoothMap
+from sphereflow.transport.maps.space_cycles import SpaceCycle, cycle_schedule, space_route
 
 
 @given(st.integers(1, 6), st.integers(0, 10_000))
@@ -83,16 +92,6 @@ def test_cycles_that_make_no_sense():
         Cycle((0, 0), (0, 1), (1, 0)).slides()
     with pytest.raises(SphereflowError, match="different"):
         Cycle((0, 0), (0, 0), (0, 1)).slides()
-    with pytest.raises(SphereflowError, match="three different j"):
-        cubes((1, 2, 3), (1, 4, 3), (1, 2, 5))
-
-
-def test_more_cubes_move_when_two_columns_coincide():
-    columns, others = Cycle((2, 1), (1, 1), (2, 3)).slides(0, 1), Cycle((1, 3), (3, 3), (1, 5)).slides(1, 2)
-    schedule = slide_schedule(commutator(columns, others), 1 / 8, 0.01, 3)
-    cells = np.stack(np.meshgrid(*[np.arange(8)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
-    moved = np.asarray(schedule.apply((cells + 0.5) / 8)) * 8 - 0.5 - cells
-    assert (np.abs(moved).max(axis=1) > 0.5).sum() > 3
 
 
 @given(st.integers(0, 10_000))
@@ -261,3 +260,93 @@ def test_training_on_map_and_push_forward():
     assert np.sqrt((gap**2).sum(axis=1).mean()) < 0.25
     with pytest.raises(SphereflowError, match="log_density"):
         train_map(lambda p: p, x, 3, alpha=0.5)
+
+
+@given(st.integers(3, 4), st.integers(0, 10_000))
+@settings(max_examples=6, deadline=None)
+def test_routes_in_space_reach_scattered_targets(d, seed):
+    """Targets that fill no layer, some with negative indices; followed cell by cell, then through the pieces."""
+    rng = np.random.default_rng(seed)
+    box = np.stack(np.meshgrid(*[np.arange(2)] * d, indexing="ij"), axis=-1).reshape(-1, d)
+    field = np.stack(np.meshgrid(*[np.arange(-1, 3)] * d, indexing="ij"), axis=-1).reshape(-1, d)
+    goal = field[rng.permutation(len(field))[: len(box)]]
+    cycles = space_route({tuple(a): tuple(b) for a, b in zip(box.tolist(), goal.tolist(), strict=True)})
+    x = (box + rng.uniform(0.01, 0.99, size=box.shape)) / 2
+    schedule = cycle_schedule(cycles, 0.5, 1e-3)
+    y, log_det = schedule.carry(x)
+    np.testing.assert_allclose(y - x, (goal - box) / 2, atol=1e-6)
+    assert not np.any(log_det)
+    assert schedule.n_pieces == 8 * d * len(cycles)
+
+
+def test_cycles_in_space_that_make_no_sense():
+    for first, corner, second in (
+        ((1, 0, 0), (0, 0, 0), (2, 0, 0)),
+        ((0, 0, 0), (0, 0, 0), (0, 1, 0)),
+        ((1, 1, 0), (0, 0, 0), (0, 0, 1)),
+    ):
+        with pytest.raises(SphereflowError, match="in one index each"):
+            SpaceCycle(first, corner, second).axes()
+    with pytest.raises(SphereflowError, match="must be different"):
+        space_route({(0, 0, 0): (1, 1, 1), (0, 1, 0): (1, 1, 1)})
+
+
+def twisted(x):
+    moved = x + 0.1 * np.sin(2 * np.pi * np.roll(x, 1, axis=1))
+    return np.column_stack([1 - moved[:, 1], 2 * moved[:, 0], moved[:, 2]])
+
+
+def test_a_map_in_space_and_its_factors():
+    found = fit_map(twisted, cells=2, refine=2, box=((0, 1), (0, 1), (0, 1)))
+    errors = found.errors(points=500)
+    assert errors.l2 < 0.35  # a fine cell has side 1/4, and the image is twice as long
+    x = np.random.default_rng(0).uniform(size=(200, 3))
+    stepwise = found.placing.apply(found.gradient.apply(found.sorting.apply(x)))
+    np.testing.assert_allclose(stepwise, found.schedule.apply(x), atol=1e-9)
+    for keeps in (found.sorting, found.placing):
+        assert not np.any(keeps.log_det(x))
+    with pytest.raises(SphereflowError, match="plane"):
+        found.plot()
+
+
+def test_the_middle_part_is_the_gradient_of_a_convex_function():
+    found = fit_map(bent, cells=3, refine=4, box=((-1, 1), (0, 3)))
+    x = np.random.default_rng(1).uniform([-1.5, -1], [1.5, 4], size=(200, 2))
+    step = 1e-5
+    slopes = [(found.potential(x + step * e) - found.potential(x - step * e)) / (2 * step) for e in np.eye(2)]
+    np.testing.assert_allclose(np.stack(slopes, axis=1), found.gradient.apply(x), atol=1e-4)
+    other = x[::-1]
+    assert (found.potential((x + other) / 2) <= (found.potential(x) + found.potential(other)) / 2 + 1e-12).all()
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_the_interpolant_is_affine_on_simplices_and_right_at_nodes(d):
+    phi = bent if d == 2 else twisted
+    box = ((-1.0, 1.0), (0.0, 3.0), (2.0, 4.0))[:d]
+    found = lagrange_interpolant(phi, cells=3, box=box)
+    low, high = np.array(box).T
+    nodes = low + (high - low) * np.stack(np.meshgrid(*[np.arange(4) / 3] * d, indexing="ij"), axis=-1).reshape(-1, d)
+    np.testing.assert_allclose(found(nodes), phi(nodes), atol=1e-12)
+    x = np.random.default_rng(0).uniform(low, high, size=(300, d))
+    np.testing.assert_allclose(SmoothMap(found).det(x), found.det(x), atol=1e-4 * np.abs(found.det(x)).max(), rtol=1e-4)
+    matrix = np.random.default_rng(1).normal(size=(d, d))
+    straight = lagrange_interpolant(lambda x: x @ matrix.T + 1, cells=2, box=box)
+    np.testing.assert_allclose(straight(x), x @ matrix.T + 1, atol=1e-12)
+    np.testing.assert_allclose(straight.jacobians(), np.linalg.det(matrix), atol=1e-12)
+    assert straight.jacobians().shape == (math.factorial(d), *(2,) * d)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: lagrange_interpolant(bent, cells=0), "cells"),
+        (lambda: lagrange_interpolant(bent, cells=4000), "nodes"),
+        (lambda: lagrange_interpolant(bent, box=((0, 1),)), "two pairs or more"),
+        (lambda: lagrange_interpolant(bent, cells=2)(np.zeros(2)), "shape"),
+        (lambda: fit_map(twisted, cells=8, refine=4, box=((0, 1),) * 3), "at most 2500"),
+        (lambda: fit_map(lambda x: 2 * x + 1, cells=2, refine=2).potential(np.zeros((1, 2))), "affine"),
+    ],
+)
+def test_what_has_no_interpolant_or_factors(call, said):
+    with pytest.raises(SphereflowError, match=said):
+        call()

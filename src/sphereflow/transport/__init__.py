@@ -5,6 +5,7 @@ from source, target and number of pieces. On the sphere pieces are Transformer b
 """
 
 from sphereflow.transport.abstract import AbstractSchedule as AbstractSchedule
+from sphereflow.transport.conditional.estimator import ConditionalFlow as ConditionalFlow
 from sphereflow.transport.conditional.maurey import Neurons as Neurons
 from sphereflow.transport.conditional.maurey import fit_velocities as fit_velocities
 from sphereflow.transport.conditional.maurey import sample_schedule as sample_schedule
@@ -41,6 +42,8 @@ from sphereflow.transport.learned.transformers import TrainedTransformer as Trai
 from sphereflow.transport.learned.transformers import train_transformer as train_transformer
 from sphereflow.transport.maps.diffeomorphism import MapFit as MapFit
 from sphereflow.transport.maps.diffeomorphism import fit_map as fit_map
+from sphereflow.transport.maps.lagrange import LagrangeInterpolant as LagrangeInterpolant
+from sphereflow.transport.maps.lagrange import lagrange_interpolant as lagrange_interpolant
 from sphereflow.transport.maps.scores import score_card as score_card
 from sphereflow.transport.maps.smooth_map import SmoothMap as SmoothMap
 from sphereflow.transport.sphere.bounds import perceptron_bound as perceptron_bound

@@ -35,6 +35,7 @@ from sphereflow.papers.diffeomorphism_pushforward import permutations as permuta
 from sphereflow.papers.diffeomorphism_pushforward import pipeline as pipeline
 from sphereflow.papers.diffeomorphism_pushforward import random_play as random_play
 from sphereflow.papers.diffeomorphism_pushforward import banana as banana
+from sphereflow.papers.diffeomorphism_pushforward import chain as chain
 from sphereflow.papers.diffeomorphism_pushforward import conditionals as conditionals
 from sphereflow.papers.diffeomorphism_pushforward import learning as learning
 from sphereflow.papers.diffeomorphism_pushforward import figures as figures

@@ -242,13 +242,18 @@ def _pairs(samples_x: Any, samples_y: Any) -> tuple[np.ndarray, np.ndarray]:
         raise SphereflowError(f"samples_x and samples_y must be rows of pairs, got {len(x)} and {len(y)} rows.")
     if len(x) < _FEWEST:
         raise SphereflowError(f"{len(x)} pairs are too few to learn a conditional law from; give at least {_FEWEST}.")
+    refuse_atoms(y)
+    return x, y
+
+
+def refuse_atoms(y: Float[np.ndarray, "n dy"]) -> None:
+    """One sentence where a coordinate of y repeats its values: such a law has no density."""
     values = min(len(np.unique(column)) for column in y.T)
     if values < len(y) / 2:
         raise SphereflowError(
             f"a coordinate of y takes only {values} different values in {len(y)} samples: its law given x has atoms "
             "and no density, which no flow makes of N(0, I); add noise or count the values instead."
         )
-    return x, y
 
 
 def _regression(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

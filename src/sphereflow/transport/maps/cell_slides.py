@@ -6,9 +6,8 @@ column slide C share one cell, so "R, then C, then R backwards, then C backwards
 
 $$A\to c\to B\to A,\qquad A\ \text{in the row of}\ c,\quad B\ \text{in its column},$$
 
-by rigid translations of the cells shrunk by $\eta$, and leaves every other such cell where it is. In space two such
-cycles of columns, in the planes (1, 2) and (2, 3), share one cube, and their commutator (64 pieces) permutes three
-cubes.
+by rigid translations of the cells shrunk by $\eta$, and leaves every other such cell where it is. `space_cycles` has
+the cycles of higher dimensions.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from sphereflow.errors import SphereflowError
 from sphereflow.transport.euclidean.schedule import Schedule
 
 Cell = tuple[int, int]
-Cube = tuple[int, int, int]
 
 
 class Slide(NamedTuple):
@@ -75,19 +73,6 @@ def backwards(slides: Sequence[Slide]) -> list[Slide]:
 def commutator(first: Sequence[Slide], second: Sequence[Slide]) -> list[Slide]:
     """First, second, first backwards, second backwards: the inverse is the one with the two exchanged."""
     return [*first, *second, *backwards(first), *backwards(second)]
-
-
-def cubes(start: Cube, middle: Cube, end: Cube) -> list[Slide]:
-    """start -> middle -> end -> start for cubes (i, j, k), (i, j', k), (i, j'', k') with j, j', j'' all different."""
-    (i, j, k), (i1, j1, k1), (i2, j2, k2) = start, middle, end
-    if not (i == i1 == i2 and k == k1 != k2 and len({j, j1, j2}) == 3):
-        raise SphereflowError(
-            "a cycle of cubes goes (i, j, k) -> (i, j', k) -> (i, j'', k') with three different j and two different "
-            f"k; got {start}, {middle}, {end}."
-        )
-    columns = Cycle((i, j), (i - 1, j), (i, j1)).slides(0, 1)
-    others = Cycle((j2, k), (j1, k), (j2, k2)).slides(1, 2)
-    return commutator(columns, others)
 
 
 def slide_schedule(slides: Sequence[Slide], side: float, ramp: float, d: int = 2) -> Schedule:
