@@ -97,7 +97,7 @@ class Quality(Result):
         return list(dict.fromkeys(p.method for p in self.points))
 
     def compute_to_reach(self, method: str, level: float, measure: str = "operations") -> Float[np.ndarray, " seeds"]:
-        """What every seed of a method spent by the first budget with a Frechet distance of at most `level`, or infinity.
+        """What every seed spent by the first budget with a Frechet distance of at most `level`; infinite if none.
 
         `measure` is "passes", "operations" or "seconds". `compute_ratios` compares two methods, with an interval.
         """
@@ -142,9 +142,9 @@ def quality_against_compute(
     """Train every method from scratch for every budget of steps and every seed, and measure it on held-out points.
 
     A fifth of both samples is held out, at most `held_out` rows. "drift-friction" has gain friction 0 to 1 over the
-    budget, "drift-restoring" a restoring force 0 to 0.5 towards the source point; "drift-schedule" the same run without friction whose learning rate falls the same way, "drift-felt" one whose rate
-    falls as Adam lets friction act: controls that friction must beat. `rates` replaces those
-    of `RATES`. `show` is called with every point and where the held-out rows of the source went, in their order.
+    budget, "drift-restoring" a restoring force 0 to 0.5 towards the source point; "drift-schedule" is the run without
+    friction whose learning rate falls the same way, "drift-felt" one whose rate falls as Adam lets friction act: controls
+    that friction must beat. `rates` replaces those of `RATES`. `show` is called with every point and where the held-out rows of the source went, in their order.
     """
     for seed in seeds:
         checked(seed, most=MOST_SEED)
@@ -158,7 +158,7 @@ def quality_against_compute(
     points: list[Point] = []
     with progress_bar("translation", progress, total=len(methods) * len(seeds) * len(budgets)) as bar:
         for method in methods:
-            # Once for nothing, so that seconds are those of the work and not of the compiler: whole chunks, and the rest.
+            # For nothing, so that seconds are those of the work and not of the compiler: a whole chunk and the rest.
             for steps in {min(steps, _CHUNK + steps % _CHUNK) for steps in budgets} if method != "affine" else ():
                 _trained(method, learn_x, learn_y, steps, seeds[0], settings).move(jnp.asarray(test_x))
             for seed in seeds:
@@ -193,11 +193,12 @@ def quality_against_compute(
 
 def _affine_error(x: np.ndarray, y: np.ndarray, test_x: np.ndarray, test_y: np.ndarray) -> float:
     moved, rng = fitted_gaussian_map(x, y)(test_x), np.random.default_rng(0)
-    drawn = [
-        sliced_wasserstein(*(rows[rng.integers(0, len(rows), len(rows))] for rows in (moved, test_y)))
-        for _ in range(_AGAIN)
-    ]
-    return float(np.std(drawn, ddof=1))
+
+    def drawn(rows: np.ndarray) -> np.ndarray:
+        return np.asarray(rows[rng.integers(0, len(rows), len(rows))])
+
+    drawn_again = [sliced_wasserstein(drawn(moved), drawn(test_y)) for _ in range(_AGAIN)]
+    return float(np.std(drawn_again, ddof=1))
 
 
 def translator(

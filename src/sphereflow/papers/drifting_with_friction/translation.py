@@ -15,7 +15,6 @@ from jaxtyping import Float
 
 from sphereflow.drifting.translation import Point, quality_against_compute
 
-
 COMPARED = ("drift", "drift-friction", "drift-schedule", "drift-felt", "ofm", "lightsb", "affine")
 
 
@@ -39,7 +38,15 @@ def points(quick: bool, seed: int) -> list[Point]:
     source, target = pair(quick, seed)
     if quick:
         return quality_against_compute(
-            source, target, methods=COMPARED, budgets=(50, 100), seeds=(0, 1), batch=64, hidden=64, epsilon=0.5, progress=False
+            source,
+            target,
+            methods=COMPARED,
+            budgets=(50, 100),
+            seeds=(0, 1),
+            batch=64,
+            hidden=64,
+            epsilon=0.5,
+            progress=False,
         ).points
     return quality_against_compute(
         source,

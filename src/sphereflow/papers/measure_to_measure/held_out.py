@@ -62,7 +62,10 @@ def held_out(run: Run) -> Check:
             because="no fresh point is missed: Clopper and Pearson's bound for none of 10,000, three measures at 95 %",
         )
         check.at_least(
-            f"standard errors allowed, {name}", bound=2.0, measured=np.min(found.safety), because="told apart"
+            f"standard errors allowed, {name}",
+            bound=2.0,
+            measured=float(np.min(np.asarray(found.safety, dtype=float))),
+            because="told apart",
         )
         if problem == 0 or not run.quick:
             alone[f"$W_2$, {name}"] = built(seed, 200, False).held_out(laws(seed), n=400, seed=seed).w2.max()
