@@ -2,14 +2,18 @@
 
 Run: python benchmarks/drifting.py [--seeds 3] [--budgets 50,150,500] [--out FOLDER]
      python benchmarks/drifting.py --plane --seeds 5
+     python benchmarks/drifting.py --mixtures 2 8 --seeds 10 --out FOLDER
 Fashion-MNIST (sandals to ankle boots) if the Debian package dataset-fashion-mnist is installed, else the digits of
 scikit-learn (3 to 8). Prints a table of quality against compute and the compute to equal quality; with --out also
-quality.png, images.png and table.csv.
+quality.png, images.png and table.csv. With --mixtures the compute to equal quality between the two mixtures of the
+claim `compute-to-equal-quality`, in the given dimensions; FOLDER/compute.csv is what that claim reads.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import dataclasses
 import re
 import resource
 import subprocess
@@ -20,11 +24,13 @@ from pathlib import Path
 
 import numpy as np
 
+from sphereflow.drifting import compute_ratios
 from sphereflow.drifting.domains import two_domains
 from sphereflow.drifting.latents import principal_components
 from sphereflow.drifting.pictures import NAMES, before_and_after, quality
 from sphereflow.drifting.translation import METHODS, Point, Quality, quality_against_compute, split
 from sphereflow.observables import frechet, mmd
+from sphereflow.papers.drifting_with_friction.compute import COLUMNS, trained
 from sphereflow.pictures import rendered
 
 
@@ -84,6 +90,35 @@ def plane(seeds: int) -> None:
             print(f"{law:<13} {seed:>4} {energy:>16} {'± ' + chance:>10} {gaussian:>9} {wall:7.1f} {used:6.1f}")
 
 
+def write(path: Path, points: list[Point], names: list[str]) -> None:
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(names)
+        rows.writerows(
+            [f"{value:.6g}" if isinstance(value, float) else value for value in map(point.__getattribute__, names)]
+            for point in points
+        )
+
+
+def mixtures(dimensions: list[int], seeds: int, out: Path | None) -> None:
+    """Compute to equal quality between mixtures of four Gaussians, every seed with samples of its own."""
+    kept: list[list[object]] = []
+    for d in dimensions:
+        parts = [trained(d, seed) for seed in range(seeds)]
+        points = [point for part in parts for point in part.points]
+        joined = Quality(points, float(np.mean([part.affine_error for part in parts])))
+        print(f"\nd = {d}; {joined.affine_error:.3g} is the standard error of the affine map")
+        for other in ("drift", "drift-schedule", "drift-felt", "lightsb", "ofm"):
+            print(compute_ratios(joined, "drift-friction", other).summary())
+        kept += [
+            [d, p.method, p.seed, p.steps, f"{p.passes:.6g}", f"{p.operations:.6g}", f"{p.sliced:.6g}"] for p in points
+        ]
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        with (out / "compute.csv").open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([COLUMNS, *kept])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
@@ -94,7 +129,11 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=0.05)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--plane", action="store_true", help="the swiss roll and the checkerboard instead")
+    parser.add_argument("--mixtures", type=int, nargs="+", metavar="D", help="two mixtures in these dimensions instead")
     asked = parser.parse_args()
+    if asked.mixtures:
+        mixtures(asked.mixtures, asked.seeds, asked.out)
+        return
     if asked.plane:
         plane(asked.seeds)
         return
@@ -126,15 +165,14 @@ def main() -> None:
         epsilon=asked.epsilon,
         show=show,
     )
-    table(points)
-    equal_quality(points)
+    found = points.points
+    table(found)
+    equal_quality(found)
     if asked.out:
         asked.out.mkdir(parents=True, exist_ok=True)
-        (asked.out / "quality.png").write_bytes(rendered(quality(points), "png"))
+        (asked.out / "quality.png").write_bytes(rendered(quality(found), "png"))
         (asked.out / "images.png").write_bytes(rendered(before_and_after(rows, name), "png"))
-        names = list(points[0].row())
-        lines = [",".join(names), *(",".join(str(p.row()[n]) for n in names) for p in points)]
-        (asked.out / "table.csv").write_text("\n".join(lines) + "\n")
+        write(asked.out / "table.csv", found, [each.name for each in dataclasses.fields(Point)])
 
 
 if __name__ == "__main__":

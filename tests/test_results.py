@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 import sphereflow as sf
 from sphereflow.errors import SphereflowError
 from sphereflow.estimates import Estimate
+from sphereflow.papers.drifting_with_friction.compute import recorded
 from sphereflow.results import Result
 
 AREAS = (
@@ -232,6 +233,9 @@ EXAMPLES = {
         loads=(0.2, 0.3), temperatures=(0.5,), patterns=8, repeats=2, steps=10, seed=3, progress=False
     ),
     "Training": trained,
+    "ComputeRatios": lambda: sf.drifting.compute_ratios(
+        recorded(2), "drift-friction", "ofm", levels=[0.7], repeats=50, seed=2
+    ),
     "Quality": lambda: sf.drifting.quality_against_compute(
         ROWS, ROWS + 1, methods=("affine",), budgets=(2,), seeds=(0,), batch=4, progress=False
     ),

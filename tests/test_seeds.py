@@ -25,6 +25,7 @@ from sphereflow.errors import SphereflowError
 from sphereflow.evolution import shell as running
 from sphereflow.llm import Heads
 from sphereflow.llm.heads.regimes import FEATURES as HEAD_FEATURES
+from sphereflow.papers.drifting_with_friction import compute
 from sphereflow.results import Result
 from sphereflow.seeds import checked, following, key_from, number_from, recorded, rng_from
 from sphereflow.synchronisation.random_fields import AffineField
@@ -161,6 +162,9 @@ REFUSED_FIRST = {
     "drifting.training.Recipe": lambda f, s: f(seed=s),
     "drifting.flow_matching.train_flow_matching": lambda f, s: f(from_rows(ROWS), from_rows(ROWS), 2, seed=s),
     "drifting.lightsb.train_light_bridge": lambda f, s: f(from_rows(ROWS), from_rows(ROWS), seed=s),
+    "drifting.ratios.compute_ratios": lambda f, s: (
+        f(compute.recorded(2), "drift-friction", "ofm", levels=[0.7], repeats=50, seed=s).low
+    ),
     "drifting.translation.quality_against_compute": lambda f, s: f(ROWS, ROWS, seeds=(0, s)),
     "llm.measurement.keyvalue.key_value_profile": lambda f, s: f(None, None, seed=s),
     "llm.measurement.heads.measure_heads": lambda f, s: f(None, np.zeros((1, 9), int), seed=s),

@@ -1,5 +1,7 @@
 """Flow matching and the light bridge against closed forms; the comparison counts what it says."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ from sphereflow.drifting.convex import ConvexPotential, conjugate_gradients, inv
 from sphereflow.drifting.flow_matching import train_flow_matching
 from sphereflow.drifting.lightsb import LightBridge, train_light_bridge
 from sphereflow.drifting.optima import SoftMaximum, fitted_gaussian_map, gaussian_map, unexplained
+from sphereflow.drifting.ratios import compute_ratios
 from sphereflow.drifting.samplers import from_rows
 from sphereflow.drifting.translation import Point, Quality, quality_against_compute
 from sphereflow.errors import SphereflowError
@@ -132,3 +135,61 @@ def test_compute_to_reach_a_level():
 def test_bad_input_is_named(call, word):
     with pytest.raises(SphereflowError, match=word):
         call(from_rows(np.eye(2)))
+
+
+def power_law(seed, factor, best=0.0):
+    """A method whose distance falls as factor over the passes, never below `best`."""
+    return [
+        Point("m", seed, steps, 10.0 * steps, 1e3 * steps, 0.1 * steps, 1.0, 1.0, max(factor / steps, best), 0.0)
+        for steps in (10, 20, 40, 80)
+    ]
+
+
+def named(points, method):
+    return [dataclasses.replace(point, method=method) for point in points]
+
+
+def test_ratios_of_compute_are_those_of_power_laws():
+    """Distance 1 is reached between two budgets, at `factor` steps: the ratio is that of the factors, seed by seed."""
+    fast, slow = (11.0, 13.0, 12.0), (33.0, 52.0, 36.0)
+    points = [p for s, c in enumerate(fast) for p in named(power_law(s, c), "fast")]
+    points += [p for s, c in enumerate(slow) for p in named(power_law(s, c), "slow")]
+    found = compute_ratios(Quality(points), "fast", "slow", levels=[1.0], repeats=500)
+    np.testing.assert_allclose(found.value, 3.0, rtol=1e-12)  # of the medians 36 and 12
+    np.testing.assert_allclose((found.low[0, 0], found.high[0, 0]), (3.0, 4.0), rtol=1e-12)
+    assert (found.verdict(2.9), found.verdict(3.5), found.verdict(16, "passes")) == ("below", "inside", "above")
+
+
+def test_seeds_that_never_get_there_count():
+    points = [p for s in range(3) for p in named(power_law(s, 12.0), "fast")]
+    points += [p for s in range(3) for p in named(power_law(s, 30.0, best=1.5 if s else 0.0), "slow")]
+    found = compute_ratios(Quality(points), "fast", "slow", levels=[1.0, 2.0])
+    assert found.value[0].tolist() == [np.inf, pytest.approx(15 / 10)]  # two of three never reach 1; 12 / 2 < 10 steps
+    assert found.reached.tolist() == [[3, 3], [1, 3]]
+    assert found.low[0, 0] == pytest.approx(2.5)
+    turned = compute_ratios(Quality(points), "slow", "fast", levels=[1.0])
+    assert turned.value[0, 0] == 0
+    neither = compute_ratios(Quality(points), "fast", "slow", levels=[0.01])
+    assert np.isnan(neither.value).all()
+    assert (neither.low == 0).all()
+    assert np.isinf(neither.high).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "b"}, "method"),
+        ({"levels": [-1.0]}, "levels"),
+        ({"levels": []}, "levels"),
+        ({"levels": [np.nan]}, "levels"),
+        ({"measured": "fid"}, "measured"),
+        ({"repeats": 0}, "repeats"),
+        ({}, "affine"),
+    ],
+)
+def test_ratios_refuse_in_a_sentence(change, words):
+    points = [p for s in range(2) for m in ("a", "c") for p in named(power_law(s, 12.0), m)]
+    with pytest.raises(SphereflowError, match=words):
+        compute_ratios(Quality(points), **{"method": "a", "other": "c"} | change)
+    with pytest.raises(SphereflowError, match="two seeds"):
+        compute_ratios(Quality([p for p in points if p.seed == 0]), "a", "c", levels=[1.0])

@@ -3,8 +3,8 @@ r"""How many times the compute of one method another takes to the same quality, 
 $$ R(\ell)=\frac{\mathrm{median}_s\,C_{\rm other}(\ell,s)}{\mathrm{median}_s\,C_{\rm method}(\ell,s)} $$
 
 where $C(\ell,s)$ is what seed s has spent when its distance to held-out data is first at most $\ell$, by a
-power law between two budgets. A seed that never gets there has spent infinitely much: it is counted, not left out. The interval comes
-from drawing seeds anew, the same for both methods.
+power law between two budgets. A seed that never gets there has spent infinitely much: it is counted, not left out. The
+interval comes from drawing seeds anew, the same for both methods.
 
 A ratio says something only at a level better than the untrained affine map, which is why levels begin there: three
 standard errors below it. The ratio depends on the level and on what is counted, so all of them are given.

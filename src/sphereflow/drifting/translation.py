@@ -143,8 +143,9 @@ def quality_against_compute(
 
     A fifth of both samples is held out, at most `held_out` rows. "drift-friction" has gain friction 0 to 1 over the
     budget, "drift-restoring" a restoring force 0 to 0.5 towards the source point; "drift-schedule" is the run without
-    friction whose learning rate falls the same way, "drift-felt" one whose rate falls as Adam lets friction act: controls
-    that friction must beat. `rates` replaces those of `RATES`. `show` is called with every point and where the held-out rows of the source went, in their order.
+    friction whose learning rate falls the same way, "drift-felt" one whose rate falls as Adam lets friction act:
+    controls that friction must beat. `rates` replaces those of `RATES`. `show` is called with every point and where the
+    held-out rows of the source went, in their order.
     """
     for seed in seeds:
         checked(seed, most=MOST_SEED)

@@ -37,5 +37,6 @@ from sphereflow.papers.drifting_with_friction import friction as friction
 from sphereflow.papers.drifting_with_friction import identifiability as identifiability
 from sphereflow.papers.drifting_with_friction import training as training
 from sphereflow.papers.drifting_with_friction import baselines as baselines
+from sphereflow.papers.drifting_with_friction import compute as compute
 from sphereflow.papers.drifting_with_friction import figures as figures
 from sphereflow.papers.drifting_with_friction import samples as samples
