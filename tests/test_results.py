@@ -38,6 +38,7 @@ EXCEPTIONS = {
     "llm.document_mean": "a number with the ends of its bootstrap interval, which has no single error",
     "llm.rank_correlation": "a number with the ends of its bootstrap interval, which has no single error",
     "meanfield.starting_law": "a law, given on to other verbs",
+    "drifting.train_flow_matching": "a potential that was learned, given on to maps and pictures",
     "laboratory.simulate": "a Trajectory or a MergeHistory, by t1",
 }
 # Families of objects that are inputs of other verbs: fields, models, laws, schedules, weights, prompts.
@@ -226,6 +227,15 @@ EXAMPLES = {
         loads=(0.2, 0.3), temperatures=(0.5,), patterns=8, repeats=2, steps=10, seed=3, progress=False
     ),
     "Training": trained,
+    "BridgePaths": lambda: sf.drifting.bridge_paths(
+        sf.drifting.light_bridge([1.0], [[0.0, 1.0]], [[0.5, 1.0]], 0.4), ROWS, seed=2
+    ),
+    "RecoveredLaw": lambda: sf.drifting.recover_law(
+        "gaussian", [0.0, 0.1, 0.2], [0.01, 0.0, 0.01], [-1.0, 0.0, 1.0], [-1.0, 1.0], width=0.5, noise=1e-2
+    ),
+    "HiddenLaw": lambda: sf.drifting.hidden_law(
+        "gaussian", [0.0, 0.1, 0.2], [-1.0, 0.0, 1.0], width=0.5, distance=0.1, seed=1
+    ),
     "Quality": lambda: sf.drifting.quality_against_compute(
         ROWS, ROWS + 1, methods=("affine",), budgets=(2,), seeds=(0,), batch=4, progress=False
     ),

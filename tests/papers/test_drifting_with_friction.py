@@ -7,7 +7,7 @@ from verdicts import Verdicts
 from sphereflow.claims import Run
 from sphereflow.drifting import radial
 from sphereflow.papers import load
-from sphereflow.papers.drifting_with_friction import estimators, friction, identifiability, surrogate
+from sphereflow.papers.drifting_with_friction import bridges, estimators, friction, identifiability, recovery, surrogate
 
 PAPER = load("drifting-with-friction")
 
@@ -16,7 +16,10 @@ class TestVerdicts(Verdicts):
     paper = PAPER
     slow_claims = (
         "antisymmetry",
+        "bridge-drift",
         "bridge-optimum",
+        "bridge-paths",
+        "bridge-scores",
         "compact-mass-blind",
         "contraction-threshold",
         "curl",
@@ -26,10 +29,10 @@ class TestVerdicts(Verdicts):
         "flow-matching-gradient",
         "flow-matching-optimum",
         "gaussian-closed-form",
-        "identifiability",
         "laplace-not-local",
         "loss-says-little",
         "product-form",
+        "recovery-against-noise",
         "scaled-forces",
         "spurious-limit",
         "stop-gradient",
@@ -71,3 +74,26 @@ def test_a_squared_distance_in_the_laplace_kernel_is_caught():
     squares = jnp.asarray([0.0, 4.0])
     assert float(radial.log_kernel("laplace", squares, 2.0)[1]) == pytest.approx(-1.0)
     assert float(radial.log_kernel("gaussian", squares, 2.0)[1]) == pytest.approx(-0.5)
+
+
+@pytest.mark.slow
+def test_a_recovery_that_ignores_the_field_is_caught(monkeypatch):
+    right = recovery.recover_law
+    blind = lambda kernel, x, v, *rest, **named: right(kernel, x, 0 * v, *rest, **named)  # noqa: E731
+    monkeypatch.setattr(recovery, "recover_law", blind)
+    assert recovery.recovery_against_noise(Run()).verdict == "fails"
+
+
+def test_an_adversary_who_stays_in_sight_is_caught(monkeypatch):
+    right = recovery.hidden_law
+    farther = lambda *rest, **named: right(*rest, **named | {"distance": 1.1 * named["distance"]})  # noqa: E731
+    monkeypatch.setattr(recovery, "hidden_law", farther)
+    assert recovery.hidden_laws(Run()).verdict == "fails"
+
+
+@pytest.mark.slow
+def test_a_doubled_epsilon_is_caught(monkeypatch):
+    right = bridges.gaussian_bridge
+    monkeypatch.setattr(bridges, "gaussian_bridge", lambda source, target, epsilon: right(source, target, 2 * epsilon))
+    assert bridges.paths_between_gaussians(Run()).verdict == "fails"
+    assert bridges.gaussian_benchmark(Run()).verdict == "fails"

@@ -18,6 +18,7 @@ from sphereflow.drifting.friction import Friction as Friction
 from sphereflow.drifting.gaussian import gaussian_field as gaussian_field
 from sphereflow.drifting.gaussian import gaussian_step as gaussian_step
 from sphereflow.drifting.generators import Generator as Generator
+from sphereflow.drifting.guidance import GuidedField as GuidedField
 from sphereflow.drifting.inversion import HiddenLaw as HiddenLaw
 from sphereflow.drifting.inversion import RecoveredLaw as RecoveredLaw
 from sphereflow.drifting.inversion import field_margin as field_margin

@@ -17,9 +17,9 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
+from sphereflow.drifting.inputs import moderate
 from sphereflow.drifting.lightsb import LightBridge
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, key_from
 
@@ -71,8 +71,8 @@ def bridge_paths(
     one_of("method", method, METHODS)
     steps = whole_number("steps", steps, most=10**6)
     start = _rows("x0", x0, bridge)
-    times = real_array("saveat", saveat, shape=("T",))
-    if not times.size or times[0] < 0 or times[-1] > 1 or np.any(np.diff(times) <= _ALIKE):
+    times = moderate("saveat", saveat, shape=("T",))
+    if times[0] < 0 or times[-1] > 1 or np.any(np.diff(times) <= _ALIKE):
         raise SphereflowError("saveat must be increasing times between 0 and 1.")
     key = key_from(seed)
     if method == "bridge":
@@ -98,10 +98,7 @@ def bridge_log_density(bridge: LightBridge, x0: ArrayLike, places: ArrayLike, t:
 def _rows(name: str, given: ArrayLike, bridge: LightBridge) -> Array:
     if not isinstance(bridge, LightBridge):
         raise SphereflowError(f"bridge must be a LightBridge, got {type(bridge).__name__}.")
-    rows = real_array(name, given, shape=("n", bridge.centres.shape[1]))
-    if not len(rows):
-        raise SphereflowError(f"{name} must have at least one row.")
-    return jnp.asarray(rows)
+    return jnp.asarray(moderate(name, given, shape=("n", bridge.centres.shape[1])))
 
 
 @eqx.filter_jit

@@ -20,17 +20,17 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from sphereflow.drifting.inputs import LARGEST, moderate
 from sphereflow.drifting.lightsb import LightBridge, light_bridge
 from sphereflow.drifting.optima import gaussian_map
 from sphereflow.errors import SphereflowError, real_number
-from sphereflow.reading import real_array
 
 Law = tuple[ArrayLike, ArrayLike]  # mean and covariance
 
 
 def gaussian_bridge(source: Law, target: Law, epsilon: float) -> LightBridge:
     """The entropic plan between two Gaussians, each given as (mean, covariance)."""
-    epsilon = real_number("epsilon", epsilon, above=0)
+    epsilon = real_number("epsilon", epsilon, above=0, most=LARGEST)
     (m0, a), (m1, b) = (_moments(name, law) for name, law in (("source", source), ("target", target)))
     _same_dimension("source", m0, "target", m1)
     if min(np.linalg.eigvalsh(each).min() for each in (a, b)) <= 0:
@@ -104,16 +104,14 @@ def _half_variance(covariance: np.ndarray) -> float:
 def _moments(name: str, law: Law | ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Mean and covariance of a sample or of a pair."""
     if not isinstance(law, tuple):
-        rows = real_array(name, law, shape=("n", "D"))
-        if len(rows) < 2 or not rows.shape[1]:
+        rows = moderate(name, law, shape=("n", "D"))
+        if len(rows) < 2:
             raise SphereflowError(f"{name} must be a sample of at least two rows, or a pair (mean, covariance).")
         return rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False))
     if len(law) != 2:
         raise SphereflowError(f"{name} must be a sample (n, D) or a pair (mean, covariance), got {len(law)} parts.")
-    mean = real_array(f"the mean of {name}", law[0], shape=("D",))
-    covariance = real_array(f"the covariance of {name}", law[1], shape=(len(mean), len(mean)))
-    if not mean.size:
-        raise SphereflowError(f"{name} must have at least one dimension.")
+    mean = moderate(f"the mean of {name}", law[0], shape=("D",))
+    covariance = moderate(f"the covariance of {name}", law[1], shape=(len(mean), len(mean)))
     if not np.allclose(covariance, covariance.T, rtol=1e-10, atol=1e-14) or np.any(np.diag(covariance) < 0):
         raise SphereflowError(f"the covariance of {name} must be symmetric, and no variance negative.")
     return mean, covariance
@@ -121,18 +119,16 @@ def _moments(name: str, law: Law | ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 def _conditionals(name: str, laws: tuple[ArrayLike, ArrayLike] | ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(laws, tuple) and len(laws) == 2:
-        means = real_array(f"the means of {name}", laws[0], shape=("starts", "D"))
+        means = moderate(f"the means of {name}", laws[0], shape=("starts", "D"))
         d = means.shape[1]
-        covariances = real_array(f"the covariances of {name}", laws[1], shape=(len(means), d, d))
+        covariances = moderate(f"the covariances of {name}", laws[1], shape=(len(means), d, d))
     else:
-        draws = real_array(name, laws, shape=("starts", "draws", "D"))
-        if min(draws.shape) < 1 or draws.shape[1] < 2:
+        draws = moderate(name, laws, shape=("starts", "draws", "D"))
+        if draws.shape[1] < 2:
             raise SphereflowError(f"{name} must hold at least two draws of every start.")
         means = draws.mean(axis=1)
         away = draws - means[:, None]
         covariances = np.einsum("nid,nie->nde", away, away) / (draws.shape[1] - 1)
-    if not means.size:
-        raise SphereflowError(f"{name} must have at least one start and one dimension.")
     return means, covariances
 
 

@@ -28,9 +28,9 @@ from scipy.linalg import null_space
 from scipy.optimize import nnls
 from scipy.spatial.distance import cdist
 
+from sphereflow.drifting.inputs import LARGEST, moderate
 from sphereflow.drifting.radial import KERNELS
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 
@@ -111,10 +111,10 @@ def recover_law(
     Places (N, D), nodes (J, D) and data (m, D), or (N), (J) and (m) on the line, where values are (N) as well. The
     data may have weights. `noise` is the standard error of a coordinate of V, zero if it is exact.
     """
-    noise = real_number("noise", noise, least=0)
+    noise = real_number("noise", noise, least=0, most=LARGEST)
     x, y, z = (_rows(name, given) for name, given in (("places", places), ("nodes", nodes), ("data", data)))
     _same_dimension(x, y, z)
-    seen = real_array("field_values", field_values)
+    seen = moderate("field_values", field_values)
     seen = seen[:, None] if seen.ndim == 1 else seen
     if seen.shape != x.shape:
         raise SphereflowError(f"field_values must have the shape of places, {x.shape}; got {seen.shape}.")
@@ -181,7 +181,9 @@ def hidden_law(
         if best is None or seen < best[0]:
             best = seen, q
     if best is None:
-        raise SphereflowError(f"no law on these nodes at distance {distance:g} from the data was found: ask for less.")
+        raise SphereflowError(
+            f"no law on these nodes at distance {distance:g} from the data was found: ask for less, or for more starts."
+        )
     q = best[1]
     field = mean - _kernel_mean(k * q, y)
     margin = _margin(matrix)
@@ -270,10 +272,10 @@ def _kernel(kernel: str, width: float, x: np.ndarray, y: np.ndarray) -> np.ndarr
 
 
 def _rows(name: str, given: ArrayLike) -> np.ndarray:
-    array = real_array(name, given)
+    array = moderate(name, given)
     array = array[:, None] if array.ndim == 1 else array
-    if array.ndim != 2 or not array.size:
-        raise SphereflowError(f"{name} must have the shape (n, D), or (n,) on the line, and not be empty.")
+    if array.ndim != 2:
+        raise SphereflowError(f"{name} must have the shape (n, D), or (n,) on the line; got {array.shape}.")
     return array
 
 
@@ -286,7 +288,7 @@ def _same_dimension(*arrays: np.ndarray) -> None:
 def _weights(name: str, given: ArrayLike | None, count: int) -> np.ndarray:
     if given is None:
         return np.full(count, 1 / count)
-    weights = real_array(name, given, shape=(count,))
+    weights = moderate(name, given, shape=(count,))
     if np.any(weights < 0) or not weights.sum() > 0:
         raise SphereflowError(f"{name} must be non-negative with a positive sum.")
     return weights / weights.sum()

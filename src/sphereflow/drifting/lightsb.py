@@ -25,10 +25,10 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
+from sphereflow.drifting.inputs import LARGEST, moderate
 from sphereflow.drifting.samplers import Sampler
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.fitting import Descent, descend, own, rate_or
-from sphereflow.reading import real_array
 from sphereflow.seeds import Seed, key_from
 
 
@@ -157,12 +157,12 @@ def light_bridge(weights: ArrayLike, centres: ArrayLike, spreads: ArrayLike, eps
     r"""The bridge of $\varphi=\sum_k\alpha_k\mathcal N(r_k,\epsilon S_k)$ from weights (K), centres (K, D) and spreads
     $S_k$: diagonals (K, D), or symmetric matrices (K, D, D).
     """
-    epsilon = real_number("epsilon", epsilon, above=0)
-    r = real_array("centres", centres, shape=("K", "D"))
-    alpha, s = real_array("weights", weights, shape=(len(r),)), real_array("spreads", spreads)
-    if not r.size or s.shape not in (r.shape, (*r.shape, r.shape[1])):
+    epsilon = real_number("epsilon", epsilon, above=0, most=LARGEST)
+    r = moderate("centres", centres, shape=("K", "D"))
+    alpha, s = moderate("weights", weights, shape=(len(r),)), moderate("spreads", spreads)
+    if s.shape not in (r.shape, (*r.shape, r.shape[1])):
         raise SphereflowError(
-            f"centres and spreads must have the shapes (K, D) and (K, D) or (K, D, D), K and D at least 1; got "
+            f"centres and spreads must have the shapes (K, D) and (K, D) or (K, D, D) with one K and D; got "
             f"{r.shape} and {s.shape}."
         )
     if not np.all(alpha > 0):

@@ -37,7 +37,7 @@ A, B, SHIFT, EPSILON = np.diag([1.0, 2.0]), np.array([[1.5, 0.6], [0.6, 0.8]]), 
 )
 def bridge_drift(run: Run) -> Check:
     alpha, r, spread, epsilon = (0.3, 0.7), (1.0, -0.5), (0.5, 1.2), 0.4
-    bridge = light_bridge(alpha, np.array(r)[:, None], np.array(spread)[:, None], epsilon)
+    bridge = light_bridge(np.array(alpha), np.array(r)[:, None], np.array(spread)[:, None], epsilon)
 
     def direction(x: float, t: float, factor: float = epsilon) -> float:
         """By quadrature; `factor` is what multiplies S in the potential."""
@@ -61,7 +61,7 @@ def bridge_drift(run: Run) -> Check:
             missing[name] = direction(x, t, 1.0)
     check.rival("the mean of the plan for every t, no time factor", still)
     check.rival(r"$\epsilon$ missing in the covariances", missing)
-    diagonal = {}
+    diagonal: dict[str, float] = {}
     turned = np.array([[[0.9, 0.3], [0.3, 0.5]], [[0.4, -0.1], [-0.1, 1.1]]])
     centres, weights = np.array([[1.0, 0.0], [0.0, -1.0]]), np.array([0.4, 0.6])
     plane = light_bridge(weights, centres, turned, epsilon)
@@ -236,7 +236,7 @@ def bridge_scores(run: Run) -> Check:
     without = {"BW, identity": 100 * _bures(A, B) / half}
     # Trained on samples, judged against the closed form.
     rng = np.random.default_rng(run.seed)
-    rows = 20_000 if run.quick else 100_000
+    rows = 100_000 if run.quick else 400_000
     laws = [from_rows(rng.multivariate_normal(m, c, rows)) for m, c in ((np.zeros(2), A), target)]
     learned, _ = train_light_bridge(
         *laws,

@@ -1,14 +1,16 @@
-r"""Identifiability as an experiment: the law recovered from a field with noise, and laws that try to hide."""
+r"""Identifiability as an experiment: a law recovered from a noisy field, laws that hide, the law of guidance."""
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 
 from sphereflow.claims import Check, Run, basis
-from sphereflow.drifting import field_margin, hidden_law, recover_law
+from sphereflow.drifting import GuidedField, PopulationField, field_margin, hidden_law, recover_law
 from sphereflow.estimates import mean
 from sphereflow.papers.drifting_with_friction import PAPER
 from sphereflow.papers.drifting_with_friction.reference import margin
+from sphereflow.papers.drifting_with_friction.sources import LARGE
 
 NODES = np.linspace(-1, 1, 9)
 LAW = np.array([0.05, 0.2, 0.1, 0.05, 0.05, 0.05, 0.1, 0.3, 0.1])
@@ -104,7 +106,10 @@ def hidden_laws(run: Run) -> Check:
     moved = 0.05
     sizes = (3, 5, 8) if run.quick else (3, 5, 8, 10)
     check = Check(parameters={"width": 0.5, "mass moved": moved})
-    first, flat, unseen, nulls = {}, {}, {}, {}
+    first: dict[str, float] = {}
+    flat: dict[str, float] = {}
+    unseen: dict[str, float] = {}
+    nulls: dict[str, float] = {}
     for where, low, high in (("among", "-0.3", "0.3"), ("beside", "-2", "-1.2")):
         for count in sizes:
             nodes, x = np.linspace(-1, 1, count), np.linspace(float(low), float(high), 2 * count + 1)
@@ -145,3 +150,45 @@ def seen_of_singular_law(x: np.ndarray, nodes: np.ndarray, moved: float) -> floa
     u = u - u.mean()
     sides = [p + sign * 2 * moved / np.abs(u).sum() * u for sign in (1, -1)]
     return min(float(np.sqrt(np.mean(((k * q) @ nodes / (k @ q) - at) ** 2))) for q in sides)
+
+
+@PAPER.claim(
+    "guidance",
+    says="With unconditional samples as further negatives, of the published weights, the field of the generated "
+    "samples vanishes for the data extrapolated away from them, not for the data.",
+    basis=LARGE,
+    formula=r"w=\tfrac{(a-1)n}{N}\ \Rightarrow\ V=0\iff q=a\,p-(a-1)\,p_u",
+)
+def guidance(run: Run) -> Check:
+    nodes, a = np.array([[-1.0], [0.2], [1.5]]), 1.5
+    p, unconditional = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
+
+    def largest(law: np.ndarray, scale: float = a) -> float:
+        """|V| of samples: 20 with the law, 20 of the data, 10 negatives."""
+        data, samples, others = (
+            np.repeat(nodes, np.rint(n * w).astype(int), axis=0) for n, w in ((20, p), (20, law), (10, unconditional))
+        )
+        field = GuidedField(PopulationField("gaussian", 0.8, itself="include"), others, scale=scale)
+        return float(jnp.max(jnp.abs(field(jnp.asarray(data), jnp.asarray(samples)).value)))
+
+    extrapolated = a * p - (a - 1) * unconditional
+    check = Check(parameters={"scale": a})
+    name = "largest field at the extrapolated law"
+    check.row(name, predicted=0.0, measured=largest(extrapolated), tolerance=1e-13, because="rounding")
+    check.null("samples like the data", {name: largest(p)})
+    check.null("no guidance", {name: largest(extrapolated, 1.0)})
+    check.null("$a$ as the share of the negatives: $a/(1+a)$", {name: largest(extrapolated, 1 + a)})
+    k = np.exp(-((0.2 - nodes[:, 0]) ** 2) / (2 * 0.8**2))
+    pushed = p / a + (a - 1) / a * unconditional
+    tilted = [float((k * law) @ nodes[:, 0] / (k @ law)) for law in (p, pushed)]
+    there = "field at the middle node, samples like the data"
+    data = np.repeat(nodes, [10, 6, 4], axis=0)
+    field = GuidedField(
+        PopulationField("gaussian", 0.8, itself="include"), np.repeat(nodes, [2, 3, 5], axis=0), scale=a
+    )
+    found = field(jnp.asarray(data), jnp.asarray(data)).value[10, 0]
+    check.row(there, predicted=tilted[0] - tilted[1], measured=found, tolerance=1e-13, because="rounding")
+    swapped = p * (a - 1) / a + unconditional / a
+    other = float((k * swapped) @ nodes[:, 0] / (k @ swapped))
+    check.rival("the shares of samples and negatives exchanged", {there: tilted[0] - other})
+    return check
