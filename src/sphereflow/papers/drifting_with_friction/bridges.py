@@ -236,7 +236,7 @@ def bridge_scores(run: Run) -> Check:
     without = {"BW, identity": 100 * _bures(A, B) / half}
     # Trained on samples, judged against the closed form.
     rng = np.random.default_rng(run.seed)
-    rows = 100_000 if run.quick else 400_000
+    rows = 200_000
     laws = [from_rows(rng.multivariate_normal(m, c, rows)) for m, c in ((np.zeros(2), A), target)]
     learned, _ = train_light_bridge(
         *laws,
@@ -244,7 +244,7 @@ def bridge_scores(run: Run) -> Check:
         epsilon=EPSILON,
         covariance="full",
         steps=1000 if run.quick else 5000,
-        batch=512,
+        batch=1024,
         rate=1e-1,
         falling=True,
         seed=run.seed,
