@@ -102,6 +102,14 @@ def test_steps_end_at_the_times_asked_for():
     assert one.positions[0] == two.positions[0]
 
 
+def test_starts_drawn_with_the_seed_of_the_noise_do_no_harm():
+    bridge = drifting.gaussian_bridge(([0.0], [[1.0]]), ([0.0], [[4.0]]), 1.0)
+    x0 = np.random.default_rng(5).normal(size=(4000, 1))
+    ends = drifting.bridge_paths(bridge, x0, saveat=[0.01], method="euler", steps=1, seed=5).positions[0]
+    noise = ends - x0 * (1 + 0.01 * float(bridge.covariances[0, 0, 0] - 1))
+    assert abs(np.corrcoef(noise[:, 0], x0[:, 0])[0, 1]) < 0.1
+
+
 def test_the_benchmark_between_gaussians():
     """Numbers by SciPy's roots of matrices: the sheet of the benchmark."""
     a, b, shift, epsilon = np.diag([1.0, 2.0]), np.array([[1.5, 0.6], [0.6, 0.8]]), np.array([1.0, -0.5]), 0.5

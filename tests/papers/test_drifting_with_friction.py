@@ -19,7 +19,6 @@ class TestVerdicts(Verdicts):
         "bridge-drift",
         "bridge-optimum",
         "bridge-paths",
-        "bridge-scores",
         "compact-mass-blind",
         "contraction-threshold",
         "curl",

@@ -8,6 +8,7 @@ $dX=b(X,t)\,dt+\sqrt\epsilon\,dW$, which have an error of the order of the step.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import equinox as eqx
@@ -21,7 +22,7 @@ from sphereflow.drifting.inputs import moderate
 from sphereflow.drifting.lightsb import LightBridge
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.results import Result, Variables, recorded_call
-from sphereflow.seeds import Seed, key_from
+from sphereflow.seeds import Seed, key_from, rng_from
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,16 +77,11 @@ def bridge_paths(
         raise SphereflowError("saveat must be increasing times between 0 and 1.")
     key = key_from(seed)
     if method == "bridge":
-        positions = _pinned(bridge, start, jnp.asarray(times), key)
+        positions = np.asarray(_pinned(bridge, start, jnp.asarray(times), key))
     else:
-        grid = np.linspace(0, 1, steps + 1)
-        apart = np.min(np.abs(grid[:, None] - times), axis=1) > _ALIKE
-        grid = np.sort(np.concatenate([grid[apart], times]))
-        grid = grid[grid <= times[-1]]
-        # The first time of the grid is zero, or so close to it that it stands for it.
-        after = _euler(bridge, start, jnp.asarray(grid), key)
-        positions = jnp.concatenate([start[None], after])[np.searchsorted(grid, times)]
-    return BridgePaths(times, np.asarray(positions))
+        # A stream of its own: starts are often drawn by the plain generator of the same seed.
+        positions = _euler(bridge, np.asarray(start), times, steps, rng_from(seed, 1))
+    return BridgePaths(times, positions)
 
 
 def bridge_log_density(bridge: LightBridge, x0: ArrayLike, places: ArrayLike, t: float) -> Float[np.ndarray, " m"]:
@@ -112,15 +108,20 @@ def _pinned(bridge: LightBridge, x: Array, times: Array, key: Array) -> Array:
     return (1 - t) * x + t * y + jnp.sqrt(bridge.epsilon) * (shaken[:-1] - t * shaken[-1])
 
 
-@eqx.filter_jit
-def _euler(bridge: LightBridge, x: Array, grid: Array, key: Array) -> Array:
-    def step(at: Array, now: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-        t, gap, number = now
-        noise = jax.random.normal(jax.random.fold_in(key, number), at.shape)
-        at = at + gap * bridge.drift(at, t) + jnp.sqrt(bridge.epsilon * gap) * noise
-        return at, at
-
-    return jax.lax.scan(step, x, (grid[:-1], jnp.diff(grid), jnp.arange(len(grid) - 1)))[1]
+def _euler(bridge: LightBridge, x: np.ndarray, times: np.ndarray, steps: int, rng: np.random.Generator) -> np.ndarray:
+    """Only the positions asked for are kept; the drift is the one program that is compiled."""
+    grid = np.linspace(0, 1, steps + 1)
+    apart = np.min(np.abs(grid[:, None] - times), axis=1) > _ALIKE
+    grid = np.sort(np.concatenate([grid[apart], times]))
+    # The first time of the grid is zero, or so close to it that it stands for it.
+    kept = [x] if grid[0] in times else []
+    for t, after in pairwise(grid[grid <= times[-1]]):
+        gap = after - t
+        noise = np.sqrt(bridge.epsilon * gap) * rng.normal(size=x.shape)
+        x = x + gap * np.asarray(bridge.drift(jnp.asarray(x), t)) + noise
+        if after in times:
+            kept.append(x)
+    return np.stack(kept)
 
 
 @eqx.filter_jit

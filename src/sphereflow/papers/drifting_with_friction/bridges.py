@@ -202,8 +202,9 @@ def _sinkhorn_slope(epsilon: float, cells: int = 241) -> float:
 @PAPER.claim(
     "bridge-scores",
     says="The scores of the benchmark, per cent of half the variance, tell a diagonal bridge, the independent plan and "
-    "the identity from the entropic plan between two Gaussians with a correlation; a trained bridge with full "
-    "covariances comes closer to it than any diagonal one with a single potential that matches the variances.",
+    "the identity from the entropic plan between two Gaussians with a correlation; with the paper's sizes, a "
+    "trained bridge with full covariances comes closer to it than any diagonal one with a single potential that "
+    "matches the variances.",
     basis=BRIDGE,
     formula=r" "
     r"\mathrm{cBW\text{-}UVP}=\frac{100}{\frac12\mathrm{tr}B}E_x\mathrm{BW}^2\big(\hat\pi(\cdot|x),\pi^*(\cdot|x)\big)",
@@ -234,6 +235,10 @@ def bridge_scores(run: Run) -> Check:
         check.row(name, predicted=100 * predicted / half, measured=measured, relative=1e-9, because="rounding")
     halves = check.times(0.5)
     without = {"BW, identity": 100 * _bures(A, B) / half}
+    check.rival("the trace for half of it as the divisor", halves)
+    check.rival("the means not compared", without)
+    if run.quick:  # training compiles for longer than all the rest
+        return check
     # Trained on samples, judged against the closed form.
     rng = np.random.default_rng(run.seed)
     rows = 200_000
@@ -243,7 +248,7 @@ def bridge_scores(run: Run) -> Check:
         potentials=1,
         epsilon=EPSILON,
         covariance="full",
-        steps=1000 if run.quick else 5000,
+        steps=5000,
         batch=1024,
         rate=1e-1,
         falling=True,
@@ -252,8 +257,6 @@ def bridge_scores(run: Run) -> Check:
     trained = "cBW, trained, full covariance"
     got = cbw_uvp(learned.moments(x), right, target)
     check.at_most(trained, bound=0.1, measured=got, because="the accuracy asked of a bridge that can be exact")
-    check.rival("the trace for half of it as the divisor", halves)
-    check.rival("the means not compared", without)
     check.null("the diagonal bridge", {trained: cbw_uvp(diagonal.moments(x), right, target)})
     check.null("the independent plan", {trained: cbw_uvp(independent, right, target)})
     return check
