@@ -40,6 +40,7 @@ REAL = {"nan": NAN, "infinite": INFINITE, "minus infinity": -INFINITE, "negative
 WORD = {"another word": "nonsense", "number": 3}
 
 # name: (function, arguments that work)
+LIGHT = drifting.light_bridge([1.0], [[0.0, 1.0]], [[0.5, 1.0]], 0.4)
 VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "simulate": (sf.simulate, {"n": 3, "d": 2, "beta": 1.0, "t1": 1.0, "model": "sa", "causal": False,
         "start": "uniform", "seed": 0, "saves": 3, "tol": 1e-6, "kernel_scale": "peak", "method": "auto"}),
@@ -172,6 +173,23 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "drifting.surrogate_field": (drifting.surrogate_field, {"a": [0.5], "width": 1.0, "kernel": "laplace"}),
     "drifting.gaussian_field": (drifting.gaussian_field, {"x": np.zeros((1, 2)), "data": (np.zeros(2), np.eye(2)),
         "generated": (np.ones(2), np.eye(2)), "width": 1.0}),
+    "drifting.light_bridge": (drifting.light_bridge, {"weights": [1.0], "centres": np.zeros((1, 2)),
+        "spreads": np.ones((1, 2)), "epsilon": 0.5}),
+    "drifting.bridge_paths": (lambda **k: drifting.bridge_paths(LIGHT, **k).positions, {"x0": np.zeros((1, 2)),
+        "saveat": [0.5, 1.0], "method": "bridge", "steps": 4, "seed": 0}),
+    "drifting.bridge_log_density": (lambda **k: drifting.bridge_log_density(LIGHT, **k), {"x0": np.zeros((1, 2)),
+        "places": np.zeros((1, 2)), "t": 0.5}),
+    "drifting.gaussian_marginal": (drifting.gaussian_marginal, {"source": (np.zeros(2), np.eye(2)),
+        "target": (np.ones(2), np.eye(2)), "epsilon": 0.5, "t": 0.5}),
+    "drifting.bw_uvp": (drifting.bw_uvp, {"found": np.eye(2), "target": np.eye(2)}),
+    "drifting.cbw_uvp": (drifting.cbw_uvp, {"found": np.zeros((1, 2, 2)), "truth": np.zeros((1, 2, 2)),
+        "target": np.eye(2)}),
+    "drifting.recover_law": (drifting.recover_law, {"kernel": "gaussian", "places": [0.0, 0.1], "nodes": [-1.0, 1.0],
+        "field_values": [0.0, 0.1], "data": [-1.0, 1.0], "width": 1.0, "noise": 0.1, "data_weights": [0.5, 0.5]}),
+    "drifting.field_margin": (drifting.field_margin, {"kernel": "gaussian", "places": [0.0, 0.1],
+        "nodes": [-1.0, 1.0], "weights": [0.5, 0.5], "width": 1.0}),
+    "drifting.hidden_law": (drifting.hidden_law, {"kernel": "gaussian", "places": [0.0, 0.1], "nodes": [-1.0, 1.0],
+        "weights": [0.5, 0.5], "width": 1.0, "distance": 0.1, "starts": 5, "seed": 0}),
 }  # fmt: skip
 
 
@@ -260,6 +278,9 @@ FINE: dict[str, set[str]] = {
     "drifting.surrogate_field.a": {"more axes", "empty", "vast"},
     "drifting.surrogate_field.width": {"vast"},
     "drifting.gaussian_field.x": {"empty", "vast"},
+    "drifting.recover_law.data_weights": {"none"},
+    "drifting.field_margin.weights": {"none"},
+    "drifting.hidden_law.weights": {"none"},
 }
 
 

@@ -39,6 +39,7 @@ EXCEPTIONS = {
     "llm.document_mean": "a number with the ends of its bootstrap interval, which has no single error",
     "llm.rank_correlation": "a number with the ends of its bootstrap interval, which has no single error",
     "meanfield.starting_law": "a law, given on to other verbs",
+    "drifting.train_flow_matching": "a potential that was learned, given on to maps and pictures",
     "laboratory.simulate": "a Trajectory or a MergeHistory, by t1",
 }
 # Families of objects that are inputs of other verbs: fields, models, laws, schedules, weights, prompts.
@@ -235,6 +236,15 @@ EXAMPLES = {
     "Training": trained,
     "ComputeRatios": lambda: sf.drifting.compute_ratios(
         recorded(2), "drift-friction", "ofm", levels=[0.7], repeats=50, seed=2
+    ),
+    "BridgePaths": lambda: sf.drifting.bridge_paths(
+        sf.drifting.light_bridge([1.0], [[0.0, 1.0]], [[0.5, 1.0]], 0.4), ROWS, seed=2
+    ),
+    "RecoveredLaw": lambda: sf.drifting.recover_law(
+        "gaussian", [0.0, 0.1, 0.2], [0.01, 0.0, 0.01], [-1.0, 0.0, 1.0], [-1.0, 1.0], width=0.5, noise=1e-2
+    ),
+    "HiddenLaw": lambda: sf.drifting.hidden_law(
+        "gaussian", [0.0, 0.1, 0.2], [-1.0, 0.0, 1.0], width=0.5, distance=0.1, seed=1
     ),
     "Quality": lambda: sf.drifting.quality_against_compute(
         ROWS, ROWS + 1, methods=("affine",), budgets=(2,), seeds=(0,), batch=4, progress=False

@@ -17,7 +17,7 @@ import pytest
 
 import sphereflow as sf
 from sphereflow import landscape, memory, random_transformers, transport
-from sphereflow.drifting import TwoSidedField
+from sphereflow.drifting import TwoSidedField, light_bridge
 from sphereflow.drifting.generators import Generator
 from sphereflow.drifting.samplers import from_rows
 from sphereflow.drifting.training import Recipe, beginning, train
@@ -36,6 +36,7 @@ KEY, OTHER = jax.random.split(jax.random.key(3))
 BAD = (-1, True, 2**70, jax.random.split(KEY), jnp.arange(2))
 
 ROWS = np.random.default_rng(0).normal(size=(80, 2))
+BRIDGE = light_bridge([1.0], [[0.0, 1.0]], [[0.5, 1.0]], 0.4)
 TABLE = ROWS.reshape(8, 20)
 MOVED = ROWS @ np.array([[1.0, 0.5], [0.0, 1.0]]) + 1
 LONG = np.random.default_rng(2).normal(size=(200, 1))
@@ -76,6 +77,7 @@ BY_JAX = {
         f(WIDER, np.eye(2), 4, [2], 2, observe=lambda x: x, seed=s).values
     ),
     "synchronisation.network.run_network": lambda f, s: f(AffineField(0.5, 0.8), TRIPLE, layers=2, step=0.1, seed=s),
+    "drifting.diffusion.bridge_paths": lambda f, s: f(BRIDGE, ROWS, saveat=[0.5], seed=s).positions,
     "memory.recall.DenseMemory.recall": lambda f, s: f(memory.DenseMemory(ROWS[:6]), ROWS[:2], 2, 0.5, seed=s).state,
     "memory.chains.bulk_escapes": lambda f, s: (
         f(10, 1.0, 1.0, 0.0, start=0.9, stop=0.8, walkers=40, duration=5.0, settle=0.1, dt=0.05, seed=s).number
@@ -89,6 +91,9 @@ BY_NUMPY = {
         f("cos", depths=(1, 2), sizes=(2, 3), repeats=2, seed=s).values
     ),
     "synchronisation.pathwise.strong_errors": lambda f, s: f("cos", depths=(2,), steps=2, repeats=2, seed=s).depth,
+    "drifting.inversion.hidden_law": lambda f, s: (
+        f("gaussian", np.arange(4.0), np.linspace(0, 3, 12), width=0.9, distance=0.1, starts=1, seed=s).weights
+    ),
     "drifting.domains.drawn": lambda f, s: f(2, 0.5, 4, s),
     "drifting.translation.median_width": lambda f, s: f(ROWS, seed=s),
     "landscape.mean_field.mean_field_limit": lambda f, s: (

@@ -9,7 +9,15 @@ from verdicts import Verdicts
 from sphereflow.claims import Run
 from sphereflow.drifting import Quality, radial
 from sphereflow.papers import load
-from sphereflow.papers.drifting_with_friction import compute, estimators, friction, identifiability, surrogate
+from sphereflow.papers.drifting_with_friction import (
+    bridges,
+    compute,
+    estimators,
+    friction,
+    identifiability,
+    recovery,
+    surrogate,
+)
 
 PAPER = load("drifting-with-friction")
 
@@ -18,7 +26,9 @@ class TestVerdicts(Verdicts):
     paper = PAPER
     slow_claims = (
         "antisymmetry",
+        "bridge-drift",
         "bridge-optimum",
+        "bridge-paths",
         "compact-mass-blind",
         "contraction-threshold",
         "curl",
@@ -28,10 +38,10 @@ class TestVerdicts(Verdicts):
         "flow-matching-gradient",
         "flow-matching-optimum",
         "gaussian-closed-form",
-        "identifiability",
         "laplace-not-local",
         "loss-says-little",
         "product-form",
+        "recovery-against-noise",
         "scaled-forces",
         "spurious-limit",
         "stop-gradient",
@@ -88,9 +98,33 @@ def test_what_is_recorded_is_what_training_gives():
 
 def test_compute_without_the_inner_problem_is_caught(monkeypatch):
     """Flow matching that spends as little as drifting does would not be beaten."""
-    right = compute.recorded
-    cheap = {
-        d: [p if p.method != "ofm" else replace(p, passes=256.0 * p.steps) for p in right(d).points] for d in (2, 8)
-    }
-    monkeypatch.setattr(compute, "recorded", lambda d: Quality(cheap[d]))
+
+    def cheap(point):
+        return replace(point, passes=256.0 * point.steps) if point.method == "ofm" else point
+
+    changed = {d: Quality([cheap(point) for point in compute.recorded(d).points]) for d in (2, 8)}
+    monkeypatch.setattr(compute, "recorded", changed.get)
     assert compute.compute_to_equal_quality(Run()).verdict == "fails"
+
+
+@pytest.mark.slow
+def test_a_recovery_that_ignores_the_field_is_caught(monkeypatch):
+    right = recovery.recover_law
+    blind = lambda kernel, x, v, *rest, **named: right(kernel, x, 0 * v, *rest, **named)  # noqa: E731
+    monkeypatch.setattr(recovery, "recover_law", blind)
+    assert recovery.recovery_against_noise(Run()).verdict == "fails"
+
+
+def test_an_adversary_who_stays_in_sight_is_caught(monkeypatch):
+    right = recovery.hidden_law
+    farther = lambda *rest, **named: right(*rest, **named | {"distance": 1.1 * named["distance"]})  # noqa: E731
+    monkeypatch.setattr(recovery, "hidden_law", farther)
+    assert recovery.hidden_laws(Run()).verdict == "fails"
+
+
+@pytest.mark.slow
+def test_a_doubled_epsilon_is_caught(monkeypatch):
+    right = bridges.gaussian_bridge
+    monkeypatch.setattr(bridges, "gaussian_bridge", lambda source, target, epsilon: right(source, target, 2 * epsilon))
+    assert bridges.paths_between_gaussians(Run()).verdict == "fails"
+    assert bridges.gaussian_benchmark(Run()).verdict == "fails"

@@ -1,17 +1,35 @@
 """Drifting generators: one-step models trained by a kernel field, their theory, friction, and fair baselines."""
 
+from sphereflow.drifting.diffusion import BridgePaths as BridgePaths
+from sphereflow.drifting.diffusion import bridge_log_density as bridge_log_density
+from sphereflow.drifting.diffusion import bridge_paths as bridge_paths
+from sphereflow.drifting.entropic import bw_uvp as bw_uvp
+from sphereflow.drifting.entropic import cbw_uvp as cbw_uvp
+from sphereflow.drifting.entropic import gaussian_bridge as gaussian_bridge
+from sphereflow.drifting.entropic import gaussian_marginal as gaussian_marginal
 from sphereflow.drifting.fields import DriftField as DriftField
 from sphereflow.drifting.fields import Field as Field
 from sphereflow.drifting.fields import MultiRadiusField as MultiRadiusField
 from sphereflow.drifting.fields import PopulationField as PopulationField
 from sphereflow.drifting.fields import TwoSidedField as TwoSidedField
 from sphereflow.drifting.fields import UnnormalisedField as UnnormalisedField
+from sphereflow.drifting.flow_matching import train_flow_matching as train_flow_matching
 from sphereflow.drifting.friction import Friction as Friction
 from sphereflow.drifting.gaussian import gaussian_field as gaussian_field
 from sphereflow.drifting.gaussian import gaussian_step as gaussian_step
 from sphereflow.drifting.generators import Generator as Generator
+from sphereflow.drifting.guidance import GuidedField as GuidedField
+from sphereflow.drifting.inversion import HiddenLaw as HiddenLaw
+from sphereflow.drifting.inversion import RecoveredLaw as RecoveredLaw
+from sphereflow.drifting.inversion import field_margin as field_margin
+from sphereflow.drifting.inversion import hidden_law as hidden_law
+from sphereflow.drifting.inversion import recover_law as recover_law
+from sphereflow.drifting.lightsb import LightBridge as LightBridge
+from sphereflow.drifting.lightsb import light_bridge as light_bridge
+from sphereflow.drifting.lightsb import train_light_bridge as train_light_bridge
 from sphereflow.drifting.ratios import ComputeRatios as ComputeRatios
 from sphereflow.drifting.ratios import compute_ratios as compute_ratios
+from sphereflow.drifting.samplers import from_rows as from_rows
 from sphereflow.drifting.surrogate import slope_at_scale as slope_at_scale
 from sphereflow.drifting.surrogate import spurious_scale as spurious_scale
 from sphereflow.drifting.surrogate import surrogate_field as surrogate_field

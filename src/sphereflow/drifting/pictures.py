@@ -1,19 +1,21 @@
-"""Pictures of drifting: samples in the plane, quality against compute, translated images."""
+"""Pictures of drifting: samples and maps of the plane, paths, quality against compute, translated images."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from sphereflow.drifting.translation import Point
-from sphereflow.errors import SphereflowError
+from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.pictures import PALETTE, blank, look
+from sphereflow.reading import real_array
 
 
 def scatter(samples: Float[np.ndarray, "n D"], title: str) -> Figure:
@@ -23,6 +25,83 @@ def scatter(samples: Float[np.ndarray, "n D"], title: str) -> Figure:
         axes = figure.subplots()
         axes.plot(samples[:, 0], samples[:, min(1, samples.shape[1] - 1)], ".", ms=1.5, rasterized=True)
         axes.set(title=title, aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
+    return figure
+
+
+def trajectories(
+    positions: Float[np.ndarray, "T n D"], times: Float[np.ndarray, " T"], shown: int = 40, title: str = ""
+) -> Figure:
+    """Some paths with all starts and ends: in the plane of the first two coordinates, or against time on the line."""
+    positions, times = real_array("positions", positions, shape=("T", "n", "D")), real_array("times", times)
+    if not positions.size or times.shape != positions.shape[:1]:
+        raise SphereflowError(
+            f"positions (T, n, D) and times (T,) must agree and not be empty; got {positions.shape} and {times.shape}."
+        )
+    shown = whole_number("shown", shown)
+    flat = positions.shape[2] == 1
+    # Evenly among the rows: neighbours in an ordered sample would show one corner only.
+    some = np.unique(np.linspace(0, positions.shape[1] - 1, min(shown, positions.shape[1])).astype(int))
+    with look():
+        figure = blank(5.0, 4.4)
+        axes = figure.subplots()
+        for row in some:
+            path = positions[:, row]
+            axes.plot(*((times, path[:, 0]) if flat else path[:, :2].T), color="0.72", lw=0.7, zorder=1)
+        for place, colour, label in ((0, PALETTE[1], "start"), (-1, PALETTE[0], "end")):
+            cloud = positions[place]
+            at = (np.full(len(cloud), times[place]), cloud[:, 0]) if flat else cloud[:, :2].T
+            axes.plot(*at, ".", ms=2, color=colour, label=f"{label}, t = {times[place]:g}", rasterized=True)
+        axes.set(title=title, xlabel="$t$" if flat else "$x_1$", ylabel="$x_1$" if flat else "$x_2$")
+        axes.set_aspect("auto" if flat else "equal")
+        axes.legend(fontsize=8)
+    return figure
+
+
+def straight_paths(
+    function: Callable[[Array], Array], x0: Float[np.ndarray, "n D"], times: Float[np.ndarray, " T"]
+) -> Float[np.ndarray, "T n D"]:
+    """The paths (1 - t) z + t T(z) of a map T, along which Optimal Flow Matching moves, for `trajectories`."""
+    z, t = real_array("x0", x0, shape=("n", "D")), real_array("times", times, shape=("T",))[:, None, None]
+    return np.asarray((1 - t) * z + t * real_array("the image of the map", function(jnp.asarray(z)), shape=z.shape))
+
+
+def map_of_plane(
+    function: Callable[[Array], Array],
+    source: Float[np.ndarray, "n 2"],
+    target: Float[np.ndarray, "m 2"] | None = None,
+    lines: int = 15,
+    title: str = "",
+) -> Figure:
+    """A map of the plane: the lines of a grid about the source before and after, the source and where it goes.
+
+    With a sample of the target beneath. The map of Optimal Flow Matching is `learned.potential.map`.
+    """
+    x = real_array("source", source, shape=("n", 2))
+    if not len(x):
+        raise SphereflowError("source must have at least one row.")
+    lines = whole_number("lines", lines, least=2, most=1000)
+
+    def moved(rows: np.ndarray) -> np.ndarray:
+        return real_array("the image of the map", function(jnp.asarray(rows)), shape=rows.shape)
+
+    low, high = x.min(axis=0) - 0.05 * np.ptp(x, axis=0), x.max(axis=0) + 0.05 * np.ptp(x, axis=0)
+    along = np.linspace(0, 1, 60)
+    across = [np.stack([np.full(60, c), along], axis=1) for c in np.linspace(0, 1, lines)]
+    grid = low + (high - low) * np.stack([*across, *(line[:, ::-1] for line in across)])
+    images = moved(grid.reshape(-1, 2)).reshape(grid.shape)
+    with look():
+        figure = blank(8.6, 4.2)
+        for axes, name, curves, points, colour in (
+            (figure.add_subplot(1, 2, 1), "before", grid, x, PALETTE[1]),
+            (figure.add_subplot(1, 2, 2), "after", images, moved(x), PALETTE[0]),
+        ):
+            if target is not None and name == "after":
+                axes.plot(*real_array("target", target, shape=("m", 2)).T, ".", color="0.8", ms=2, rasterized=True)
+            for curve in curves:
+                axes.plot(*curve.T, color="0.55", lw=0.6)
+            axes.plot(*points.T, ".", color=colour, ms=2, rasterized=True)
+            axes.set(title=name, aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
+        figure.suptitle(title, fontsize=11)
     return figure
 
 

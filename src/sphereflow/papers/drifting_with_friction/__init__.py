@@ -35,8 +35,10 @@ from sphereflow.papers.drifting_with_friction import surrogate as surrogate
 from sphereflow.papers.drifting_with_friction import estimators as estimators
 from sphereflow.papers.drifting_with_friction import friction as friction
 from sphereflow.papers.drifting_with_friction import identifiability as identifiability
+from sphereflow.papers.drifting_with_friction import recovery as recovery
 from sphereflow.papers.drifting_with_friction import training as training
 from sphereflow.papers.drifting_with_friction import baselines as baselines
 from sphereflow.papers.drifting_with_friction import compute as compute
+from sphereflow.papers.drifting_with_friction import bridges as bridges
 from sphereflow.papers.drifting_with_friction import figures as figures
 from sphereflow.papers.drifting_with_friction import samples as samples
