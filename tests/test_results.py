@@ -40,6 +40,7 @@ EXCEPTIONS = {
     "llm.rank_correlation": "a number with the ends of its bootstrap interval, which has no single error",
     "meanfield.starting_law": "a law, given on to other verbs",
     "drifting.train_flow_matching": "a potential that was learned, given on to maps and pictures",
+    "transport.lagrange_interpolant": "a map, used as one; `fit_map` returns the result",
     "laboratory.simulate": "a Trajectory or a MergeHistory, by t1",
 }
 # Families of objects that are inputs of other verbs: fields, models, laws, schedules, weights, prompts.

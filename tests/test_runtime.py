@@ -7,6 +7,8 @@ import sys
 import jax
 import pytest
 
+from sphereflow import runtime
+
 
 def output(script, limit=300, **environment):
     child = subprocess.run(
@@ -74,3 +76,12 @@ print(max(sizes) - sizes[0], max(sizes[100:]) - max(sizes[:100]))
     growth, late = map(float, output(script, limit=3000, SPHEREFLOW_CACHE="off", **quick_compiler()))
     assert growth < 500
     assert late < 150
+
+
+def test_light_compiling_leaves_the_flags_of_the_user(monkeypatch):
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    runtime.compile_lightly()
+    assert os.environ["XLA_FLAGS"] == "--xla_backend_optimization_level=1"
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=AVX2")
+    runtime.compile_lightly()
+    assert os.environ["XLA_FLAGS"] == "--xla_cpu_max_isa=AVX2"

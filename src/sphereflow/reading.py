@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sphereflow.errors import SphereflowError, enough_memory
+from sphereflow.errors import SphereflowError, enough_memory, whole_number
 
 # An array may promise this many times the bytes that it holds: numbers that repeat are packed well, others not at all.
 _SURELY_HARMLESS, _MOST_EXPANSION, _MOST_PACKING = 2**26, 1000, 100
@@ -109,6 +109,13 @@ def real_array(name: str, value: Any, *, shape: tuple[int | str, ...] | None = N
             f"{name} must be finite: {np.count_nonzero(~np.isfinite(array))} entries are NaN or infinity."
         )
     return array
+
+
+def whole_numbers(name: str, given: Any, *, least: int = 1) -> list[int]:
+    """Whole numbers that a user gives in a list, a tuple or an array."""
+    if isinstance(given, (str, bytes)) or not np.iterable(given):
+        raise SphereflowError(f"{name} must be a list of whole numbers, got {brief_value(given)}.")
+    return [whole_number(f"an entry of {name}", each, least=least) for each in given]
 
 
 def density_values(name: str, function: Any, *places: np.ndarray, zero: bool = False) -> np.ndarray:

@@ -155,7 +155,13 @@ def quality_against_compute(
     learn_x, test_x = split(source, most)
     learn_y, test_y = split(target, most)
     width = median_width(learn_y) if width is None else real_number("width", width, above=0)
-    settings = _Settings(batch, width, {**RATES, **(rates or {})}, epsilon, hidden)
+    settings = _Settings(
+        whole_number("batch", batch, least=2),
+        width,
+        {**RATES, **(rates or {})},
+        real_number("epsilon", epsilon, above=0),
+        whole_number("hidden", hidden, least=2),
+    )
     points: list[Point] = []
     with progress_bar("translation", progress, total=len(methods) * len(seeds) * len(budgets)) as bar:
         for method in methods:

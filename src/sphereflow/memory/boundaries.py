@@ -139,9 +139,13 @@ def equilibrium_share(
     repeats: int = 8,
     seed: Seed = 0,
 ) -> Estimate:
-    r"""$\tfrac12E_x|S^p/Z-1|$ at load alpha: near 1 where the patterns hold the state, 0 where it is a uniform one."""
+    r"""$\tfrac12E_x|S^p/Z-1|$ at load alpha: near 1 where the patterns hold the state, 0 where it is a uniform one.
+
+    That is so for T below 1/beta; above it the two are not told apart by this number (`boundary` uses another one).
+    """
     sharpness = check_plane(kernel, sharpness)
-    alpha, temperature = real_number("alpha", alpha, above=0), real_number("temperature", temperature, least=0.01)
+    alpha = real_number("alpha", alpha, above=0, most=100)
+    temperature = real_number("temperature", temperature, least=0.01, most=1e3)
     law = _Law(kernel, sharpness, whole_number("n", n, least=10, most=100_000), temperature)
     states, repeats = whole_number("states", states, least=20), whole_number("repeats", repeats, least=2)
     rng = rng_from(seed)

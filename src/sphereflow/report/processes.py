@@ -24,7 +24,7 @@ from sphereflow.provenance import versions
 from sphereflow.report.entry import entries_of, result_of
 from sphereflow.report.finished import Finished
 from sphereflow.report.results import ClaimResult, PaperResult, PictureResult
-from sphereflow.runtime import confine, keep_programs
+from sphereflow.runtime import compile_lightly, confine, keep_programs
 
 _BETWEEN_MESSAGES_SECONDS = 0.1
 _DIED = "the process of this entry died; it may have needed more memory than there is."
@@ -140,6 +140,8 @@ def _serve(connection: Connection, place: list[str], share: tuple[int, int], und
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
     confine(*share)
     keep_programs()
+    if under[0] == "quick":
+        compile_lightly()
     registry.__path__[:] = place
     preset, seed, out, fresh = under
     last_message = 0.0

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.estimates import Estimate, mean
+from sphereflow.reading import whole_numbers
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import ArrayLike
@@ -25,7 +26,7 @@ from sphereflow.synchronisation.activations import Function
 from sphereflow.synchronisation.circle_laws import draw_angles, on_circle, quantiles
 from sphereflow.synchronisation.covariance import of_activation
 from sphereflow.synchronisation.noise_modes import noise_modes
-from sphereflow.synchronisation.shared_path import follow_depths, require_room
+from sphereflow.synchronisation.shared_path import checked_times, follow_depths, require_room
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -133,12 +134,9 @@ def limit_orders(
     synchronisation.limit_orders("tanh", strength=1.0).difference
     ```
     """
-    t1, v, beta = real_number("t1", t1, above=0), real_number("strength", strength), real_number("beta", beta, least=0)
+    t1, v, beta = checked_times(t1, strength, beta)
     repeats = whole_number("repeats", repeats, least=2)
-    depths, sizes = (
-        sorted({whole_number(f"an entry of {name}", each) for each in given})
-        for name, given in (("depths", depths), ("sizes", sizes))
-    )
+    depths, sizes = (sorted(set(whole_numbers(name, given))) for name, given in (("depths", depths), ("sizes", sizes)))
     if len(depths) < 2 or len(sizes) < 2:
         raise SphereflowError("depths and sizes must be at least two different numbers each: limits are extrapolated.")
     steps = 2 * depths[-1] if steps is None else whole_number("steps", steps)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Complex, Float
 
-from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.estimates import Estimate, mean
 from sphereflow.numerics.unit_vectors import unit
+from sphereflow.reading import whole_numbers
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import ArrayLike
@@ -31,6 +32,7 @@ from sphereflow.synchronisation.noise_modes import NoiseModes, noise_modes, unit
 from sphereflow.synchronisation.shared_path import (
     attention_integrals,
     attention_modes,
+    checked_times,
     increments,
     moves,
     noise_polynomials,
@@ -144,11 +146,11 @@ def circle_law(
     synchronisation.circle_law("tanh", [1, 2, 1, 0.5], strength=1.0, sizes=(64, 256)).distance()
     ```
     """
-    t1, v, beta = real_number("t1", t1, above=0), real_number("strength", strength), real_number("beta", beta, least=0)
+    t1, v, beta = checked_times(t1, strength, beta)
     steps, parts = whole_number("steps", steps), whole_number("saveat", saveat, least=2) - 1
     repeats = whole_number("repeats", repeats, least=2)
     highest = whole_number("resolution", resolution, least=4, most=2048)
-    counts = [whole_number("an entry of sizes", size) for size in sizes]
+    counts = whole_numbers("sizes", sizes)
     if steps % parts:
         raise SphereflowError(f"steps must be a multiple of the times after the start, got {steps} and {parts}.")
     field = noise_modes(of_activation(activation), 2, modes=modes)

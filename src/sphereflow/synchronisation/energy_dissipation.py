@@ -112,15 +112,16 @@ def dissipation(
     ```
     """
     law = activation if isinstance(activation, Covariance) else of_activation(activation)
-    pair = TwoPoint(d, law, real_number("strength", strength), beta)
+    when = np.atleast_1d(real_array("times", times))
+    pair = TwoPoint(d, law, strength, beta)
     if isinstance(start, str) and start != "uniform":
         raise SphereflowError(f"start must be an overlap or 'uniform', got {start!r}.")
     equation = Backward(pair, cells=cells, right=18.0)
-    gap = equation.averages(lambda r: 1 - r, np.atleast_1d(np.asarray(times, dtype=float)).tolist(), start)
+    gap = equation.averages(lambda r: 1 - r, when.tolist(), start)
     noise = TwoPoint(d, law)
     told = (pair.coercivity(), pair.lyapunov(), pair.long_time_rate(), -noise.coercivity() / 2, noise.lyapunov())
     first = start if isinstance(start, str) else float(start)
-    return Dissipation(d, float(strength), float(beta), first, np.atleast_1d(np.asarray(times, float)), gap, *told)
+    return Dissipation(d, float(strength), float(beta), first, when, gap, *told)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -199,11 +200,11 @@ def coercivity_test(
     """
     d, h = whole_number("d", d, least=2), real_number("step", step, above=0, most=0.1)
     repeats = whole_number("repeats", repeats, least=2)
-    r = real_array("overlaps", list(overlaps), shape=("r",))
+    r = real_array("overlaps", overlaps, shape=("r",))
     if not len(r) or np.any(np.abs(r) >= 1):
         raise SphereflowError("overlaps must be numbers strictly between -1 and 1, at least one.")
     law = of_activation(activation)
-    pair = TwoPoint(d, law, real_number("strength", strength), beta)
+    pair = TwoPoint(d, law, strength, beta)
     rng = rng_from(seed)
     found = [_rates(activation, d, float(each), pair, h, repeats, rng) for each in r]
     measured = Estimate(*(np.array([float(each[k]) for each in found]) for k in (0, 1)))

@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.estimates import Estimate, mean
 from sphereflow.numerics.unit_vectors import unit
-from sphereflow.reading import real_array
+from sphereflow.reading import real_array, whole_numbers
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import AnyArray, ArrayLike
@@ -31,7 +31,14 @@ from sphereflow.synchronisation.activations import Function, kappa, resolve
 from sphereflow.synchronisation.circle_laws import draw_angles, on_circle, quantiles
 from sphereflow.synchronisation.covariance import of_activation
 from sphereflow.synchronisation.noise_modes import NoiseModes, noise_modes
-from sphereflow.synchronisation.shared_path import follow_depths, increments, moves, narrowed, require_room
+from sphereflow.synchronisation.shared_path import (
+    checked_times,
+    follow_depths,
+    increments,
+    moves,
+    narrowed,
+    require_room,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -180,11 +187,10 @@ def strong_errors(
     synchronisation.strong_errors("tanh", strength=1.0, beta=2.0, depths=(8, 16, 32, 64)).order()
     ```
     """
-    t1, v, beta = real_number("t1", t1, above=0), real_number("strength", strength), real_number("beta", beta, least=0)
+    t1, v, beta = checked_times(t1, strength, beta)
     n, layers, repeats = whole_number("n", n), whole_number("layers", layers), whole_number("repeats", repeats, least=2)
     depths, widths, sizes = (
-        sorted(whole_number(f"an entry of {name}", size) for size in given)
-        for name, given in (("depths", depths), ("widths", widths), ("sizes", sizes))
+        sorted(whole_numbers(name, given)) for name, given in (("depths", depths), ("widths", widths), ("sizes", sizes))
     )
     steps = 4 * max(depths, default=1) if steps is None else whole_number("steps", steps)
     if any(steps % depth for depth in depths):

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Complex, Float
 from scipy.special import ive
 
-from sphereflow.errors import enough_memory
+from sphereflow.errors import enough_memory, real_number
 from sphereflow.numerics.unit_vectors import unit
 from sphereflow.synchronisation.noise_modes import NoiseModes, unit_powers
 
@@ -25,6 +25,13 @@ Array = np.ndarray
 
 _SINGULAR = 1e-12
 _NEGLIGIBLE = 1e-10
+_MOST = 1e4  # of times, strengths and inverse temperatures: beyond it nothing of a path is resolved
+
+
+def checked_times(t1: float, strength: float, beta: float) -> tuple[float, float, float]:
+    """Time, strength and inverse temperature of a path that can be followed, or one sentence about what is wrong."""
+    v = real_number("strength", strength, least=-_MOST, most=_MOST)
+    return real_number("t1", t1, above=0, most=_MOST), v, real_number("beta", beta, least=0, most=_MOST)
 
 
 def attention_modes(beta: float) -> Float[Array, " k"]:

@@ -34,8 +34,8 @@ class TwoPoint:
 
     def __post_init__(self) -> None:
         whole_number("d", self.d, least=2)
-        real_number("strength", self.strength)
-        real_number("beta", self.beta, least=0)
+        real_number("strength", self.strength, least=-1e6, most=1e6)
+        real_number("beta", self.beta, least=0, most=1e6)
 
     # --- drift and diffusion, in r and in z = artanh r ------------------------------------------------------------
 

@@ -167,7 +167,7 @@ def share_of_single_patterns(patterns: np.ndarray) -> tuple[float, float]:
     says="Parallel tempering of stored patterns finds the part of the partition function that single patterns carry at "
     r"$\beta=1$, $T=1/2$: it equals the sum over all pairs of the same patterns, below, near and above the boundary.",
     basis=basis.Derived("at T = 1/(2 beta) the partition function is a sum over pairs of patterns"),
-    formula=r"\Big\langle\sum_\mu w_\mu^2\Big\rangle=\frac{M\,A(2N)}{\sum_{\mu\nu}A(N|\xi^\mu+\xi^\nu|/\sqrt N)}",
+    formula=r"\langle\sum_\mu w_\mu^2\rangle=\frac{M\,A(2N)}{\sum_{\mu\nu}A(N|\xi^\mu+\xi^\nu|/\sqrt N)}",
 )
 def tempered_lse(run: Run) -> Check:
     n = 14

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from scipy.special import logsumexp
 
 from sphereflow.errors import SphereflowError, whole_number
-from sphereflow.reading import real_array
+from sphereflow.reading import real_array, whole_numbers
 from sphereflow.seeds import LARGEST, Seed, number_from, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.conditional.boosting import Pieces, boost
@@ -174,8 +174,8 @@ class ConditionalFlow:
 
     def _sizes(self, rows: int) -> list[int]:
         """The mixture sizes that were asked for, as far as there are rows for them."""
-        asked = [self.components] if isinstance(self.components, int) else list(self.components)
-        sizes = sorted({whole_number("components", k) for k in asked})
+        asked = self.components if np.iterable(self.components) else [self.components]
+        sizes = sorted(set(whole_numbers("components", asked)))
         if not sizes:
             raise SphereflowError("components must name at least one size of a mixture, got none.")
         most = max(1, rows // (_ROWS_PER_COMPONENT * len(self.scale_)))

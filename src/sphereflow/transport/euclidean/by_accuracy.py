@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, number_from
 from sphereflow.transport.abstract import MOST_PIECES
@@ -175,7 +176,7 @@ class SwitchTable(Result):
 @recorded_call
 def switches_needed(source: Law, target: Law, kl: Sequence[float], *, seed: Seed = 0) -> SwitchTable:
     """How many switches each relative entropy in `kl` needs from source to target, by `fit(source, target, kl=...)`."""
-    wanted = np.atleast_1d(np.asarray(kl, dtype=float))
+    wanted = np.atleast_1d(real_array("kl", kl))
     if wanted.ndim != 1 or not wanted.size:
         raise SphereflowError(f"kl must be one number or a list of them, got shape {wanted.shape}.")
     number = whole_number("seed", number_from(seed, most=2**62 - 2), least=0)

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, whole_number
-from sphereflow.reading import real_array
+from sphereflow.reading import brief_value, real_array
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.maps.smooth_map import SmoothMap
 
@@ -115,13 +115,10 @@ def lagrange_interpolant(
 
 def checked_box(box: Any) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
     """(lowest corner, size) of a box of dimension two or more."""
-    try:
-        sides = np.array(box, dtype=float)
-    except (TypeError, ValueError):
-        sides = np.zeros(0)
+    sides = real_array("box", box, finite=False)
     good = sides.ndim == 2 and sides.shape[1:] == (2,) and len(sides) > 1 and np.isfinite(sides).all()
     if not good or not (sides[:, 1] > sides[:, 0]).all():
         raise SphereflowError(
-            f"a box is ((low, high), (low, high), ...), two pairs or more, with low below high, got {box!r}."
+            f"a box is ((low, high), (low, high), ...), two pairs or more, with low below high, got {brief_value(box)}."
         )
     return sides[:, 0], sides[:, 1] - sides[:, 0]

@@ -9,6 +9,7 @@ import numpy as np
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.numerics.unit_vectors import unit
+from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.transport.sphere.interpolation import interpolate
@@ -42,8 +43,8 @@ def interpolation_costs(
 ) -> CostTable:
     """Pieces and weights of `interpolate` for N overlapping caps of this radius to N points, for all combinations."""
     for name, values in (("N", N), ("d", d), ("tol", tol)):
-        if np.ndim(values) != 1 or not len(values):
-            raise SphereflowError(f"{name} must be a list of numbers, got {values!r}.")
+        if not real_array(name, values, shape=("k",)).size:
+            raise SphereflowError(f"{name} must be a list of numbers, and it is empty.")
     n = whole_number("n", n, least=2)
     real_number("radius", radius, above=0, most=1.5)
     first = int(rng_from(seed).integers(2**31))
