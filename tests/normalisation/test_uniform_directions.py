@@ -48,7 +48,7 @@ def test_two_selected_keys_by_adaptive_quadrature(d):
 
 def test_moments_of_the_length_of_a_sum():
     sizes, d = np.array([1.0, 0.7, 0.7, 0.2]), 5
-    nodes, weights = squared_lengths(sizes, d)
+    nodes, weights = squared_lengths(sizes, np.arange(4), d)
     for i in range(4):
         others = np.delete(sizes, i) ** 2
         assert weights[i] @ nodes[i] == pytest.approx(others.sum(), rel=1e-12)

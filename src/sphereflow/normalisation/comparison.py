@@ -67,8 +67,8 @@ class NormaliserComparison(Result):
             f"{len(self.names)} normalisers of {self.mass.shape[1]} rows: largest weight; share with half of it; "
             f"separable of {self.counts[-1]}; norm of the Jacobian"
         ] + [
-            f"{name}: {self.largest[k].mean():.2g}; {self.half_mass[k].mean():.1%}; {self.separable[k, :, -1].mean():.0%}; "
-            f"{self.jacobian_norm[k].mean():.2g}"
+            f"{name}: {self.largest[k].mean():.2g}; {self.half_mass[k].mean():.1%}; "
+            f"{self.separable[k, :, -1].mean():.0%}; {self.jacobian_norm[k].mean():.2g}"
             for k, name in rows
         ]
 

@@ -122,17 +122,8 @@ class TopK(Normaliser):
         real_number("temperature", self.temperature, above=0.0)
         whole_number("k", self.k)
 
-    def _kept(self, logits: Float[Array, "... L"]) -> Array:
-        # A stable sort of -l keeps the smaller index first among ties.
-        order = jnp.argsort(-logits, axis=-1, stable=True)
-        ranks = jnp.argsort(order, axis=-1, stable=True)
-        return (ranks < self.k) & jnp.isfinite(logits)
-
     def weights(self, logits: Float[Array, "... L"]) -> Float[Array, "... L"]:
-        kept = self._kept(logits)
-        if self.renormalise:
-            return jax.nn.softmax(jnp.where(kept, logits, -jnp.inf) / self.temperature, axis=-1)
-        return jnp.where(kept, jax.nn.softmax(logits / self.temperature, axis=-1), 0.0)
+        return _top(logits, self.k, self.temperature, self.renormalise)
 
     def jacobian_product(
         self, logits: Float[Array, "... L"], direction: Float[Array, "... L"]
@@ -140,7 +131,7 @@ class TopK(Normaliser):
         if self.renormalise:
             return _centred(self.weights(logits), direction) / self.temperature
         whole = jax.nn.softmax(logits / self.temperature, axis=-1)
-        return jnp.where(self._kept(logits), _centred(whole, direction), 0.0) / self.temperature
+        return jnp.where(_kept(logits, self.k), _centred(whole, direction), 0.0) / self.temperature
 
 
 @dataclass(frozen=True)
@@ -172,6 +163,22 @@ def _softmax(logits: Float[Array, "... L"], temperature: float | Array) -> Float
 @jax.jit
 def _scalable_softmax(logits: Float[Array, "... L"], scale: float | Array) -> Float[Array, "... L"]:
     return jax.nn.softmax(jnp.where(jnp.isfinite(logits), logits * _sharpness(logits, scale), -jnp.inf), axis=-1)
+
+
+@jax.jit
+def _top(
+    logits: Float[Array, "... L"], k: int | Array, temperature: float | Array, renormalise: bool | Array
+) -> Float[Array, "... L"]:
+    kept = _kept(logits, k)
+    whole = jnp.where(kept | jnp.logical_not(renormalise), logits, -jnp.inf)
+    return jnp.where(kept, jax.nn.softmax(whole / temperature, axis=-1), 0.0)
+
+
+def _kept(logits: Float[Array, "... L"], k: int | Array) -> Array:
+    # A stable sort of -l keeps the smaller index first among ties.
+    order = jnp.argsort(-logits, axis=-1, stable=True)
+    ranks = jnp.argsort(order, axis=-1, stable=True)
+    return (ranks < k) & jnp.isfinite(logits)
 
 
 def _sharpness(logits: Float[Array, "... L"], scale: float | Array) -> Float[Array, "... 1"]:

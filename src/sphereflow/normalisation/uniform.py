@@ -49,10 +49,11 @@ def pair_chances(sizes: np.ndarray, count: int, d: int, steps: int) -> tuple[np.
 
     `sizes` are in the order of selection; the first `count` are selected.
     """
-    chosen, (others, times) = sizes[:count], np.unique(sizes[count:], return_counts=True)
-    squares, chances = squared_lengths(chosen, d)
+    others, times = np.unique(sizes[count:], return_counts=True)
+    chosen, first, alike = np.unique(sizes[:count], return_index=True, return_inverse=True)
+    squares, chances = squared_lengths(sizes[:count], first, d)
     grid, above, log_below = _table(d)
-    inverted, none = np.zeros(count), np.zeros(count)
+    inverted, none = np.zeros(len(chosen)), np.zeros(len(chosen))
     for i, a in enumerate(chosen):
         kept = chances[i] > 0
         cosines, density = _cosines(d, steps * _NODES // int(kept.sum()))
@@ -67,7 +68,7 @@ def pair_chances(sizes: np.ndarray, count: int, d: int, steps: int) -> tuple[np.
             t = np.where(np.isnan(t), -np.inf, t)  # equal distances are inverted
             inverted[i] += weight[part] @ (np.interp(t, grid, above) @ times)
             none[i] += weight[part] @ np.exp(np.interp(t, grid, log_below) @ times)
-    return inverted, none
+    return inverted[alike], none[alike]
 
 
 @lru_cache(maxsize=8)
@@ -100,13 +101,13 @@ def pair_bounds(sizes: np.ndarray, count: int, d: int) -> np.ndarray:
     return np.asarray(np.exp(np.minimum(exponent, 0.0)))
 
 
-def squared_lengths(sizes: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
-    r"""Nodes and weights, (N, nodes), of $|s_{-i}|^2$ for each i: the sum of independent vectors of all other sizes.
+def squared_lengths(sizes: np.ndarray, without: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
+    r"""Nodes and weights of $|s_{-i}|^2$ for each i in `without`: the sum of independent vectors of all other sizes.
 
     With $x=B+\xi$, $B$ its mean, one more vector of size a makes $\xi'=\xi+2a\sqrt{B+\xi}\,\tau$; only even powers of
     $\tau$ have a mean, so the central moments of $\xi'$ are polynomials in those of $\xi$.
     """
-    count, top = len(sizes), 2 * _NODES
+    count, top = len(without), 2 * _NODES
     order = np.arange(top // 2 + 1)
     # E tau^(2e) = prod (2k - 1) / (d + 2k - 2)
     even = np.cumprod(np.concatenate([[1.0], (2 * order[1:] - 1) / (d + 2 * order[1:] - 2)]))
@@ -116,7 +117,7 @@ def squared_lengths(sizes: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     base = np.zeros(count)
     for place, size in enumerate(sizes):
         a2 = np.full(count, size**2 / scale)
-        a2[place] = 0.0
+        a2[without == place] = 0.0
         new = np.zeros_like(moments)
         for p in range(top):
             for e in range(p // 2 + 1):
