@@ -44,9 +44,11 @@ def count_inversions(
 
 
 def expected_inversions(
-    weights: Float[AnyArray, " L"], d: int, counts: Sequence[int], *, steps: int = 201
+    weights: Float[AnyArray, " L"], d: int, counts: Sequence[int], *, steps: int = 401
 ) -> np.ndarray:
-    r"""$E\,GInv$ for independent vectors, uniform on the sphere of $\mathbb R^d$, exactly: see `uniform`.
+    r"""$E\,GInv$ for independent vectors, uniform on the sphere of $\mathbb R^d$, by the integral in `uniform`.
+
+    With 401 `steps` to 0.1 %, or 2 % where inversions are rare and come from keys of tiny weight; to 0.6 % at d = 3.
 
     ```python
     import numpy as np
@@ -114,7 +116,7 @@ def inversions(
     print(inversions(0.9 ** np.arange(300), 64, [2, 4, 8]))
     ```
     """
-    alpha, d, steps = decreasing(weights, d, counts, 201)
+    alpha, d, steps = decreasing(weights, d, counts, 401)
     repeats = whole_number("repeats", repeats, least=2)
     rng = rng_from(seed)
     drawn, block = [], max(1, _NUMBERS // (alpha.size * d))

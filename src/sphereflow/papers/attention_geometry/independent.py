@@ -155,8 +155,8 @@ def mean_inversions(run: Run) -> Check:
 
 @PAPER.claim(
     "inversion-bound",
-    says="The mean number of inversions obeys an exponential bound in dimension and margin; the constant 8 in it cannot "
-    "be replaced by 4, nor by 6 where inversions are rare.",
+    says="The mean number of inversions obeys an exponential bound in dimension and margin; the constant 8 in it "
+    "cannot be replaced by 4, nor by 6 where inversions are rare.",
     basis=basis.Derived("moment bounds of uniform directions; the bounds of the paper itself were not available"),
     formula=r"E\,GInv\le\sum_{ij}\exp\Big(-\frac{d(\alpha_i^2+\alpha_j^2)}{8B_i}+"
     r"\frac{d\alpha_i^2\alpha_j^2}{32B_i^2}\Big),\quad B_i=\sum_{k\in S,k\ne i}\alpha_k^2",
@@ -197,8 +197,8 @@ def inversion_bound_obeyed(run: Run) -> Check:
             bounds = inversion_bound(weights, d, SIZES)
             empty, total = empty + int(np.sum(bounds >= np.array(SIZES))), total + len(SIZES)
     check.note = (
-        f"With $L=300$, $d$ of 16 to 128 and $N$ of 2 to 32 the bound is at least $N$, and so says nothing about recall, "
-        f"in {empty} of {total} cases."
+        f"With $L=300$, $d$ of 16 to 128 and $N$ of 2 to 32 the bound is at least $N$, and so says nothing about "
+        f"recall, in {empty} of {total} cases."
     )
     return check
 

@@ -82,7 +82,7 @@ def inversions(weights: np.ndarray, n: int, d: float, *, self_term: bool = False
 
 
 def inversions_of_two(weights: np.ndarray, d: int) -> float:
-    """E GInv for N = 2 on the sphere, by loops and adaptive quadrature: the other selected vector has a known length."""
+    """E GInv for N = 2 on the sphere by adaptive quadrature: the other selected vector has a known length."""
 
     def closer(angle: float, a: float, r: float, b: float) -> float:
         lean = 2 * a * r * math.cos(angle)

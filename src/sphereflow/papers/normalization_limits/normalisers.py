@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
@@ -54,8 +55,8 @@ def planted_weights(gap: float, length: int) -> dict[str, float]:
 @PAPER.claim(
     "normalisers-weights",
     says="A logit that stands a fixed gap above the others loses its weight in softmax and sigmoid as the context "
-    "grows; with logits scaled by $\\ln L$ it keeps one half at the critical gap, and sparsemax, entmax and top-k leave "
-    "it a share that tends to no zero at any gap.",
+    "grows; with logits scaled by $\\ln L$ it keeps one half at the critical gap, and sparsemax, entmax and top-k "
+    "leave it a share that tends to no zero at any gap.",
     basis=basis.Derived("one logit above $L-1$ equal ones"),
     formula=r"\frac{L^{\varsigma g}}{L^{\varsigma g}+L-1},\quad g+\frac{1-g}L,\quad\frac{e^g}{e^g+k-1},\dots",
 )
@@ -68,7 +69,7 @@ def normalisers_weights(run: Run) -> Check:
         # Masked keys have no weight: contexts of every length share one program.
         planted = np.r_[gap, np.zeros(length - 1), np.full(_ROOM - length, -np.inf)]
         for name, normaliser in _COMPARED.items():
-            raw = np.asarray(normaliser.weights(planted))
+            raw = np.asarray(normaliser.weights(jnp.asarray(planted)))
             label = f"{name}, $g={gap:g}$, $L={length}$"
             because = "rounding, and a bisection to the last bit"
             check.row(label, predicted=right[name], measured=raw[0] / raw.sum(), relative=1e-9, because=because)
@@ -81,8 +82,8 @@ def normalisers_weights(run: Run) -> Check:
 @PAPER.claim(
     "normalisers-sensitivity",
     says=r"At two tied logits far above the others the norm of the Jacobian is $1/(2T)$ for softmax and top-k, "
-    r"$\varsigma\ln L/2$ for scalable softmax, $1/(\sqrt2T)$ for entmax of order 1.5, $1/T$ for sparsemax; sigmoid never "
-    r"exceeds $1/(4T)$.",
+    r"$\varsigma\ln L/2$ for scalable softmax, $1/(\sqrt2T)$ for entmax of order 1.5, $1/T$ for sparsemax; sigmoid "
+    r"never exceeds $1/(4T)$.",
     basis=basis.Derived("the Jacobian of each map, and differences of its weights"),
     formula=r"\|J\|_2=\tfrac1{2T},\ \tfrac{\varsigma\ln L}2,\ \tfrac1{\sqrt2T},\ \tfrac1T,\ \tfrac1{4T}",
 )
@@ -102,7 +103,7 @@ def normalisers_sensitivity(run: Run) -> Check:
     for name, (normaliser, right) in cases.items():
         got = float(jacobian_norm(normaliser, logits))
         check.row(f"norm, {name}", predicted=right, measured=got, relative=1e-9, because="rounding")
-        ahead, back = (np.asarray(normaliser.weights(logits + sign * push)) for sign in (1, -1))
+        ahead, back = (np.asarray(normaliser.weights(jnp.asarray(logits + sign * push))) for sign in (1, -1))
         moved = np.linalg.norm(ahead - back) / np.linalg.norm(2 * push)
         because = "rounding of a difference of weights, 1e-16 over 1e-5, and its square"
         check.row(f"difference, {name}", predicted=right, measured=moved, relative=1e-7, because=because)
@@ -113,21 +114,21 @@ def normalisers_sensitivity(run: Run) -> Check:
 
 @PAPER.claim(
     "normalisers-geometry",
-    says="With logits and tokens drawn independently, the squared distance of each normaliser is $\\sum\\alpha^2$ at every "
-    "share of selected keys, and its separable keys are those of the exact law for its weights.",
+    says="With logits and tokens drawn independently, the squared distance of each normaliser is $\\sum\\alpha^2$ "
+    "at every share of selected keys, and its separable keys are those of the exact law for its weights.",
     basis=basis.Derived("isotropic tokens; keys of weight zero are at the distance of the origin"),
     formula=r"E\,\tilde d^2=\sum_i\alpha_i^2,\qquad E[N_s/N\mid\alpha]",
 )
 def normalisers_geometry(run: Run) -> Check:
     rng = np.random.default_rng(run.seed)
-    length, d, n, draws = 64, 8, 8, 1000 if run.quick else 20_000
+    length, d, n, draws = 64, 8, 8, 600 if run.quick else 20_000
     logits, x = rng.normal(size=length), uniform_tokens(rng, draws, length, d)
     rows = np.broadcast_to(logits, (draws, length))
     found = compare_normalisers(rows, x, _COMPARED, counts=(n,))
     check = Check(parameters={"L": length, "d": d, "N": n, "draws": draws})
     same, dropped = {}, {}
     for k, (name, normaliser) in enumerate(_COMPARED.items()):
-        alpha = np.asarray(normaliser.weights(logits))
+        alpha = np.asarray(normaliser.weights(jnp.asarray(logits)))
         alpha = alpha / alpha.sum()
         for share in (0.125, 0.5):
             got, label = mean(found.distance[k, :, round(share * length) - 1] ** 2), f"{name}, $N={share:g}L$"
@@ -146,9 +147,9 @@ def normalisers_geometry(run: Run) -> Check:
 
 @PAPER.claim(
     "distance-at-every-share",
-    says="For normal logits and tokens with a common cosine the distance has one curve in the share $p=N/L$: it falls to "
-    r"its floor at $p=\Phi(-s/T)$ and rises again. Top-k moves the curve to the left, scaling by $\ln L$ further with the "
-    "length.",
+    says="For normal logits and tokens with a common cosine the distance has one curve in the share $p=N/L$: it "
+    r"falls to its floor at $p=\Phi(-s/T)$ and rises again. Top-k moves the curve to the left, scaling by $\ln L$ "
+    "further with the length.",
     basis=COLLAPSE,
     formula=r"\tilde d^2\to c\,(1-2m_p)^2+(1-c)\frac{e^{s^2/T^2}}L,\quad m_p=\Phi\big(s/T-\Phi^{-1}(1-p)\big)",
 )
@@ -169,13 +170,13 @@ def distance_at_every_share(run: Run) -> Check:
     }
     found = compare_normalisers(logits, x, {name: case[0] for name, case in cases.items()}, counts=(2,))
     check = Check(parameters={"L": length, "d": d, "c": cosine, "draws": draws})
-    uniform, other = {}, {}
+    uniform: dict[str, float] = {}
+    other: dict[str, float] = {}
     for k, (name, (_, width, kept)) in enumerate(cases.items()):
-        floor = (
-            (1 - cosine) * math.exp(width**2) / length * ndtr(2 * width + ndtri(kept)) / ndtr(width + ndtri(kept)) ** 2
-        )
+        whole = ndtr(width + ndtri(kept))
+        floor = (1 - cosine) * math.exp(width**2) / length * ndtr(2 * width + ndtri(kept)) / whole**2
         for share in shares:
-            mass = ndtr(width + ndtri(min(share, kept))) / ndtr(width + ndtri(kept))
+            mass = ndtr(width + ndtri(min(share, kept))) / whole
             got = mean(found.distance[k, :, round(share * length) - 1] ** 2)
             label = f"{name}, $p={share:g}$"
             check.row(
@@ -191,7 +192,7 @@ def distance_at_every_share(run: Run) -> Check:
             other[label] = cosine * (1 - 2 * ndtr(1.0 + ndtri(share))) ** 2 + floor
         half = mean(found.half_mass[k])
         because = "standard error, and one key"
-        right = float(ndtr(ndtri(0.5 * ndtr(width + ndtri(kept))) - width))
+        right = float(ndtr(ndtri(0.5 * whole) - width))
         row = f"share with half of the weight, {name}"
         check.row(
             row, predicted=right, measured=half.value, error=half.error, repeats=draws, tolerance=2e-3, because=because

@@ -94,10 +94,11 @@ def separability_simulated(run: Run) -> Check:
     larger = [(64, 1024, 200), (768, 128, 200), (768, 1024, 200)]
     rng = np.random.default_rng(run.seed)
     check = Check()
-    half, normal = {}, {}
-    for d, length, repeats in [(4, 16, 4000), (64, 128, 200), *([] if run.quick else larger)]:
+    half: dict[str, float] = {}
+    normal: dict[str, float] = {}
+    for d, length, repeats in [(4, 16, 4000), (64, 96, 200), *([] if run.quick else larger)]:
         run.notify(len(half) / 15, f"d={d}, L={length}")
-        counts, draws = ((2, 8) if length < 100 else (2, 8, 64)), 4
+        counts, draws = ((2, 8) if length < 50 else (2, 8, 48)), 4
         simulated, predicted, other, gauss = [], [], [], []
         for alpha in -np.sort(-gaussian_weights(rng, draws, length)):
             x = uniform_tokens(rng, repeats, length, d)
@@ -131,7 +132,7 @@ def separability_simulated(run: Run) -> Check:
 
 def limiting_share(root: float, length: int) -> float:
     """Pr(M + g < root), M the largest of `length` normal numbers and g one more: by a sum on a grid."""
-    x = np.linspace(-10, 10, 4001)
+    x = np.linspace(-8, 8, 801)
     density = length * np.exp((length - 1) * log_ndtr(x) - x * x / 2) / np.sqrt(2 * np.pi) * (x[1] - x[0])
     return float(density @ ndtr(root - x))
 
@@ -152,7 +153,7 @@ def limiting_root(length: int) -> float:
 def separability_law(run: Run) -> Check:
     check = Check()
     leading, root, free = {}, {}, {}
-    for d, length in ((256, 512), (1024, 8192), (256, 8192)):
+    for d, length in ((128, 512), (512, 4096), (128, 4096)):
         predicted = d / limiting_root(length) ** 2
         for _ in range(3):
             predicted = d / limiting_root(length - round(predicted)) ** 2
@@ -165,9 +166,9 @@ def separability_law(run: Run) -> Check:
             because="a whole number, and terms of relative order $1/N$",
         )
         leading[name] = d / (2 * np.log(length))
-        root[name] = 256 / limiting_root(length) ** 2 * np.sqrt(d / 256)
+        root[name] = 128 / limiting_root(length) ** 2 * np.sqrt(d / 128)
         free[name] = d / limiting_root(512) ** 2
-    draws, d, n, length = (100 if run.quick else 1000), 256, 24, 512
+    draws, d, n, length = (100 if run.quick else 1000), 128, 12, 512
     x = uniform_tokens(np.random.default_rng(run.seed), draws, length, d)
     drawn = mean(separable_fraction(np.full((draws, length), 1 / length), x, (n,))[:, 0])
     name = f"share drawn, $d={d}$, $L={length}$, $N={n}$"
@@ -181,7 +182,7 @@ def separability_law(run: Run) -> Check:
         because="standard error of the draws, and terms of order $1/N$",
     )
     leading[name] = float(ndtr(np.sqrt(d / n) - np.sqrt(2 * np.log(length))))
-    free[name] = limiting_share(np.sqrt(d / n), 8192 - n)
+    free[name] = limiting_share(np.sqrt(d / n), 4096 - n)
     check.rival(r"$d/(2\ln L)$, the leading term for huge $L$", leading)
     check.rival(r"proportional to $\sqrt d$", root)
     check.rival("the same for every length", free)
