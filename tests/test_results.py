@@ -250,6 +250,10 @@ EXAMPLES = {
     "Quality": lambda: sf.drifting.quality_against_compute(
         ROWS, ROWS + 1, methods=("affine",), budgets=(2,), seeds=(0,), batch=4, progress=False
     ),
+    "Inversions": lambda: sf.normalisation.inversions(np.array([0.5, 0.3, 0.2]), 4, [1, 2], repeats=3, seed=1),
+    "NormaliserComparison": lambda: sf.normalisation.compare_normalisers(
+        PAIRS[:12].reshape(2, 12), PAIRS[:24].reshape(2, 12, 2)
+    ),
     "CriticalCounts": lambda: sf.normalisation.critical_counts(np.array([[0.5, 0.3, 0.2]]), np.eye(3)[None]),
     "Heads": heads,
     "Separation": lambda: sf.llm.separation(np.full((2, 6), 1 / 6), PAIRS[:12].reshape(2, 6, 2), (1, 2)),

@@ -119,6 +119,7 @@ BY_NUMPY = {
     "memory.landscapes.state_at": lambda f, s: f(ROWS[:, 0], np.array([0.5]), s),
     "memory.noise.sample_log_noise": lambda f, s: f(10, 0.2, 1.0, 3, s),
     "metastability.coarsen.coarsen_to_one": lambda f, s: f("sa", CIRCLE[:2], 20.0, perturb=0.1, seed=s).curve,
+    "normalisation.inverted_pairs.inversions": lambda f, s: f(np.ones(9), 3, [3], repeats=3, seed=s).simulated.value,
     "modes.monte_carlo.sample_modes": lambda f, s: f(9, 4.0, 2, seed=s).modes.positions,
     "modes.sparse.simulated_rate": lambda f, s: f(0.1, 2000, s),
     "observables.discrepancy.sampling_floor": lambda f, s: f(ROWS, MOVED, 2, s),

@@ -16,7 +16,6 @@ class TestVerdicts(Verdicts):
     slow_claims = (
         "above-control",
         "equal-weights",
-        "inversion-bound",
         "inversions",
         "most-separable-size",
         "semi-analytic-law",

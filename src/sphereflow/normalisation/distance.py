@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
 
-from sphereflow.errors import SphereflowError
+from sphereflow.errors import SphereflowError, real_number
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import AnyArray
 
@@ -65,6 +67,26 @@ def random_selection_profile(weights: Float[AnyArray, "... L"], vectors: Float[A
 def top_mass(weights: Float[AnyArray, "... L"]) -> np.ndarray:
     """Mass of the N largest weights, N = 1 ... L."""
     return np.cumsum(-np.sort(-np.asarray(weights, float), axis=-1), axis=-1)
+
+
+def gaussian_top_mass(share: ArrayLike, spread: float, *, kept: float = 1.0) -> np.ndarray:
+    r"""Mass of the largest weights that are a `share` $p$ of many, for logits $N(0,s^2)$ and softmax at $T=1$:
+
+    $$ m(p)=\Phi\big(s-\Phi^{-1}(1-p)\big),\qquad m=\tfrac12\ \text{at}\ p=\Phi(-s) . $$
+
+    With top-k selection the share `kept` has all of the weight: $m(\min(p,\kappa))/m(\kappa)$. The distance of tokens
+    with common cosine $c$ tends to $\sqrt c\,|1-2m(p)|$ at every share.
+
+    ```python
+    from sphereflow.normalisation import gaussian_top_mass
+    gaussian_top_mass([0.06, 0.16, 0.5], 1.0)      # 0.289, 0.502, 0.841
+    ```
+    """
+    p, spread = np.asarray(share, float), real_number("spread", spread, least=0.0)
+    kept = real_number("kept", kept, above=0.0, most=1.0)
+    if np.any(~((p >= 0) & (p <= 1))):
+        raise SphereflowError(f"share must lie between 0 and 1; got {share!r}.")
+    return np.asarray(ndtr(spread + ndtri(np.minimum(p, kept))) / ndtr(spread + ndtri(kept)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

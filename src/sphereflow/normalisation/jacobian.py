@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import real_number
-from sphereflow.normalisation.normalisers import Normaliser, Softmax
+from sphereflow.normalisation.normalisers import Entmax, Normaliser, ScalableSoftmax, Sigmoid, Softmax, TopK
 from sphereflow.shapes import AnyArray
 
 
@@ -46,6 +46,37 @@ def spectral_norm(weights: Float[AnyArray, "... L"], temperature: float = 1.0) -
         if np.all((low + high) / 2 == middle):
             break
     return np.asarray((low + high) / 2 / temperature)
+
+
+def jacobian_norm(normaliser: Normaliser, logits: Float[AnyArray, "... L"]) -> np.ndarray:
+    r"""$\|J\|_2$ of any normaliser at finite logits, along the last axis.
+
+    - softmax, scalable softmax and top-k: `spectral_norm` of the weights at their temperature;
+    - entmax: $J=\frac1T\sum s\,(\mathrm{diag}\,p-pp^\top)$ with $s=\alpha^{2-a}$ on the support, $p=s/\sum s$, so that
+      sparsemax has the norm $1/T$ wherever two keys share the weight, and 0 where one has it all;
+    - sigmoid: $\max_i\alpha_i(1-\alpha_i)/T$, at most $1/(4T)$: its keys do not compete;
+    - every other: the largest singular value of the array, which is formed.
+    """
+    values = jnp.asarray(np.asarray(logits, float))
+    alpha = np.asarray(normaliser.weights(values), float)
+    match normaliser:
+        case Softmax(temperature=t):
+            return spectral_norm(alpha, t)
+        case ScalableSoftmax(scale=scale):
+            return np.asarray(spectral_norm(alpha) * scale * np.log(alpha.shape[-1]))
+        case Entmax(order=order, temperature=t):
+            slope = np.where(alpha > 0, np.where(alpha > 0, alpha, 1.0) ** (2 - order), 0.0)
+            total = slope.sum(axis=-1)
+            return np.asarray(spectral_norm(slope / total[..., None], t) * total)
+        case TopK(temperature=t, renormalise=True):
+            return spectral_norm(alpha, t)
+        case Sigmoid(temperature=t):
+            return np.asarray(np.max(alpha * (1 - alpha), axis=-1) / t)
+    unit = jnp.eye(alpha.shape[-1])
+    rows = [
+        normaliser.jacobian_product(jnp.broadcast_to(row, unit.shape), unit) for row in values.reshape(-1, len(unit))
+    ]
+    return np.linalg.norm(np.asarray(rows), 2, axis=(1, 2)).reshape(alpha.shape[:-1])
 
 
 def infinity_norm(weights: Float[AnyArray, "... L"], temperature: float = 1.0) -> np.ndarray:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -108,7 +107,7 @@ class Entmax(Normaliser):
     def jacobian_product(
         self, logits: Float[Array, "... L"], direction: Float[Array, "... L"]
     ) -> Float[Array, "... L"]:
-        return _entmax_slope(self.order, self.weights(logits), direction) / self.temperature
+        return _entmax_product(self.order, logits, direction, self.temperature)
 
 
 @dataclass(frozen=True)
@@ -123,17 +122,8 @@ class TopK(Normaliser):
         real_number("temperature", self.temperature, above=0.0)
         whole_number("k", self.k)
 
-    def _kept(self, logits: Float[Array, "... L"]) -> Array:
-        # A stable sort of -l keeps the smaller index first among ties.
-        order = jnp.argsort(-logits, axis=-1, stable=True)
-        ranks = jnp.argsort(order, axis=-1, stable=True)
-        return (ranks < self.k) & jnp.isfinite(logits)
-
     def weights(self, logits: Float[Array, "... L"]) -> Float[Array, "... L"]:
-        kept = self._kept(logits)
-        if self.renormalise:
-            return jax.nn.softmax(jnp.where(kept, logits, -jnp.inf) / self.temperature, axis=-1)
-        return jnp.where(kept, jax.nn.softmax(logits / self.temperature, axis=-1), 0.0)
+        return _top(logits, self.k, self.temperature, self.renormalise)
 
     def jacobian_product(
         self, logits: Float[Array, "... L"], direction: Float[Array, "... L"]
@@ -141,7 +131,7 @@ class TopK(Normaliser):
         if self.renormalise:
             return _centred(self.weights(logits), direction) / self.temperature
         whole = jax.nn.softmax(logits / self.temperature, axis=-1)
-        return jnp.where(self._kept(logits), _centred(whole, direction), 0.0) / self.temperature
+        return jnp.where(_kept(logits, self.k), _centred(whole, direction), 0.0) / self.temperature
 
 
 @dataclass(frozen=True)
@@ -175,6 +165,22 @@ def _scalable_softmax(logits: Float[Array, "... L"], scale: float | Array) -> Fl
     return jax.nn.softmax(jnp.where(jnp.isfinite(logits), logits * _sharpness(logits, scale), -jnp.inf), axis=-1)
 
 
+@jax.jit
+def _top(
+    logits: Float[Array, "... L"], k: int | Array, temperature: float | Array, renormalise: bool | Array
+) -> Float[Array, "... L"]:
+    kept = _kept(logits, k)
+    whole = jnp.where(kept | jnp.logical_not(renormalise), logits, -jnp.inf)
+    return jnp.where(kept, jax.nn.softmax(whole / temperature, axis=-1), 0.0)
+
+
+def _kept(logits: Float[Array, "... L"], k: int | Array) -> Array:
+    # A stable sort of -l keeps the smaller index first among ties.
+    order = jnp.argsort(-logits, axis=-1, stable=True)
+    ranks = jnp.argsort(order, axis=-1, stable=True)
+    return (ranks < k) & jnp.isfinite(logits)
+
+
 def _sharpness(logits: Float[Array, "... L"], scale: float | Array) -> Float[Array, "... 1"]:
     visible = jnp.sum(jnp.isfinite(logits), axis=-1, keepdims=True)
     return scale * jnp.log(visible.astype(logits.dtype))
@@ -186,8 +192,9 @@ def _centred(weights: Float[Array, "... L"], direction: Float[Array, "... L"]) -
     return weights * (direction - jnp.sum(weights * direction, axis=-1, keepdims=True))
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _entmax(order: float, logits: Float[Array, "... L"]) -> Float[Array, "... L"]:
+# The order is an argument and no constant of the program: all orders share one.
+@jax.custom_jvp
+def _entmax(order: Float[Array, ""], logits: Float[Array, "... L"]) -> Float[Array, "... L"]:
     power = 1.0 / (order - 1.0)
     height = (order - 1.0) * (logits - jnp.max(logits, axis=-1, keepdims=True))
 
@@ -205,19 +212,28 @@ def _entmax(order: float, logits: Float[Array, "... L"]) -> Float[Array, "... L"
 
 
 @_entmax.defjvp
-def _entmax_jvp(order: float, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    # A bisection has no derivative of its own; the root it finds has one.
-    weights = _entmax(order, primals[0])
-    return weights, _entmax_slope(order, weights, tangents[0])
+def _entmax_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    # A bisection has no derivative of its own; the root it finds has one. The order is never differentiated.
+    weights = _entmax(*primals)
+    return weights, _entmax_slope(primals[0], weights, tangents[1])
 
 
-@partial(jax.jit, static_argnums=0)
-def _entmax_program(order: float, logits: Float[Array, "... L"], temperature: float | Array) -> Float[Array, "... L"]:
-    return _entmax(order, logits / temperature)
+@jax.jit
+def _entmax_program(
+    order: float | Array, logits: Float[Array, "... L"], temperature: float | Array
+) -> Float[Array, "... L"]:
+    return _entmax(jnp.asarray(order, logits.dtype), logits / temperature)
+
+
+@jax.jit
+def _entmax_product(
+    order: float | Array, logits: Float[Array, "... L"], direction: Float[Array, "... L"], temperature: float | Array
+) -> Float[Array, "... L"]:
+    return _entmax_slope(order, _entmax_program(order, logits, temperature), direction) / temperature
 
 
 def _entmax_slope(
-    order: float, weights: Float[Array, "... L"], direction: Float[Array, "... L"]
+    order: float | Array, weights: Float[Array, "... L"], direction: Float[Array, "... L"]
 ) -> Float[Array, "... L"]:
     chosen = weights > 0
     slope = jnp.where(chosen, jnp.where(chosen, weights, 1.0) ** (2.0 - order), 0.0)

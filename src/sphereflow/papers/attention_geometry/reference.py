@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 from scipy.integrate import quad
-from scipy.special import log_ndtr, ndtr, roots_hermitenorm
+from scipy.special import betainc, log_ndtr, ndtr, roots_hermitenorm
 
 
 def _product(g: np.ndarray, a: float, rest: np.ndarray, total: float, d: float) -> np.ndarray:
@@ -79,3 +79,18 @@ def inversions(weights: np.ndarray, n: int, d: float, *, self_term: bool = False
             noise = a * a * (total - (0 if self_term else a * a)) + b * b * total
             found += math.erfc(math.sqrt(d / 8) * (a * a + b * b) / math.sqrt(noise)) / 2
     return found
+
+
+def inversions_of_two(weights: np.ndarray, d: int) -> float:
+    """E GInv for N = 2 on the sphere by adaptive quadrature: the other selected vector has a known length."""
+
+    def closer(angle: float, a: float, r: float, b: float) -> float:
+        lean = 2 * a * r * math.cos(angle)
+        t = (b * b + a * a + lean) / (2 * b * math.sqrt(r * r + a * a + lean))
+        tail = betainc((d - 1) / 2, 0.5, max(1 - t * t, 0.0)) / 2
+        return math.sin(angle) ** (d - 2) * float(tail if t > 0 else 1 - tail)
+
+    whole = quad(lambda angle: math.sin(angle) ** (d - 2), 0, math.pi)[0]
+    pairs = ((weights[0], weights[1]), (weights[1], weights[0]))
+    found = (quad(closer, 0, math.pi, args=(a, r, b), epsabs=1e-7)[0] for a, r in pairs for b in weights[2:])
+    return sum(found) / whole

@@ -13,7 +13,6 @@ from sphereflow.claims import Check, Run, basis
 from sphereflow.estimates import mean
 from sphereflow.normalisation import (
     Entmax,
-    ScalableSoftmax,
     Softmax,
     gaussian_concentration,
     range_needed,
@@ -168,42 +167,6 @@ def gaussian_logits(run: Run) -> Check:
     )
     check.rival(r"the limit of long contexts, $e^{s^2/T^2}/L$", limit)
     check.rival("the temperature forgotten", squared)
-    return check
-
-
-@PAPER.claim(
-    "length-aware",
-    says="A logit that stands a fixed gap above the others loses its weight in softmax as the context grows; with "
-    r"logits scaled by $\ln L$ it keeps one half at the critical gap.",
-    basis=basis.Derived("one logit above $L-1$ equal ones"),
-    formula=r"\alpha=\frac{L^{\varsigma g}}{L^{\varsigma g}+L-1}",
-)
-def length_aware(run: Run) -> Check:
-    check = Check()
-
-    def planted(gap: float, length: int) -> jnp.ndarray:
-        return keys(np.r_[gap, np.zeros(length - 1)])
-
-    plain, scaled = {}, {}
-    for length in (128, 1024, 8192):
-        check.row(
-            f"scaled, $L={length}$",
-            predicted=length / (2 * length - 1),
-            measured=np.asarray(ScalableSoftmax(0.5).weights(planted(2.0, length)))[0],
-            relative=1e-12,
-            because="rounding",
-        )
-        check.row(
-            f"softmax, $L={length}$",
-            predicted=math.exp(5) / (math.exp(5) + length - 1),
-            measured=np.asarray(Softmax(0.2).weights(planted(1.0, length)))[0],
-            relative=1e-12,
-            because="rounding",
-        )
-        plain[f"scaled, $L={length}$"] = math.e / (math.e + length - 1)
-        scaled[f"softmax, $L={length}$"] = length / (2 * length - 1)
-    check.rival("no scaling by $\\ln L$", plain)
-    check.rival("softmax keeps a fixed gap apart", scaled)
     return check
 
 
