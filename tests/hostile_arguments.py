@@ -17,16 +17,18 @@ import jax
 import numpy as np
 
 import sphereflow as sf
-from sphereflow import drifting, landscape, memory, metastability, modes, retrieval, transport
+from sphereflow import drifting, landscape, memory, metastability, modes, retrieval, synchronisation, transport
 from sphereflow import random_transformers as networks
 from sphereflow.drifting import training
 from sphereflow.errors import SphereflowError
+from sphereflow.papers.drifting_with_friction.compute import recorded
 from sphereflow.synchronisation import backward_equation, two_point
 from sphereflow.synchronisation.covariance import of_powers
 
 CIRCLE = np.stack([np.cos([0.0, 0.7, 2.0]), np.sin([0.0, 0.7, 2.0])], axis=1)
 POINTS = np.random.default_rng(0).normal(size=(60, 1))
 PAIRS = np.random.default_rng(2).normal(size=(200, 1))
+ROWS = np.random.default_rng(3).normal(size=(50, 2))
 PATTERNS = np.random.default_rng(1).normal(size=(6, 5))
 PROBLEM = landscape.Problem(beta=2.0, outer=[1.0], inner=[[1.0, 0.0]])
 ARCHITECTURE = {"d": 4, "n": 3, "layers": 5, "heads": 1, "step": 0.1, "beta": 1.0, "weight_scale": 1.0,
@@ -190,6 +192,45 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "nodes": [-1.0, 1.0], "weights": [0.5, 0.5], "width": 1.0}),
     "drifting.hidden_law": (drifting.hidden_law, {"kernel": "gaussian", "places": [0.0, 0.1], "nodes": [-1.0, 1.0],
         "weights": [0.5, 0.5], "width": 1.0, "distance": 0.1, "starts": 5, "seed": 0}),
+    "drifting.compute_ratios": (lambda **k: drifting.compute_ratios(recorded(2), **k), {"method": "drift",
+        "other": "ofm", "levels": [0.7], "measured": "sliced", "repeats": 5, "seed": 0}),
+    "drifting.quality_against_compute": (lambda **k: drifting.quality_against_compute(ROWS, ROWS + 1,
+        methods=("affine",), budgets=(2,), seeds=(0,), **k), {"batch": 4, "width": 1.0, "epsilon": 0.1, "hidden": 8,
+        "held_out": 5}),
+    "memory.boundary": (memory.boundary, {"kernel": "lse", "sharpness": 1.0, "temperature": 2.0, "sizes": (20, 30),
+        "states": 20, "repeats": 2, "seed": 0}),
+    "memory.equilibrium_share": (memory.equilibrium_share, {"n": 10, "alpha": 0.2, "temperature": 0.5,
+        "kernel": "lse", "sharpness": 1.0, "states": 20, "repeats": 2, "seed": 0}),
+    "memory.temper": (memory.temper, {"patterns": PATTERNS, "kernel": "lse", "sharpness": 1.0, "temperature": 0.5,
+        "repeats": 2, "steps": 20, "seed": 0}),
+    "memory.hop_rate": (memory.hop_rate, {"n": 10, "rho": 0.6, "temperature": 0.5, "b": 3.4}),
+    "memory.hop_survival": (memory.hop_survival, {"n": 10, "patterns": 5, "times": np.array([1.0]),
+        "temperature": 0.5, "b": 3.4}),
+    "memory.survival": (memory.survival, {"patterns": PATTERNS, "times": np.array([0.1]), "temperature": 0.5,
+        "b": 3.4, "repeats": 5, "dt": 0.01, "seed": 0}),
+    "memory.support_clusters": (memory.support_clusters, {"patterns": PATTERNS, "b": 3.4, "joined": "caps"}),
+    "memory.percolation_load": (memory.percolation_load, {"b": 3.4, "joined": "caps"}),
+    "memory.barrier_profile": (memory.barrier_profile, {"rho": 0.5, "b": 3.4, "points": 11}),
+    "transport.switches_needed": (lambda **k: transport.switches_needed(transport.gaussian(1),
+        transport.Mixture([[0.0], [1.0]], 0.7), **k), {"kl": [0.1], "seed": 0}),
+    "transport.interpolation_costs": (transport.interpolation_costs, {"N": [2], "d": [3], "tol": [1e-2], "n": 10,
+        "radius": 0.5, "seed": 0}),
+    "transport.lagrange_interpolant": (lambda **k: transport.lagrange_interpolant(lambda x: x, **k), {"cells": 2,
+        "box": [[0.0, 1.0], [0.0, 1.0]]}),
+    "transport.ConditionalFlow": (lambda X, y, **k: transport.ConditionalFlow(**k).fit(X, y), {"X": PAIRS[:60],
+        "y": PAIRS[60:120], "components": 2, "pieces": 5, "folds": 2, "seed": 0}),
+    "synchronisation.strong_errors": (lambda **k: synchronisation.strong_errors("relu", **k), {"d": 2,
+        "strength": 0.0, "beta": 1.0, "t1": 0.1, "depths": (2, 4), "n": 2, "layers": 4, "modes": 4, "repeats": 3,
+        "seed": 0}),
+    "synchronisation.circle_law": (lambda **k: synchronisation.circle_law("relu", **k), {
+        "density": [1.0, 0.3, 1.0, 2.0], "strength": 0.0, "beta": 1.0, "t1": 0.1, "steps": 4, "saveat": 2, "modes": 4, "resolution": 8, "repeats": 3,
+        "seed": 0}),
+    "synchronisation.limit_orders": (lambda **k: synchronisation.limit_orders("relu", **k), {"strength": 0.0,
+        "beta": 1.0, "t1": 0.1, "depths": (2, 4), "sizes": (2, 4), "modes": 4, "repeats": 3, "seed": 0}),
+    "synchronisation.dissipation": (lambda **k: synchronisation.dissipation("relu", **k), {"d": 3,
+        "times": [0.1, 0.2], "strength": 0.0, "beta": 1.0, "start": 0.3, "cells": 100}),
+    "synchronisation.coercivity_test": (lambda **k: synchronisation.coercivity_test("relu", **k), {"d": 3,
+        "overlaps": [0.1, 0.5], "strength": 0.0, "beta": 1.0, "step": 1e-3, "repeats": 50, "seed": 0}),
 }  # fmt: skip
 
 
@@ -278,6 +319,25 @@ FINE: dict[str, set[str]] = {
     "drifting.surrogate_field.a": {"more axes", "empty", "vast"},
     "drifting.surrogate_field.width": {"vast"},
     "drifting.gaussian_field.x": {"empty", "vast"},
+    "drifting.compute_ratios.levels": {"none", "vast"},
+    "drifting.quality_against_compute.width": {"vast"},
+    "drifting.quality_against_compute.epsilon": {"vast"},
+    "memory.hop_survival.times": {"more axes", "empty", "vast"},
+    "memory.survival.patterns": {"more axes"},  # a set for each walker
+    "memory.survival.times": {"vast"},
+    "memory.survival.temperature": {"vast"},
+    "memory.support_clusters.patterns": {"vast"},
+    "memory.temper.patterns": {"vast"},
+    "transport.switches_needed.kl": {"vast"},
+    "transport.lagrange_interpolant.box": {"vast"},
+    "transport.ConditionalFlow.components": {"list"},
+    "synchronisation.strong_errors.strength": {"negative"},
+    "synchronisation.strong_errors.depths": {"empty"},
+    "synchronisation.circle_law.strength": {"negative"},
+    "synchronisation.circle_law.density": {"vast"},  # a density up to a factor
+    "synchronisation.limit_orders.strength": {"negative"},
+    "synchronisation.dissipation.strength": {"negative"},
+    "synchronisation.coercivity_test.strength": {"negative"},
     "drifting.recover_law.data_weights": {"none"},
     "drifting.field_margin.weights": {"none"},
     "drifting.hidden_law.weights": {"none"},

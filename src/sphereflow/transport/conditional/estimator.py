@@ -196,6 +196,8 @@ def _table(name: str, given: ArrayLike) -> Float[np.ndarray, "n d"]:
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or 0 in table.shape:
         raise SphereflowError(f"{name} must have shape (rows, columns) with neither zero, got {table.shape}.")
+    if np.abs(table).max() > 1e100:
+        raise SphereflowError(f"{name} must be numbers whose squares are finite, got {np.abs(table).max():.3g}.")
     return table
 
 
