@@ -334,3 +334,22 @@ def test_recordings_that_come_with_the_package():
         assert sf.llm.recording(name) is made
     with pytest.raises(SphereflowError, match="must be one of"):
         sf.llm.recording("gpt-5")
+
+
+@pytest.mark.slow
+def test_the_recording_of_the_default_model_is_made_again():
+    from sphereflow.llm.model.loading import default_file
+
+    if default_file() is None:
+        pytest.skip("the default model is not installed")
+    kept = sf.llm.recording("smollm2")
+    made = sf.llm.record("smollm2", sf.llm.corpus(), documents=1)
+    assert made.source["files"] == kept.source["files"]
+    if made.source["texts"]["digests"] != kept.source["texts"]["digests"]:
+        pytest.skip("this Python has other help texts")
+    # Rounding of another processor, through thirty layers.
+    for name in ("mean_cosine", "rank", "median_norm"):
+        np.testing.assert_allclose(made.stream[name][0], kept.stream[name][0], rtol=1e-3, err_msg=name)
+    for name in ("sink_mass", "near_mass", "logit_spread"):
+        np.testing.assert_allclose(made.heads[name][0], kept.heads[name][0], atol=5e-3, err_msg=name)
+    np.testing.assert_allclose(made.similarity[0], kept.similarity[0], atol=1e-3)

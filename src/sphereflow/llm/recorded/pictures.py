@@ -28,7 +28,7 @@ def draw_recording(recording: Recording) -> Figure:
             cosines.plot(depth, rows.mean(axis=0), "-", color=colour, label=label)
             cosines.fill_between(depth, rows.min(axis=0), rows.max(axis=0), color=colour, alpha=0.2, linewidth=0)
         cosines.set(xlabel="layer", ylabel="mean cosine of two tokens", ylim=(min(0, cosines.get_ylim()[0]), 1))
-        cosines.legend(loc="upper left")
+        cosines.legend(loc="best")
         share = np.sqrt(recording.histogram.mean(axis=0))
         histograms.imshow(share, aspect="auto", origin="lower", extent=(-1, 1, -0.5, len(depth) - 0.5), cmap="magma")
         histograms.set(xlabel="cosine of two tokens", ylabel="layer", title="square root of the share of pairs")

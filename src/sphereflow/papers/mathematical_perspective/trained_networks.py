@@ -50,8 +50,9 @@ def tokens_of_trained_networks(run: Run) -> Check:
         "are repeated words, which the decoders tell apart later.",
     )
     rng = np.random.default_rng(run.seed)
-    null = {}
-    gather, share = {}, {}
+    null: dict[str, float] = {}
+    gather: dict[str, float] = {}
+    share: dict[str, float] = {}
     for model in (*DECODERS, *ENCODERS):
         made = recording(model)
         documents = made.shape[0]
