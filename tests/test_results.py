@@ -146,6 +146,13 @@ def heads():
     return sf.llm.measure_heads(tiny_model("llama, grouped"), RNG.integers(1, 90, (2, 24)), sizes=(1, 2, 4), repeats=2)
 
 
+def recorded():
+    pytest.importorskip("transformers")
+    from sphereflow.llm.model.tiny import tiny_model
+
+    return sf.llm.record(tiny_model("bert"), RNG.integers(1, 90, (2, 24)), queries=2, sizes=(2, 4))
+
+
 def compared():
     flow = sf.meanfield.evolve_density(4.0, t1=0.1, saveat=2, nodes=32)
     return sf.meanfield.compare(4.0, t1=0.1, saveat=2, n=8, flow=flow, progress=False, seed=5)
@@ -256,6 +263,7 @@ EXAMPLES = {
     ),
     "CriticalCounts": lambda: sf.normalisation.critical_counts(np.array([[0.5, 0.3, 0.2]]), np.eye(3)[None]),
     "Heads": heads,
+    "Recording": recorded,
     "Separation": lambda: sf.llm.separation(np.full((2, 6), 1 / 6), PAIRS[:12].reshape(2, 6, 2), (1, 2)),
     "Sweep": swept,
     "Boundary": lambda: sf.sweeps.boundary(swept(), 2.2, "beta"),
@@ -283,7 +291,7 @@ def changed(result):
 
 # Each of these compiles programs for three processor seconds or more.
 DEAR = (
-    "Heads", "Measured", "MonteCarloSweep", "Basins", "LayeredFlow", "TrainedTransformer", "Interpolation",
+    "Heads", "Recording", "Measured", "MonteCarloSweep", "Basins", "LayeredFlow", "TrainedTransformer", "Interpolation",
     "WeightedFlow", "DensityFlow", "Comparison", "ZonalFlow", "EulerianFlow", "MeasuredProfile", "CircleAttention",
 )  # fmt: skip
 

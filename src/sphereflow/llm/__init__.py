@@ -22,3 +22,7 @@ from sphereflow.llm.model.loading import load_model as load_model
 from sphereflow.llm.model.texts import corpus as corpus
 from sphereflow.llm.model.texts import read_text as read_text
 from sphereflow.llm.model.texts import windows as windows
+from sphereflow.llm.recorded.recorder import Recording as Recording
+from sphereflow.llm.recorded.recorder import record as record
+from sphereflow.llm.recorded.shipped import recording as recording
+from sphereflow.llm.recorded.shipped import recordings as recordings

@@ -9,6 +9,7 @@ attention alone. Per layer of a real model:
   kernel $e^{\beta\langle x_i,x_j\rangle}$ would need to spread the logits as much, and the correlation r of logits with
   cosines, which says how much of the logits such a kernel explains ($r\beta_{eff}$ is the slope of the regression).
   Logits are read from $\log\alpha$, up to a constant per row that drops out;
+- the standard deviation of the logits themselves within a row, the beta of random logits;
 - entropy of the attention rows relative to its largest value.
 
 What equal inner products would do: $\dot\gamma=2(1-\gamma)((n-1)\gamma+1)/(e^{\beta(1-\gamma)}+n-1)$.
@@ -52,6 +53,7 @@ class LayerTheory:
     beta: Float[np.ndarray, " heads"]
     alignment: Float[np.ndarray, " heads"]
     entropy: Float[np.ndarray, " heads"]
+    logit_spread: Float[np.ndarray, " heads"]
 
 
 def theory_queries(length: int) -> Int[np.ndarray, " q"]:
@@ -59,17 +61,23 @@ def theory_queries(length: int) -> Int[np.ndarray, " q"]:
     return np.unique(np.linspace(length // 2, length - 1, _QUERIES).astype(int))
 
 
+def pair_tokens(length: int) -> Int[np.ndarray, " k"]:
+    """The tokens among which pairs are taken: all but the first, or as many as can be paired, evenly spread."""
+    return np.unique(np.linspace(1, length - 1, _PAIR_TOKENS).astype(int))
+
+
 def layer_theory(layer: LayerCapture | None, *, state: Float[np.ndarray, "L D"] | None = None) -> LayerTheory:
     """Statistics of one layer of one document."""
     tokens = layer.state[0] if state is None and layer is not None else np.asarray(state)
     unit = tokens / np.maximum(np.linalg.norm(tokens, axis=-1, keepdims=True), 1e-30)
-    rest = unit[np.unique(np.linspace(1, len(unit) - 1, _PAIR_TOKENS).astype(int))]
+    rest = unit[pair_tokens(len(unit))]
     cosines = rest @ rest.T
     count = len(rest)
     pairs = cosines[np.triu_indices(count, 1)]
     histogram = np.histogram(np.clip(pairs, -1, 1), bins=BINS, range=(-1, 1))[0] / len(pairs)
     empty = np.zeros(0)
-    beta, alignment, entropy = (empty, empty, empty) if layer is None else _temperatures(layer, unit)
+    of_heads = (empty, empty, empty, empty) if layer is None else _temperatures(layer, unit)
+    beta, alignment, entropy, logit_spread = of_heads
     return LayerTheory(
         mean_cosine=float(pairs.mean(dtype=float)),
         histogram=histogram,
@@ -81,12 +89,13 @@ def layer_theory(layer: LayerCapture | None, *, state: Float[np.ndarray, "L D"] 
         beta=beta,
         alignment=alignment,
         entropy=entropy,
+        logit_spread=logit_spread,
     )
 
 
-def _temperatures(layer: LayerCapture, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(beta, correlation, relative entropy) per head, pooled over the rows; the sink is left out of the first two."""
-    sums = np.zeros((3, layer.heads))
+def _temperatures(layer: LayerCapture, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(beta, correlation, relative entropy, logit spread) per head, pooled over the rows; only entropy has the sink."""
+    sums = np.zeros((4, layer.heads))
     entropies = []
     for q, query in enumerate(layer.queries[0]):
         seen = np.flatnonzero(layer.visible[0, q])
@@ -101,12 +110,13 @@ def _temperatures(layer: LayerCapture, unit: np.ndarray) -> tuple[np.ndarray, np
         count = np.maximum(use.sum(axis=-1, keepdims=True), 1)
         x = np.where(use, cosine - np.sum(np.where(use, cosine, 0), axis=-1, keepdims=True) / count, 0)
         y = np.where(use, logs - np.sum(np.where(use, logs, 0), axis=-1, keepdims=True) / count, 0)
-        sums += np.stack([np.sum(x * x, axis=-1), np.sum(x * y, axis=-1), np.sum(y * y, axis=-1)])
-    xx, xy, yy = sums
+        sums += np.stack([np.sum(x * x, axis=-1), np.sum(x * y, axis=-1), np.sum(y * y, axis=-1), use.sum(axis=-1)])
+    xx, xy, yy, pooled = sums
     told = (xx > 0) & (yy > 0)
     beta = np.sqrt(np.where(told, yy, np.nan) / np.where(told, xx, 1.0))
     alignment = xy / np.sqrt(np.where(told, xx * yy, np.nan))
-    return beta, alignment, np.mean(entropies, axis=0)
+    spread = np.sqrt(np.where(told, yy, np.nan) / np.maximum(pooled, 1))
+    return beta, alignment, np.mean(entropies, axis=0), spread
 
 
 def equiangular_path(

@@ -2,7 +2,8 @@
 
 Names are matched, not classes: separate value projections (Llama, Mistral, Gemma, Qwen, Phi, OPT, GPT-J, ...) and
 fused ones, whose output holds queries, keys and values either one after the other (GPT-2, Phi-3) or grouped by
-key/value head (GPT-NeoX, Bloom, Falcon). A guess that is wrong cannot pass: the capture checks that weights times
+key/value head (GPT-NeoX, Bloom, Falcon); encoders (BERT, RoBERTa, ELECTRA, ...) keep the two projections one level
+deeper, as `self.value` and `output.dense`. A guess that is wrong cannot pass: the capture checks that weights times
 values are what enters the output projection.
 """
 
@@ -16,8 +17,8 @@ from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError
 
-_OUTPUTS = ("o_proj", "out_proj", "c_proj", "dense", "wo")
-_SEPARATE = ("v_norm", "v_proj", "wv")
+_OUTPUTS = ("o_proj", "out_proj", "c_proj", "dense", "wo", "output.dense")
+_SEPARATE = ("v_norm", "v_proj", "wv", "self.value")
 _IN_BLOCKS = ("c_attn", "qkv_proj", "Wqkv")
 _GROUPED = ("query_key_value",)
 
@@ -50,11 +51,11 @@ class AttentionPlace:
 
 
 def attention_places(model: Any) -> list[AttentionPlace]:
-    """All attention modules of a causal language model, in the order of the layers."""
+    """All attention modules of a language model, causal or an encoder, in the order of the layers."""
     parents = {id(child): parent for parent in model.modules() for child in parent.children()}
     found: list[AttentionPlace] = []
     for name, module in model.named_modules():
-        children = dict(module.named_children())
+        children = _parts(module)
         output = next((children[key] for key in _OUTPUTS if key in children), None)
         if output is None:
             continue
@@ -68,6 +69,15 @@ def attention_places(model: Any) -> list[AttentionPlace]:
             f"no attention was found in {type(model).__name__}: no module has both a value and an output projection."
         )
     return found
+
+
+def _parts(module: Any) -> dict[str, Any]:
+    """The children of a module, and those of its children that encoders name `self` and `output`."""
+    children = dict(module.named_children())
+    if {"self", "output"} <= children.keys():
+        for outer in ("self", "output"):
+            children |= {f"{outer}.{name}": part for name, part in children[outer].named_children()}
+    return children
 
 
 def expand(values: Float[np.ndarray, "b g L d"], heads: int) -> Float[np.ndarray, "b h L d"]:

@@ -186,14 +186,20 @@ class _Listener:
 
 
 def _visible(queries: np.ndarray, mask: np.ndarray, rows: np.ndarray, args: tuple, kwargs: dict) -> np.ndarray:
-    """Which positions each query may see: from the mask the layer was given, or causal if there is none."""
+    """Which positions each query may see: from the mask the layer was given, or causal if there is none.
+
+    An encoder is known by the weight that its queries have on later tokens.
+    """
     length = mask.shape[1]
     given = kwargs.get("attention_mask")
     if given is None:
         given = next((a for a in args if getattr(a, "ndim", 0) == 4 and a.shape[-1] == length), None)
-    causal = (np.arange(length) <= queries[..., None]) & mask[:, None, :].astype(bool)
+    tokens = np.broadcast_to(mask[:, None, :].astype(bool), (*queries.shape, length))
+    earlier = np.arange(length) <= queries[..., None]
+    ahead = np.where((tokens & ~earlier)[:, None], rows, 0.0).sum() > 0
+    reach = tokens if ahead else tokens & earlier
     if given is None or getattr(given, "ndim", 0) != 4:
-        return causal
+        return reach
     picked = given.expand(len(queries), *given.shape[1:])[:, 0][_index(queries, given.device)]
     if picked.dtype.is_floating_point:
         # An additive mask is a very negative number where nothing is to be seen.
@@ -201,7 +207,7 @@ def _visible(queries: np.ndarray, mask: np.ndarray, rows: np.ndarray, args: tupl
     seen = picked.cpu().numpy().astype(bool)
     # Some models mark what is hidden instead of what is seen; weight outside the visible set tells them apart.
     hidden_weight = np.where(seen[:, None], 0.0, rows).sum()
-    return (seen if hidden_weight == 0 else ~seen) & causal
+    return (seen if hidden_weight == 0 else ~seen) & reach
 
 
 def _index(queries: np.ndarray, device: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""A causal language model and its tokenizer, by name, folder or GGUF file, always with eager attention.
+"""A language model, causal or an encoder, and its tokenizer, by name, folder or GGUF file, always with eager attention.
 
 The default model needs no download: SmolLM2-135M comes inside a package of the extra `llm`.
 """
@@ -30,11 +30,15 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A model in evaluation mode with its tokenizer (None for a model without one) and the name it was asked by."""
+    """A model in evaluation mode with its tokenizer (None for a model without one) and the name it was asked by.
+
+    `files` hold its weights, where they lie on this machine outside the hub's cache.
+    """
 
     name: str
     model: Any
     tokenizer: Any
+    files: tuple[Path, ...] = ()
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -86,7 +90,15 @@ def load_model(name: str | Path = DEFAULT, *, dtype: str = "auto", device: str =
             model, tokenizer = _from_gguf(Path(wanted), kind)
         else:
             model, tokenizer = _from_transformers(wanted, kind)
-        return LanguageModel(wanted, model.eval().requires_grad_(False).to(place), tokenizer)
+        return LanguageModel(wanted, model.eval().requires_grad_(False).to(place), tokenizer, _files(wanted))
+
+
+def _files(name: str) -> tuple[Path, ...]:
+    """The files with the weights of a model of this name."""
+    path = default_file() if name == DEFAULT else Path(name)
+    if path is None or not path.exists():
+        return ()
+    return (path,) if path.is_file() else tuple(sorted(f for f in _weight_files(path) if f.suffix != ".json"))
 
 
 def _refuse_early(name: str) -> None:
@@ -158,13 +170,26 @@ def _from_transformers(name: str, dtype: Any) -> tuple[Any, Any]:
 
 
 def _pretrained(name: str, dtype: Any, local: bool) -> tuple[Any, Any]:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoTokenizer
 
-    model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="eager", dtype=dtype, local_files_only=local)
+    family = (
+        AutoModel if _is_encoder(AutoConfig.from_pretrained(name, local_files_only=local)) else AutoModelForCausalLM
+    )
+    model = family.from_pretrained(name, attn_implementation="eager", dtype=dtype, local_files_only=local)
     try:
         return model, AutoTokenizer.from_pretrained(name, local_files_only=local)
     except (OSError, ValueError, KeyError):
         return model, None  # a model without a tokenizer can still be given tokens
+
+
+def _is_encoder(config: Any) -> bool:
+    """A model that was made to fill gaps or to embed texts, of a family that has models for filling gaps."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES as FILLING
+
+    causal = ("ForCausalLM", "LMHeadModel")
+    made_as = tuple(config.architectures or ())
+    family = config.model_type in FILLING and not getattr(config, "is_encoder_decoder", False)
+    return bool(family and made_as and not any(name.endswith(causal) for name in made_as))
 
 
 def _weight_files(folder: Path) -> list[Path]:

@@ -51,6 +51,8 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "bloom": ("bloom", {"hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": 97}),
 }
+# Encoders: every token sees every other.
+ENCODERS: dict[str, tuple[str, dict[str, Any]]] = {"bert": ("bert", _COMMON), "roberta": ("roberta", _COMMON)}
 
 
 def tiny_model(name: str, seed: Seed = 0) -> Any:
@@ -58,13 +60,15 @@ def tiny_model(name: str, seed: Seed = 0) -> Any:
     number = number_from(seed)
     require_torch("a tiny model")
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
-    one_of("the architecture", name, tuple(ARCHITECTURES))
-    kind, settings = ARCHITECTURES[name]
+    known = ARCHITECTURES | ENCODERS
+    one_of("the architecture", name, tuple(known))
+    kind, settings = known[name]
+    family = AutoModel if name in ENCODERS else AutoModelForCausalLM
     with torch.random.fork_rng():
         torch.manual_seed(number)
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **settings), attn_implementation="eager")
+        model = family.from_config(AutoConfig.for_model(kind, **settings), attn_implementation="eager")
     return model.eval()
 
 

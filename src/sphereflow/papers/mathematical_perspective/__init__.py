@@ -19,5 +19,6 @@ from sphereflow.papers.mathematical_perspective import (  # noqa: F401  (importi
     normalisation,
     orthogonal_start,
     phase,
+    trained_networks,
 )
 from sphereflow.papers.mathematical_perspective.paper import PAPER as PAPER

