@@ -223,8 +223,8 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "strength": 0.0, "beta": 1.0, "t1": 0.1, "depths": (2, 4), "n": 2, "layers": 4, "modes": 4, "repeats": 3,
         "seed": 0}),
     "synchronisation.circle_law": (lambda **k: synchronisation.circle_law("relu", **k), {
-        "density": [1.0, 0.3, 1.0, 2.0], "strength": 0.0, "beta": 1.0, "t1": 0.1, "steps": 4, "saveat": 2, "modes": 4, "resolution": 8, "repeats": 3,
-        "seed": 0}),
+        "density": [1.0, 0.3, 1.0, 2.0], "strength": 0.0, "beta": 1.0, "t1": 0.1, "steps": 4, "saveat": 2, "modes": 4,
+        "resolution": 8, "repeats": 3, "seed": 0}),
     "synchronisation.limit_orders": (lambda **k: synchronisation.limit_orders("relu", **k), {"strength": 0.0,
         "beta": 1.0, "t1": 0.1, "depths": (2, 4), "sizes": (2, 4), "modes": 4, "repeats": 3, "seed": 0}),
     "synchronisation.dissipation": (lambda **k: synchronisation.dissipation("relu", **k), {"d": 3,
@@ -323,7 +323,7 @@ FINE: dict[str, set[str]] = {
     "drifting.quality_against_compute.width": {"vast"},
     "drifting.quality_against_compute.epsilon": {"vast"},
     "memory.hop_survival.times": {"more axes", "empty", "vast"},
-    "memory.survival.patterns": {"more axes"},  # a set for each walker
+    "memory.survival.patterns": {"more axes", "vast"},  # a set for each walker
     "memory.survival.times": {"vast"},
     "memory.survival.temperature": {"vast"},
     "memory.support_clusters.patterns": {"vast"},

@@ -56,3 +56,8 @@ def test_angles_near_zero_and_near_pi():
 def test_a_table_as_text():
     text = csv_bytes(("a", "b"), [(1, "x,y"), (0.1, None)], {"beta": 2.0})
     assert text == b'# beta: 2.0\na,b\n1,"x,y"\n0.1,\n'
+
+
+def test_unit_vectors_of_huge_ones():
+    x = np.array([[3.0, 4.0], [3e300, 4e300], [-1.7e308, 0.0]])
+    np.testing.assert_allclose(unit_vectors.unit(x), [[0.6, 0.8], [0.6, 0.8], [-1.0, 0.0]], rtol=1e-15)

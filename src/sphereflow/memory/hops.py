@@ -121,8 +121,8 @@ def survival(
     stored = real_array("patterns", patterns)
     if stored.ndim not in (2, 3) or 0 in stored.shape or stored.shape[-1] < 5:
         raise SphereflowError(f"patterns must have shape (M, N) or (R, M, N) with N at least 5, got {stored.shape}.")
-    if np.abs(stored).max() > 1e100:
-        raise SphereflowError("patterns must be numbers whose squares are finite.")
+    if not np.all(np.any(stored != 0, axis=-1)):
+        raise SphereflowError("patterns must be vectors other than zero.")
     grid = real_array("times", times, shape=("t",))
     if not len(grid) or grid[0] < 0 or not np.all(np.diff(grid) > 0):
         raise SphereflowError("times must grow from 0 or later.")

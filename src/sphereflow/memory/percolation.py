@@ -65,7 +65,6 @@ def support_clusters(patterns: ArrayLike, b: float = REFERENCE_B, joined: str = 
     stored = real_array("patterns", patterns, shape=("M", "N"))
     if not len(stored) or not np.all(np.any(stored != 0, axis=1)):
         raise SphereflowError("patterns must be at least one vector, none of them zero.")
-    stored = stored / np.abs(stored).max(axis=1, keepdims=True)  # squares of any pattern are finite
     axes, edge = unit(stored), _edge(b, joined)
     count = len(axes)
     pairs = []

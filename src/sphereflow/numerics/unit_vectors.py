@@ -7,8 +7,12 @@ from jaxtyping import Float
 
 
 def unit(x: Float[np.ndarray, "*n d"]) -> Float[np.ndarray, "*n d"]:
-    """x / |x| along the last axis."""
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+    """x / |x| along the last axis, also where squares of x overflow."""
+    with np.errstate(over="ignore"):
+        length = np.linalg.norm(x, axis=-1, keepdims=True)
+    if np.isinf(length).any():
+        return unit(x / np.abs(x).max(axis=-1, keepdims=True))
+    return x / length
 
 
 def angles(x: Float[np.ndarray, "... d"], y: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "..."]:
