@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 import sphereflow as sf
 from sphereflow.errors import SphereflowError
 from sphereflow.estimates import Estimate
-from sphereflow.papers.drifting_with_friction.compute import recorded
+from sphereflow.papers.drifting_with_friction import compute
 from sphereflow.results import Result
 
 AREAS = (
@@ -243,7 +243,7 @@ EXAMPLES = {
     ),
     "Training": trained,
     "ComputeRatios": lambda: sf.drifting.compute_ratios(
-        recorded(2), "drift-friction", "ofm", levels=[0.7], repeats=50, seed=2
+        compute.recorded(2), "drift-friction", "ofm", levels=[0.7], repeats=50, seed=2
     ),
     "BridgePaths": lambda: sf.drifting.bridge_paths(
         sf.drifting.light_bridge([1.0], [[0.0, 1.0]], [[0.5, 1.0]], 0.4), ROWS, seed=2
