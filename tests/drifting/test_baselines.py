@@ -183,7 +183,7 @@ def test_seeds_that_never_get_there_count():
         ({"levels": []}, "levels"),
         ({"levels": [np.nan]}, "levels"),
         ({"measured": "fid"}, "measured"),
-        ({"repeats": 0}, "repeats"),
+        ({"repeats": 0, "levels": [1.0]}, "repeats"),
         ({}, "affine"),
     ],
 )
