@@ -63,8 +63,9 @@ class ComputeRatios(Result):
             each = [
                 f"{self.value[m, k]:.3g} [{self.low[m, k]:.3g}, {self.high[m, k]:.3g}] times the {name}"
                 for m, name in enumerate(MEASURES)
+                if not np.isnan(self.value[m, k])
             ]
-            told.append(f"to {self.quality} {level:.3g}: {', '.join(each)}")
+            told.append(f"to {self.quality} {level:.3g}: {', '.join(each) or 'neither gets there'}")
         return told
 
     def verdict(self, factor: float, measure: str = "operations", level: int = 0) -> str:
@@ -84,6 +85,8 @@ class ComputeRatios(Result):
             axes = figure.subplots()
             for m, name in enumerate(MEASURES):
                 seen = np.isfinite(self.value[m]) & (self.value[m] > 0)
+                if not seen.any():
+                    continue
                 ends = np.clip([self.low[m], self.high[m]], self.value[m] / 100, self.value[m] * 100)
                 gaps = np.abs(ends - self.value[m])[:, seen]
                 places = self.levels[seen] * 1.01 ** (m - 1)
@@ -91,7 +94,8 @@ class ComputeRatios(Result):
             axes.axhline(1, color="0.5", lw=0.8)
             axes.set(xscale="log", yscale="log", xlabel=f"{self.quality} distance to reach")
             axes.set_ylabel(f"compute of {self.other} over {self.method}")
-            axes.legend()
+            if axes.get_legend_handles_labels()[0]:
+                axes.legend()
         return figure
 
 
