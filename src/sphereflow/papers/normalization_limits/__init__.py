@@ -35,5 +35,6 @@ from sphereflow.papers.normalization_limits import distances as distances
 from sphereflow.papers.normalization_limits import separability as separability
 from sphereflow.papers.normalization_limits import sensitivity as sensitivity
 from sphereflow.papers.normalization_limits import normalisers as normalisers
+from sphereflow.papers.normalization_limits import training as training
 from sphereflow.papers.normalization_limits import figures as figures
 from sphereflow.papers.normalization_limits import real_heads as real_heads
