@@ -177,6 +177,7 @@ def test_simulate_keeps_draws_and_replaces_only_when_told(here, tmp_path, n):
     assert load(tmp_path / "run.zarr").seed == 1
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     script = f'{sys.executable} -c "$PROGRAM" papers --json | true'
     environment = ENVIRONMENT | {"PROGRAM": WITH_SAMPLES}
@@ -184,6 +185,7 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     assert done.stderr == b""
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_with_one_sentence(tmp_path):
     slow = tmp_path / "slow"
     slow.mkdir()
@@ -211,6 +213,7 @@ def test_ctrl_c_leaves_with_one_sentence(tmp_path):
     assert not (tmp_path / "report").exists()
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_progress_and_then_the_table(tmp_path):
     """On a terminal the bar appears with an estimate, and is gone from the last lines."""
     leader, follower = pty.openpty()

@@ -129,6 +129,7 @@ def test_what_makes_no_sense_is_said(request_, change):
         sf.simulate(**{**request_, **change})
 
 
+@pytest.mark.slow
 def test_both_doors_to_the_single_cluster_run_the_same_model():
     defaults = [inspect.signature(door).parameters for door in (sf.simulate, command.command, staircase)]
     assert [defaults[0]["model"].default, defaults[1]["model"].default, defaults[2]["model"].default] == ["sa"] * 3

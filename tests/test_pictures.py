@@ -41,6 +41,7 @@ def test_the_same_figure_gives_the_same_bytes(kind, start):
     assert first == second
 
 
+@pytest.mark.slow
 def test_large_pictures_become_png():
     assert compact(drawn(10))[0] == "image/svg+xml"
     media_type, content = compact(drawn(20_000))

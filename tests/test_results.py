@@ -289,10 +289,12 @@ def changed(result):
     return dataclasses.replace(result, parameters={"other": 1})
 
 
-# Each of these compiles programs for three processor seconds or more.
+# Each of these compiles programs for more than a processor second.
 DEAR = (
     "Heads", "Recording", "Measured", "MonteCarloSweep", "Basins", "LayeredFlow", "TrainedTransformer", "Interpolation",
     "WeightedFlow", "DensityFlow", "Comparison", "ZonalFlow", "EulerianFlow", "MeasuredProfile", "CircleAttention",
+    "ClusterDiagram", "RingCertificate", "SaddlePath", "PromptProfile", "Depths", "Fit", "MapFit", "Trained",
+    "CostTable", "PhaseDiagram", "Training", "Quality", "SwitchTable", "CriticalPoints", "SlowManifold",
 )  # fmt: skip
 
 

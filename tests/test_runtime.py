@@ -36,6 +36,7 @@ def test_settings_of_the_user_stay():
     assert output(f"{chosen}; {SETTINGS}", JAX_ENABLE_X64="0") == ["False", "float32"]
 
 
+@pytest.mark.slow
 def test_double_precision_tokens_are_not_rounded_in_silence():
     script = """
 import numpy as np, sphereflow as sf

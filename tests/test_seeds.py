@@ -283,6 +283,7 @@ def test_a_wrong_seed_is_refused_before_any_work(name):
             ROWS_OF_TABLES[name](FOUND[name], seed)
 
 
+@pytest.mark.slow
 def test_whole_numbers_begin_the_streams_they_always_did():
     assert rng_from(5).random() == np.random.default_rng(5).random()
     assert rng_from(5, 1, 2).random() == np.random.default_rng([5, 1, 2]).random()

@@ -114,6 +114,9 @@ def near(x, y, atol=1e-12):
     np.testing.assert_allclose(np.asarray(x), y, rtol=0, atol=atol)
 
 
+@pytest.mark.fast_cases(
+    "pre-False-LayerNorm", "pre-True-RMSNorm", "post-False-RMSNorm", "none-True-LayerNorm", "sphere-False-LayerNorm"
+)
 @pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("placement", ["pre", "post", "none", "sphere"])

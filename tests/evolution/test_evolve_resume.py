@@ -156,6 +156,7 @@ def test_another_release_does_not_continue_a_run(tmp_path, monkeypatch):
         sf.evolve(**EVOLVE, out=tmp_path / "run.zarr", progress=False)
 
 
+@pytest.mark.slow
 def test_two_processes_cannot_write_one_run(tmp_path, monkeypatch):
     script = (
         "import sys, time, sphereflow as sf\n"

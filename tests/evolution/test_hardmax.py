@@ -35,6 +35,7 @@ def test_it_solves_its_equation_through_changes_of_the_map(value, t0):
     np.testing.assert_allclose(exact.z, follow_by_scipy(z0, t0, t0 + 2, value, form), atol=2e-2)
 
 
+@pytest.mark.slow
 def test_a_token_held_between_two_others_is_reported():
     z0 = np.random.default_rng(3).normal(size=(15, 2))
     with pytest.raises(SphereflowError, match="dividing its attention"):

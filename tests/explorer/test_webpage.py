@@ -81,6 +81,7 @@ def test_directions_to_look_from_are_orthonormal_and_show_the_mean():
     assert np.linalg.norm(x.mean(0) @ viewing_directions(x)) == pytest.approx(np.linalg.norm(x.mean(0)))
 
 
+@pytest.mark.slow
 def test_a_trajectory_writes_a_page_that_needs_nothing_else(tmp_path: Path):
     ts = np.array([0.0, 1.0, 2.0])
     run = sf.evolve(sf.SA(2.0), np.asarray(sf.draw("uniform", 8, 3)), saveat=ts, tol=1e-4, solver="heun")

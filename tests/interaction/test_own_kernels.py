@@ -103,6 +103,7 @@ def test_causal_sums(d, kind):
     assert np.isfinite(average).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)])
 def test_derivatives_in_tokens_weights_and_a_traced_beta(d):
     """The number of modes is given, so beta may be traced; the derivative kernels have coefficients of their own."""
@@ -145,6 +146,7 @@ def test_single_precision(d):
     assert np.abs(average - sums / z[:, None]).max() <= 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [Direct(), Fourier(24)], ids=lambda m: m.name)
 def test_constants_of_double_precision_stay_out_of_single(method):
     half = np.float64(0.5)
@@ -220,6 +222,7 @@ def test_a_kink_is_summed_over_all_pairs_or_refused_with_the_error_reached(name,
         sf.evolve(sf.USA(BETA, kernel=kernel, engine=engine), x, 1.0)
 
 
+@pytest.mark.slow
 def test_a_kink_under_a_traced_beta_costs_time_and_not_accuracy():
     x = jnp.asarray(X[2])
     z, sums = exact(KINKS["absolute"], X[2], 1 / N)
@@ -247,6 +250,7 @@ def test_weights_that_sum_to_zero_have_a_mean(method):
     np.testing.assert_allclose(sf.USA(1.0, kernel=kernel, engine=method).pull(x), x @ x.T @ x / 10, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_what_is_divided_by_zero_is_not_finite():
     sums = jnp.asarray([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0], [3.0, 1.0, -2.0]])  # of two values, and Z
     own = FunctionKernel(lambda s, beta: s)
@@ -270,6 +274,7 @@ def test_evolve_takes_the_engine_of_linear_time_and_its_energy(d):
     assert sf.USA(BETA, kernel=kernel).tuned(10**5, d, 1e-8).engine_name == ENGINES[d].name
 
 
+@pytest.mark.slow
 def test_evolve_takes_an_engine_as_an_object():
     x0 = X[2][:30]
     run = sf.evolve(sf.SA(BETA), x0, 0.5, saveat=2, method=Fourier(30, 1e-11))

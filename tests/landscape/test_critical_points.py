@@ -57,6 +57,7 @@ def test_pairs_are_those_of_the_table_and_their_field_vanishes():
         assert max(abs(slope(a, [b], [0.5])), abs(slope(b, [a], [0.5]))) < 1e-12
 
 
+@pytest.mark.slow
 def test_the_list_does_not_depend_on_what_newton_found_first():
     few = landscape.critical_points(smooth(), 2, starts=1, seed=3)
     many = landscape.critical_points(smooth(), 2, starts=200, seed=4)

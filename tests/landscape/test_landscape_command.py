@@ -12,6 +12,7 @@ from sphereflow.cli import app
 from sphereflow.cli.exit_codes import exit_code
 
 
+@pytest.mark.slow
 def test_command_prints_and_writes(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "sphereflow", "landscape", "--neurons", "3", "--seed", "2", "--out", "out"],

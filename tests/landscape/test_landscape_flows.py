@@ -36,6 +36,7 @@ def test_equal_particles_follow_the_same_path_by_both_ways():
     assert "24 particles" in repr(weighted)
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cases("descent--1")
 @pytest.mark.parametrize(("sign", "step"), [("ascent", 1), ("descent", -1)])
 def test_weighted_flows_are_monotone_and_dissipate_what_they_should(sign, step):

@@ -150,6 +150,7 @@ def test_the_sphere_agrees_with_the_zonal_reduction():
     assert np.average(grid[solved.active, 0], weights=solved.masses) == pytest.approx(ring.heights[0], abs=4e-3)
 
 
+@pytest.mark.slow
 def test_atoms_on_the_two_sphere():
     problem = Problem.random(3.0, 3, 3, seed=4)
     found = landscape.minimise(problem)

@@ -71,6 +71,7 @@ def test_spectral_convergence(rows):
     assert errors[2] == pytest.approx(2.9e-12, abs=5e-13)
 
 
+@pytest.mark.slow
 def test_nodes_spread_by_angle_as_well_converge_faster(rows):
     exact = rows[1.0, 128]
     errors = [np.abs(rows[0.5, n] - exact).max() for n in (16, 32, 64, 128)]
@@ -89,6 +90,7 @@ def test_nodes_at_cell_edges_are_caught(rows):
     assert np.abs(wrong - right).max() > 0.02  # ... the positions do
 
 
+@pytest.mark.slow
 def test_density_and_mass_are_kept(flow):
     start = flow.angles[0]
     np.testing.assert_allclose(flow.node_density[0], tilted(start), rtol=1e-10)
@@ -254,6 +256,7 @@ def test_matrices_enter_the_circle_where_they_should():
     np.testing.assert_allclose(found[:, 0], expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_comparison_and_views(flow):
     both = meanfield.compare(10.0, "SA", tilted, n=100, seed=3, flow=flow, tol=1e-4)
     assert both.distance[0] < 5 / np.sqrt(100)

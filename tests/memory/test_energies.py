@@ -76,6 +76,7 @@ def test_gradient_flow_descends_to_the_pattern(energy):
     assert (run.final @ PATTERNS[0] / np.sqrt(N) > 0.95).all()
 
 
+@pytest.mark.slow
 def test_cone_is_drawn_from_its_law():
     n, alpha, keep = 60, 0.2, 0.3
     cones = [landscapes.draw_cone(n, alpha, 1.0, keep, seed) for seed in range(60)]

@@ -96,6 +96,7 @@ def test_a_step_that_ignores_n_freezes_the_chain(monkeypatch):
     assert frozen.acceptance.mean() < 0.02
 
 
+@pytest.mark.slow
 def test_renewals_count_escapes():
     noise, start = float(spherical.noise_overlap(0.35, 1.0)), float(state.lse_overlap(0.6))
     seen = chains.bulk_escapes(

@@ -33,6 +33,7 @@ def loss(memory, x, top):
     return jnp.sum((memory(x, steps=2, top=top, block=8) - TARGET) ** 2)
 
 
+@pytest.mark.fast_cases("lse-0.8-4")
 @pytest.mark.parametrize(("kernel", "beta", "top"), [("lse", 0.8, None), ("lse", 0.8, 4), ("polynomial", 3, None)])
 def test_gradients_are_central_differences(kernel, beta, top):
     memory, x = DenseMemory(PATTERNS, kernel, beta), jnp.asarray(QUERIES)
@@ -49,6 +50,7 @@ def test_gradients_are_central_differences(kernel, beta, top):
         np.testing.assert_allclose(np.sum(to_queries * turn), (up - down) / (2 * step), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_single_precision_is_kept_in_a_network():
     memory = DenseMemory(PATTERNS.astype(np.float32), beta=0.8)
     first = eqx.nn.Linear(4, 6, key=jax.random.key(0), dtype=jnp.float32)

@@ -125,6 +125,7 @@ def here(tmp_path, monkeypatch, capsys):
     return call
 
 
+@pytest.mark.slow
 def test_command_writes_the_diagram(here, tmp_path):
     code, out, err = here("memory", "phases", "--kernel", "lsr", "--out", "plane", "--sizes", "50")
     assert (code, err) == (0, "")

@@ -36,6 +36,7 @@ def test_energy_rises_and_plateaus_are_sums_of_squared_masses(history):
     assert history.merges[-1].energy_after == pytest.approx(1.0, abs=rounding)
 
 
+@pytest.mark.slow
 def test_the_error_estimate_covers_a_tighter_run(history):
     tight = coarsen_to_one("sa", circle(START), 50.0, tol=1e-12, errors=False)
     difference = np.abs(tight.log_times - history.log_times)

@@ -56,6 +56,7 @@ class TestVerdicts(Verdicts):
     slow_figures = ("escape", "overlap-in-a-bath", "plane-lse", "plane-lsr")
 
 
+@pytest.mark.slow
 def test_gaussian_g_max_is_caught(monkeypatch):
     """Gaussian overlaps in one place: noise and static line notice."""
     monkeypatch.setattr(spherical, "g_max", lambda beta: np.asarray(beta, dtype=float) ** 2 / 2)

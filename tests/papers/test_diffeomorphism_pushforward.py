@@ -81,6 +81,7 @@ def test_a_commutator_that_undoes_itself_is_caught(monkeypatch):
     assert permutations.three_cycle(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_a_line_that_is_not_lifted_out_of_its_sheet_is_caught(monkeypatch):
     right = space_cycles._lift
     monkeypatch.setattr(space_cycles, "_lift", lambda c, p, q, reach, *rest: right(c, p, q, 0.0, *rest))
@@ -132,6 +133,7 @@ def _careless(p, q):
     return slides.Cycle(q, p, (q[0], q[1] - 1), True)
 
 
+@pytest.mark.slow
 def test_columns_off_the_fine_lattice_are_caught(fresh, monkeypatch):
     right = diffeomorphism.piecewise_linear
 
@@ -163,6 +165,7 @@ def test_a_missing_importance_weight_is_caught(fresh, monkeypatch):
     assert conditionals.conditional_banana(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_a_wrong_constant_piece_is_caught(fresh, monkeypatch):
     right = banana.profiles
     monkeypatch.setattr(banana, "profiles", lambda offsets, at: right(offsets, at) + 0.5)
@@ -170,6 +173,7 @@ def test_a_wrong_constant_piece_is_caught(fresh, monkeypatch):
     assert conditionals.conditional_banana(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_missing_chances_in_play_are_caught(fresh, monkeypatch):
     right = maurey.sample_schedule
 

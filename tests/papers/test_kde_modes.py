@@ -57,6 +57,7 @@ def test_minima_counted_as_well_are_caught(monkeypatch):
     assert small_cases.two_samples(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_a_coarse_grid_is_caught(monkeypatch):
     """Sign changes on a grid tied to the range of the data lose modes as the bandwidth shrinks."""
 

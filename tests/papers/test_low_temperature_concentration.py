@@ -56,6 +56,7 @@ def test_flow_without_its_own_clock_is_caught(monkeypatch):
     assert limits.linear_flow_claim(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_too_few_tokens_are_another_regime():
     """With n below 3 sqrt(beta) every token attends to itself: with B = 1 that is the flow at zero temperature.
 
@@ -65,6 +66,7 @@ def test_too_few_tokens_are_another_regime():
     assert alone < 0.2 * resolved * 1e3 / 3e5
 
 
+@pytest.mark.slow
 def test_random_tokens_drown_the_law():
     n, times = particles.TOKENS, np.arange(particles.FRAMES) / 32
     start = np.random.default_rng(0).uniform(0, 2 * np.pi, n)

@@ -30,6 +30,7 @@ RUN = Run()
 class TestVerdicts(Verdicts):
     paper = PAPER
     slow_claims = (
+        "phase-jump",
         "circle-at-negative-beta",
         "closest-pair-first",
         "clusters-as-a-rank",

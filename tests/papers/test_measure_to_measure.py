@@ -133,6 +133,7 @@ def test_every_particle_counts_for_the_great_circle():
         measure_match.move(route, measure_match.Group(0, np.array([0])), test_measures.B, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_short_corridor_is_caught(monkeypatch):
     right = measure_match._corridor
 
@@ -144,6 +145,7 @@ def test_short_corridor_is_caught(monkeypatch):
     assert matching.match_one_point(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_the_stored_schedule_is_the_same_for_every_measure():
     """Each measure sent alone through the stored schedule ends where it ended when the schedule was made."""
     found = test_measures.dirac(3, 3, 50, 0)

@@ -67,6 +67,7 @@ def test_the_drift_of_infinite_dimension_is_caught(monkeypatch):
     assert collapse.simplex_equation(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_softmax_over_the_queries_is_caught(monkeypatch):
     def transposed(self, root, scores):
         logits = self.beta * jnp.einsum("ka,hab,ib->hik", root, scores, root)

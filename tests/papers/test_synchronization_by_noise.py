@@ -58,6 +58,7 @@ def test_attention_of_the_wrong_sign_or_size_is_caught(monkeypatch, factor):
         attention.pair_rates.cache_clear()
 
 
+@pytest.mark.slow
 def test_noise_of_its_own_for_every_token_is_caught(monkeypatch):
     """Token k of each cloud is taken from a realisation k places on: no two have met the same noise."""
     frames = meeting.one_path(True, 0)
@@ -66,6 +67,7 @@ def test_noise_of_its_own_for_every_token_is_caught(monkeypatch):
     assert meeting.one_path_meets(Run()).verdict == "fails"
 
 
+@pytest.mark.slow
 def test_a_lost_part_of_the_noise_is_caught(monkeypatch):
     monkeypatch.setattr(energies, "of_powers", lambda squares: of_powers([0.64 * c for c in squares]))
     energies.pair_gaps.cache_clear()
@@ -75,6 +77,7 @@ def test_a_lost_part_of_the_noise_is_caught(monkeypatch):
         energies.pair_gaps.cache_clear()
 
 
+@pytest.mark.slow
 def test_fresh_weights_for_the_deeper_network_are_caught(monkeypatch):
     right = pathwise.deep
 

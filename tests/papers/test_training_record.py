@@ -23,7 +23,8 @@ def test_all_runs_are_there():
     }
     assert all(row.loss.shape[1] == row.gradient_norm.shape[1] == 600 for row in found.values())
     assert all(np.isfinite(row.loss).all() and np.isfinite(row.gradient_norm).all() for row in found.values())
-    assert source["parameters"] == 10_844_160 and sum(source["bytes"]) > 10**7
+    assert source["parameters"] == 10_844_160
+    assert sum(source["bytes"]) > 10**7
 
 
 def test_the_exponent_is_that_of_least_squares_with_an_intercept_per_seed():
@@ -38,7 +39,8 @@ def test_the_exponent_is_that_of_least_squares_with_an_intercept_per_seed():
 def test_the_trained_normalisers_are_those_of_the_library():
     torch = pytest.importorskip("torch")
     found = importlib.util.spec_from_file_location("normaliser_training", SCRIPT)
-    assert found is not None and found.loader is not None
+    assert found is not None
+    assert found.loader is not None
     script = importlib.util.module_from_spec(found)
     found.loader.exec_module(script)
     logits = np.random.default_rng(0).normal(size=(6, 6)) * 3

@@ -82,6 +82,7 @@ def overlaps_after(law, n, d, heads, layers, *, beta=1.5, number=400):
     return run(RandomNetwork(law, beta, 0.4, heads), x0, layers, observe=pair_overlap, seed=5).values[:, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cases("3-6-2")
 @pytest.mark.parametrize(("n", "d", "heads"), [(3, 6, 2), (5, 3, 2)])
 def test_few_draws_and_whole_matrices_have_the_same_law(n, d, heads):

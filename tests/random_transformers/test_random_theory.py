@@ -19,6 +19,7 @@ from sphereflow.random_transformers.normals import standard_normals
 from sphereflow.random_transformers.pair_equation import network_expectation, pair_expectation, pair_moments
 
 
+@pytest.mark.slow
 def test_standard_normals():
     """One long stream against the normal law, with no trace of the pairs it is made in."""
     z = np.asarray(standard_normals(jax.random.key(0), 200_001))

@@ -31,6 +31,7 @@ def test_a_paper_of_ones_own_is_reproduced_from_its_file(own_paper, tmp_path):
     assert reproduce(str(package), only="overlap", progress=False).papers[0].paper.slug == "my-paper"
 
 
+@pytest.mark.slow
 def test_a_figure_that_shows_no_claim_is_refused(own_paper):
     text = own_paper.read_text().replace("caption=", 'shows=("nothing",), caption=')
     own_paper.write_text(text)
@@ -71,7 +72,9 @@ def test_a_file_takes_no_other_modules_name_and_a_broken_one_leaves_nothing(tmp_
         reproduce(str(tmp_path / "notes.txt"))
 
 
-def test_papers_of_installed_packages_are_found_by_entry_point(own_paper, tmp_path):
+@pytest.fixture
+def command(own_paper, tmp_path):
+    """The command line where a package with the paper is installed."""
     installed = tmp_path / "installed"
     record = installed / "their_package-1.0.dist-info"
     record.mkdir(parents=True)
@@ -80,11 +83,19 @@ def test_papers_of_installed_packages_are_found_by_entry_point(own_paper, tmp_pa
     own_paper.rename(installed / "my_paper.py")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(installed), *sys.path])}
 
-    def command(*arguments):
+    def run(*arguments):
         line = [sys.executable, "-m", "sphereflow", *arguments]
         return subprocess.run(line, env=environment, check=True, capture_output=True, text=True).stdout
 
+    return run
+
+
+def test_papers_of_installed_packages_are_found_by_entry_point(command):
     assert "my-paper" in command("papers")
+
+
+@pytest.mark.slow
+def test_papers_of_installed_packages_are_reproduced(command, tmp_path):
     assert "two-tokens" in command(
         "reproduce", "my-paper", "--only", "two-tokens", "--jobs", "1", "--out", str(tmp_path / "out")
     )

@@ -131,6 +131,7 @@ def test_baselines(vocab):
     assert wave == pytest.approx(np.sqrt(2 * np.pi) / vocab * np.exp(-((np.pi * n / vocab) ** 2) / 2), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prompt", ["uniform", "codewords"])
 def test_measured_profile(prompt):
     found = measure_profile(

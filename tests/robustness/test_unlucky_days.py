@@ -54,6 +54,7 @@ WRITING = {
 MARKS: tuple[tuple, ...] = ((pytest.mark.slow,), (pytest.mark.slow,), (pytest.mark.slow,), ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [pytest.param(line, marks=marks) for line, marks in zip(WRITING, MARKS, strict=True)])
 def test_a_full_disk_leaves_one_sentence_and_nothing_else(tmp_path, line):
     done = run(line, tmp_path, with_small_files(WRITING[line]), env=os.environ | {"SPHEREFLOW_CACHE": "off"})
@@ -72,6 +73,7 @@ def test_a_long_run_on_a_disk_that_fills_up_goes_on_when_there_is_room(tmp_path)
     assert os.listdir(tmp_path) == ["run.zarr"]
 
 
+@pytest.mark.slow
 def test_an_output_that_takes_nothing_is_one_sentence(tmp_path):
     with open("/dev/full", "w") as full:
         done = subprocess.run([*COMMAND, "info"], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)

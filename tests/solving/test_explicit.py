@@ -40,6 +40,7 @@ def test_a_first_step_of_one_length_gives_the_same_tokens():
     assert np.abs(one.xs - other.xs).max() < 1e-11
 
 
+@pytest.mark.slow
 def test_replicas_observables_limits_and_float32():
     ts = np.array([0.0, 1.0, 4.0])
     starts = np.stack([np.asarray(sf.draw("uniform", 6, 3, seed)) for seed in range(3)])
@@ -65,6 +66,7 @@ def test_replicas_observables_limits_and_float32():
     assert np.abs(single.xs - sf.solve(sf.SA(4.0), X0, ts).xs).max() < 1e-4
 
 
+@pytest.mark.slow
 def test_forward_derivatives_pass_through():
     def end(beta, last, adjoint):
         return sf.solve(sf.SA(beta), X0, jnp.stack([0.0, last]), adjoint=adjoint, tol=1e-10).final
@@ -76,6 +78,7 @@ def test_forward_derivatives_pass_through():
     assert np.isfinite(value).all()
 
 
+@pytest.mark.slow
 def test_a_field_that_is_not_defined_everywhere_shortens_the_step():
     class Root(sf.Dynamics):
         @property

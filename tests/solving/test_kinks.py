@@ -118,6 +118,7 @@ FLOWS = ("relu", "leaky", "attention", "descent", "schedule", "euclidean")
 SLOW = [case for case in itertools.product(FLOWS, ("dopri8", "tsit5", "bosh3")) if case not in CASES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "solver"), [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)])
 def test_frames_keep_the_tolerance(name, solver):
     for seed in range(4):
@@ -187,6 +188,7 @@ def test_smooth_fields_and_fixed_steps_are_solved_as_before(monkeypatch):
         sf.solve(relu, x0, TIMES, adjoint=FORWARD)
 
 
+@pytest.mark.slow
 def test_tokens_that_touch_a_kink_are_no_trap():
     """Zeros without change of sign, and tokens that start on a kink and stay there or leave at once."""
     x0 = flow_start(22)
@@ -215,6 +217,7 @@ class Fold(sf.Dynamics):
         return Fold(sides)
 
 
+@pytest.mark.slow
 def test_a_field_of_ones_own_says_where_its_kinks_are():
     """u = x - t obeys u' = |u| - 2: u = 2 - (2 - u_0) e^t down to zero, then u = -2 + 2 e^{-(t-s)}."""
     u0 = np.linspace(0.1, 1.5, 6).reshape(2, 3)

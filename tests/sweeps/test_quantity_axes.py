@@ -39,8 +39,8 @@ AXES = {
 SLOW = {
     *(("clustering", axis) for axis in AXES["clustering"]),
     *(("lifetime", axis) for axis in AXES["lifetime"] if axis != "beta"),
-    ("landscape", "d"),
-    ("collapse", "d"),
+    *(("landscape", axis) for axis in AXES["landscape"] if axis != "activation"),
+    *(("collapse", axis) for axis in ("d", "n", "weight_scale")),
 }
 CASES = [
     pytest.param(name, axis, marks=[pytest.mark.slow] * ((name, axis) in SLOW))
@@ -101,6 +101,7 @@ def test_the_energy_is_that_of_the_model_and_has_its_limit_at_zero():
     assert np.isfinite(found.dataset["energy"]).all()
 
 
+@pytest.mark.slow
 def test_a_solve_that_runs_out_of_steps_has_no_values_and_is_counted(tmp_path, monkeypatch, capsys):
     """Seven steps are enough for a loose tolerance and not for a tight one."""
     from sphereflow.sweeps import replicas

@@ -76,6 +76,7 @@ def test_a_changed_sweep_is_refused_and_says_why(tmp_path):
     assert (tmp_path / "b.zarr" / "mine").exists()
 
 
+@pytest.mark.slow
 def test_refinement_finds_a_circle_with_few_cells(tmp_path):
     calls = []
 

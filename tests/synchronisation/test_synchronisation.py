@@ -85,6 +85,7 @@ def test_a_jittered_root_destroys_the_exponent():
     assert 0 < float(mean(np.log(gaps[-1] / gaps[0]) / 20).value) < 0.5
 
 
+@pytest.mark.slow
 def test_great_circles_have_the_same_limit_as_layers():
     x = np.zeros((4000, 2, 4))
     x[:, 0, 0], x[:, 1, 0], x[:, 1, 1] = 1, 0.3, np.sqrt(1 - 0.09)
@@ -130,6 +131,7 @@ def test_energy_is_the_spread_about_the_mean_and_keeps_its_digits():
     assert 1e-19 < float(energy(jnp.asarray(close))[0]) < 1e-16
 
 
+@pytest.mark.slow
 def test_the_whole_spectrum_is_equally_spaced():
     field, d = AffineField(0.8, 1.0), 5
     found = mean(np.asarray(spectrum(field, KEY, 0.005, repeats=150, d=d, layers=1000, count=3)))
@@ -157,6 +159,7 @@ def test_width_one_at_a_coarse_step_is_far_from_the_limit():
     assert float(mean(np.asarray(rates)).value) < 0.2 < TwoPoint(24, of_activation("tanh")).lyapunov()
 
 
+@pytest.mark.slow
 def test_meeting_times_have_the_exact_mean():
     x = jnp.asarray(np.broadcast_to(np.eye(2, 4), (800, 2, 4)))
     times = np.asarray(meeting_times(AffineField(1.0, 0.0), x, jax.random.key(2), 0.005, 0.1, 4000))
@@ -165,6 +168,7 @@ def test_meeting_times_have_the_exact_mean():
     assert times.var() == pytest.approx(variance, rel=0.25)
 
 
+@pytest.mark.slow
 def test_zero_crossing_of_a_line_and_its_error_bar():
     x = np.array([0.0, 1.0, 2.0])
     found = zero_crossing(x, Estimate(2 * x - 3, np.full(3, 0.1)))

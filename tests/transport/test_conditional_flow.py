@@ -62,6 +62,7 @@ def test_samples_have_the_density(fitted):
     assert np.abs(below - (np.arange(4000) + 0.5) / 4000).max() < 0.031
 
 
+@pytest.mark.slow
 def test_several_coordinates_keep_their_dependence():
     rng = np.random.default_rng(1)
     x, noise = rng.normal(size=(2, 1000, 2))
@@ -74,6 +75,7 @@ def test_several_coordinates_keep_their_dependence():
     assert found.score_samples(x[:5], y[:5]).shape == (5,)
 
 
+@pytest.mark.slow
 def test_scikit_learn_clones_searches_and_cross_validates():
     x, y = two_modes(240, 2)
     flow = ConditionalFlow(**SMALL)
@@ -90,12 +92,14 @@ def test_scikit_learn_clones_searches_and_cross_validates():
     assert not flow.__sklearn_is_fitted__()
 
 
+@pytest.mark.slow
 def test_units_of_x_and_y_change_the_density_by_the_jacobian_only():
     x, y = two_modes(300, 3)
     plain, scaled = ConditionalFlow(**SMALL).fit(x, y), ConditionalFlow(**SMALL).fit(5 * x - 2, 100 * y + 7)
     np.testing.assert_allclose(scaled.score_samples(5 * x - 2, 100 * y + 7), plain.score_samples(x, y) - np.log(100))
 
 
+@pytest.mark.slow
 def test_the_seed_decides_everything():
     x, y = two_modes(200, 4)
     one, two, other = (ConditionalFlow(**SMALL, seed=s).fit(x, y) for s in (0, 0, 1))
@@ -105,6 +109,7 @@ def test_the_seed_decides_everything():
     np.testing.assert_array_equal(kept.sample(x[:3], 5, seed=1), one.sample(x[:3], 5, seed=1))
 
 
+@pytest.mark.slow
 def test_columns_that_say_nothing_do_no_harm():
     x, y = two_modes(300, 5)
     table = np.column_stack([x, np.ones(len(x)), 2 * x])

@@ -290,6 +290,7 @@ def test_energy_distance_is_zero_for_equal_clouds_only():
     assert checked_cloud(np.arange(5.0)).shape == (5, 1)
 
 
+@pytest.mark.slow
 def test_command_line_fits_and_applies(tmp_path):
     run = subprocess.run(
         [sys.executable, "-m", "sphereflow", "transport", "fit", "--source", "gaussian", "--target", "student-t",

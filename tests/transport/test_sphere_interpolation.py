@@ -126,6 +126,7 @@ def test_repeated_pairs_are_one_pair():
     assert found.n_pieces <= 18
 
 
+@pytest.mark.slow
 def test_dense_target_by_a_few_atoms():
     cloud, goal = caps(3, 2, 60, 9)
     found = interpolate([cloud], [goal[:45]], atoms=5)
