@@ -130,6 +130,8 @@ def test_restoring_friction_keeps_samples_near_their_source():
         (lambda: Recipe(optimiser="lion"), "optimiser"),
         (lambda: Recipe(schedule="sudden"), "schedule"),
         (lambda: Recipe(friction=Friction("viscous", 0, 1, 10)), "viscous"),
+        (lambda: Recipe(friction=Friction("opposing", 0, 1, 10)), "opposing"),
+        (lambda: Friction("repulsion", 0, 1, 3).follow(np.ones(2), np.negative, 0.1), "repulsion"),
         (lambda: run(Recipe(steps=2, batch=4, friction=Friction("restoring", 0, 1, 2))), "residual"),
         (lambda: from_rows(np.full((3, 2), np.nan)), "finite"),
         (lambda: checkpoints.read("nowhere.npz"), "no file"),
@@ -244,3 +246,28 @@ def test_two_domains_are_found_or_drawn(tmp_path, monkeypatch):
     assert made.first.shape == made.second.shape == (50, 256)
     middle = 8 * 16 + 8
     assert made.first[:, middle].min() > 0.9 > 0.5 > made.second[:, middle].max()
+
+
+def test_particles_move_by_the_five_updates():
+    def field(x):
+        return -x * np.exp(-np.abs(x)) + repulsion(x)
+
+    def repulsion(x):
+        return 2 * x * np.exp(-2 * np.abs(x))
+
+    x0, step = np.array([0.3, 1.7]), 0.4
+    for mode in ("gain", "restoring", "repulsion", "viscous", "opposing"):
+        path = Friction(mode, 0.1, 0.9, 5).follow(x0, field, step, reference=0.2, repulsion=repulsion)
+        x, before, v = x0, x0, 0.0
+        for t in range(5):
+            level = 0.1 + 0.8 * t / 5
+            v = (1 - level) * v + step * field(x)
+            moved = {
+                "gain": x + step * (1 - level) * field(x),
+                "restoring": x + step * (field(x) - level * (x - 0.2)),
+                "repulsion": x + step * (-x * np.exp(-np.abs(x)) + (1 - level) * repulsion(x)),
+                "viscous": x + v,
+                "opposing": x + step * field(x) - level * (x - before),
+            }[mode]
+            before, x = x, moved
+            np.testing.assert_allclose(path[t + 1], x, rtol=1e-13, err_msg=mode)

@@ -15,6 +15,7 @@ from sphereflow.drifting.fields import TwoSidedField as TwoSidedField
 from sphereflow.drifting.fields import UnnormalisedField as UnnormalisedField
 from sphereflow.drifting.flow_matching import train_flow_matching as train_flow_matching
 from sphereflow.drifting.friction import Friction as Friction
+from sphereflow.drifting.friction import friction_scale as friction_scale
 from sphereflow.drifting.gaussian import gaussian_field as gaussian_field
 from sphereflow.drifting.gaussian import gaussian_step as gaussian_step
 from sphereflow.drifting.generators import Generator as Generator
@@ -33,6 +34,7 @@ from sphereflow.drifting.samplers import from_rows as from_rows
 from sphereflow.drifting.surrogate import slope_at_scale as slope_at_scale
 from sphereflow.drifting.surrogate import spurious_scale as spurious_scale
 from sphereflow.drifting.surrogate import surrogate_field as surrogate_field
+from sphereflow.drifting.surrogate import surrogate_repulsion as surrogate_repulsion
 from sphereflow.drifting.training import Recipe as Recipe
 from sphereflow.drifting.training import Training as Training
 from sphereflow.drifting.training import beginning as beginning

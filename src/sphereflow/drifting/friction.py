@@ -1,12 +1,17 @@
-r"""Friction that grows during training, in three readings, and what it bounds.
+r"""Friction that grows during training, in five readings, and what it bounds.
 
 With $\lambda_t=\lambda_0+(\lambda_1-\lambda_0)\,t/T$ for the steps $t=0,\dots,T-1$:
 
 $$ \begin{aligned}
 \text{gain:}\quad & x_{t+1}=x_t+\eta(1-\lambda_t)V(x_t),\\
 \text{restoring:}\quad & x_{t+1}=x_t+\eta\,(V(x_t)-\lambda_t(x_t-x^{ref})),\\
-\text{viscous:}\quad & v_{t+1}=(1-\lambda_t)v_t+\eta V(x_t),\quad x_{t+1}=x_t+v_{t+1},\ v_0=0 .
+\text{repulsion:}\quad & x_{t+1}=x_t+\eta\,(V(x_t)-\lambda_tR(x_t)),\\
+\text{viscous:}\quad & v_{t+1}=(1-\lambda_t)v_t+\eta V(x_t),\quad x_{t+1}=x_t+v_{t+1},\ v_0=0,\\
+\text{opposing:}\quad & x_{t+1}=x_t+\eta V(x_t)-\lambda_t(x_t-x_{t-1}),\quad x_{-1}=x_0 .
 \end{aligned} $$
+
+R is the part of V that pushes apart. The text that defines the paper's friction was not available: no reading is called
+the paper's. Networks are trained with the first two, particles move by all.
 
 "gain" multiplies every gradient by $1-\lambda_t$: with plain gradient descent it is a learning-rate schedule and
 nothing else, and with Adam the factor all but cancels. Compare with the matched schedule before claiming an effect.
@@ -20,10 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from sphereflow.errors import one_of, real_number, whole_number
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.shapes import ArrayLike
 
-MODES = ("none", "gain", "restoring", "viscous")
+MODES = ("none", "gain", "restoring", "repulsion", "viscous", "opposing")
+TRAINED = ("none", "gain", "restoring")
 
 # Extremes of u g(u), g(u) = 2 exp(-2u) - exp(-u): how far one step of size one can move, outwards and inwards.
 OUTWARD, INWARD = 0.10867727863, 0.19941176421
@@ -53,22 +59,58 @@ class Friction:
         return 1.0 - self.at(t) if self.mode == "gain" else 1.0 + 0.0 * t
 
     def follow(
-        self, x0: np.ndarray, field: Callable[[np.ndarray], np.ndarray], step: float, reference: ArrayLike = 0.0
+        self,
+        x0: np.ndarray,
+        field: Callable[[np.ndarray], np.ndarray],
+        step: float,
+        reference: ArrayLike = 0.0,
+        repulsion: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> np.ndarray:
-        """Move particles for the whole horizon; positions at t = 0 ... T along a new first axis."""
+        """Move particles for the whole horizon; positions at t = 0 ... T along a new first axis.
+
+        `reference` is where "restoring" pulls to, `repulsion` the part R of the field that "repulsion" weakens.
+        """
+        if self.mode == "repulsion" and repulsion is None:
+            raise SphereflowError('friction "repulsion" needs `repulsion`, the part of the field that pushes apart.')
         x, v = np.array(x0, float), np.zeros_like(np.asarray(x0, float))
         path = [x]
         for t in range(self.horizon):
             force, level = field(x), self.at(t)
             if self.mode == "viscous":
                 v = (1 - level) * v + step * force
-                x = x + v
+            elif self.mode == "opposing":
+                v = step * force - level * v
             elif self.mode == "restoring":
-                x = x + step * (force - level * (x - reference))
+                v = step * (force - level * (x - reference))
+            elif repulsion is not None and self.mode == "repulsion":
+                v = step * (force - level * repulsion(x))
             else:
-                x = x + step * self.gain(t) * force
+                v = step * self.gain(t) * force
+            x = x + v
             path.append(x)
         return np.stack(path)
+
+
+def friction_scale(mode: str, level: float, width: float = 1.0) -> float:
+    r"""The distance from the target at which a pair of the Laplace surrogate rests, at constant friction $\lambda$.
+
+    $\tau\ln2$ without friction and for every reading that acts on the motion alone; restoring
+    $\tau\ln\frac4{1+\sqrt{1+8\lambda}}$, 0 from $\lambda=1$; repulsion $\tau\ln(2(1-\lambda))$, 0 from
+    $\lambda=\frac12$.
+
+    ```python
+    from sphereflow.drifting import friction_scale
+    friction_scale("restoring", 0.5)  # 0.2120
+    ```
+    """
+    one_of("mode", mode, MODES)
+    level = real_number("level", level, least=0, most=1)
+    factor = 2.0
+    if mode == "restoring":
+        factor = 4 / (1 + np.sqrt(1 + 8 * level))
+    elif mode == "repulsion":
+        factor = 2 * (1 - level)
+    return float(real_number("width", width, above=0) * np.log(max(factor, 1.0)))
 
 
 def adam_effective_gain(friction: Friction, fast: float = 0.9, slow: float = 0.999) -> np.ndarray:

@@ -37,6 +37,14 @@ def surrogate_field(a: ArrayLike, width: float = 1.0, kernel: str = "laplace") -
     return np.asarray(a * (2 * np.exp(-2 * u**2) - np.exp(-(u**2) / 2)))
 
 
+def surrogate_repulsion(a: ArrayLike, width: float = 1.0, kernel: str = "laplace") -> np.ndarray:
+    """2 a k(2a): what one particle of the pair does to the other, odd in a; the rest of V(a) is attraction."""
+    one_of("kernel", kernel, KERNELS)
+    a = real_array("a", a)
+    u = 2 * np.abs(a) / real_number("width", width, above=0)
+    return np.asarray(2 * a * np.exp(-u if kernel == "laplace" else -(u**2) / 2))
+
+
 def spurious_scale(width: float = 1.0, kernel: str = "laplace") -> float:
     """The distance a* at which attraction and repulsion cancel."""
     factor = {"laplace": np.log(2), "gaussian": np.sqrt(2 * np.log(2) / 3)}[one_of("kernel", kernel, KERNELS)]

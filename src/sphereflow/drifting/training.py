@@ -22,7 +22,7 @@ import optax
 from jaxtyping import Array, Float
 
 from sphereflow.drifting.fields import DriftField, Field
-from sphereflow.drifting.friction import Friction, adam_effective_gain
+from sphereflow.drifting.friction import TRAINED, Friction, adam_effective_gain
 from sphereflow.drifting.generators import Generator
 from sphereflow.drifting.samplers import Sampler
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
@@ -96,8 +96,10 @@ class Recipe:
             raise SphereflowError(f"version names an optimiser of your own, but {self.optimiser!r} has a name.")
         rate_or(_RATE, self.rate, most=1e3)
         checked(self.seed, most=MOST_SEED)
-        if self.friction.mode == "viscous":
-            raise SphereflowError("viscous friction moves particles; training takes gain, restoring or none.")
+        if self.friction.mode not in TRAINED:
+            raise SphereflowError(
+                f"{self.friction.mode} friction moves particles; training takes {', '.join(TRAINED)}."
+            )
 
     def rate_at(self, t: np.ndarray) -> np.ndarray:
         """The learning rate of the steps t, where it is not the business of an optimiser of one's own."""

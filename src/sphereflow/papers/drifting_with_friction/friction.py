@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sphereflow.claims import Check, Run, basis
-from sphereflow.drifting import Friction, surrogate_field
+from sphereflow.drifting import Friction, friction_scale, surrogate_field, surrogate_repulsion
 from sphereflow.drifting.friction import gain_bound, gain_movement_bound, restoring_bound
 from sphereflow.papers.drifting_with_friction import PAPER
 from sphereflow.papers.drifting_with_friction.sources import BOUND
@@ -106,6 +106,44 @@ def finite_gain(run: Run) -> Check:
     check.at_most("distance over its bound", bound=1.0, measured=highest, tolerance=1e-9, because="rounding")
     check.null("friction off", {"movement over its bound": bare})
     check.null("no outward step allowed for", {"distance over its bound": no_step})
+    return check
+
+
+@PAPER.claim(
+    "readings-of-friction",
+    says="Five readings of friction leave the pair of the Laplace surrogate at different distances: friction that acts "
+    r"on the motion alone (gain, viscous, opposing) at $\tau\ln2$, a restoring force closer, weaker repulsion closer "
+    r"still, and on the target from $\lambda=\frac12$ on.",
+    basis=basis.Derived("the fixed points of the five updates"),
+    formula=r"a^*=\tau\ln2,\quad\tau\ln\tfrac4{1+\sqrt{1+8\lambda}},\quad\tau\ln2(1-\lambda)",
+)
+def readings_of_friction(run: Run) -> Check:
+    step, horizon, width = 0.5, 800 if run.quick else 8000, 1.5
+    levels = (0.2, 0.4)
+    check = Check(parameters={"step": step, "horizon": horizon, "width": width})
+    motion, other = {}, {}
+    for mode in ("gain", "viscous", "opposing", "restoring", "repulsion"):
+        for level in (*levels, 0.6) if mode == "repulsion" else levels:
+            path = Friction(mode, level, level, horizon).follow(
+                np.array([0.05, 2.0]),
+                lambda a: surrogate_field(a, width),
+                step,
+                repulsion=lambda a: surrogate_repulsion(a, width),
+            )
+            name = f"{mode}, friction {level:g}"
+            # Friction .6 multiplies small distances by 1 + .5 (1 - 1.2) = .9 per step: nothing is left of them.
+            check.row(
+                name,
+                predicted=friction_scale(mode, level, width),
+                measured=float(np.abs(path[-1]).max()),
+                tolerance=1e-9,
+                because="the slowest approach, by a factor below .97 per step, ends in rounding",
+            )
+            if mode in ("restoring", "repulsion"):
+                motion[name] = friction_scale("gain", level, width)
+                other[name] = friction_scale({"restoring": "repulsion", "repulsion": "restoring"}[mode], level, width)
+    check.rival("friction never moves the point of rest", motion)
+    check.rival("restoring and weaker repulsion are one thing", other)
     return check
 
 
