@@ -311,6 +311,13 @@ def test_command_line_fits_and_applies(tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "z.npy")[:, 0], np.linspace(-1, 1, 11), atol=1e-12)
 
 
+def test_command_line_takes_the_accuracy(tmp_path, capsys):
+    arguments = ["transport", "fit", "--source", "gaussian", "--target", "two-modes", "--kl", "0.1"]
+    assert exit_code(app, [*arguments, "--out", str(tmp_path / "s.json")]) == 0
+    assert "proved" in capsys.readouterr().out
+    assert load(tmp_path / "s.json").n_pieces < 16
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -318,6 +325,8 @@ def test_command_line_fits_and_applies(tmp_path):
         (["fit", "--source", "two-modes", "--target", "three-modes"], "share one dimension"),
         (["fit", "--source", "gaussian", "--target", "empty.npy"], "neither zero"),
         (["fit", "--source", "gaussian", "--target", "two-modes", "--out", "s.txt"], ".json or a .npz"),
+        (["fit", "--source", "gaussian", "--target", "two-modes", "--kl", "0"], "kl must be"),
+        (["fit", "--source", "gaussian", "--target", "two-modes", "--kl", "1", "--pieces", "9"], "either pieces or kl"),
         (["apply", "absent.json", "empty.npy"], "there is no file absent.json"),
         (["apply", "empty.npy", "empty.npy"], "no result saved by sphereflow"),
     ],

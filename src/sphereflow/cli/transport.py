@@ -23,7 +23,12 @@ def fit(
             help="The same; names are gaussian, two-modes, three-modes, eight-modes, student-t, uniform.",
         ),
     ],
-    pieces: Annotated[int, typer.Option(metavar="K", help="Pieces the schedule may have.")] = 64,
+    pieces: Annotated[
+        int | None, typer.Option(metavar="K", help="Pieces the schedule may have: 64 unless --kl is given.")
+    ] = None,
+    kl: Annotated[
+        float | None, typer.Option(metavar="EPSILON", help="Relative entropy to reach, with as few pieces as it takes.")
+    ] = None,
     method: Annotated[str, typer.Option(metavar="construct|train")] = "construct",
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="Schedule to write, .json or .npz; a picture goes beside it.")
@@ -33,7 +38,7 @@ def fit(
 ) -> None:
     """Find a schedule of ReLU pieces, write it, and say how close it comes, in relative entropy, with error bars.
 
-    Example: sphereflow transport fit --source gaussian --target three-modes --pieces 200
+    Example: sphereflow transport fit --source gaussian --target two-modes --kl 0.001
     """
     from sphereflow.pictures import rendered
     from sphereflow.saving import writable_folder, write_into
@@ -42,10 +47,11 @@ def fit(
     from sphereflow.transport.euclidean.named_laws import read
     from sphereflow.transport.files import check_suffix, content
 
+    pieces = 64 if pieces is None and kl is None else pieces
     check_suffix(out)
     folder = writable_folder(out.parent, (out.name, f"{out.stem}.png"))
     first, second = read(source, target)
-    found = fit_schedule(first, second, pieces, method, seed=seed, steps=steps)
+    found = fit_schedule(first, second, pieces, method, kl=kl, seed=seed, steps=steps)
     laws = {name: law for name, law in (("source", first), ("target", second)) if isinstance(law, Law)}
     picture = rendered(found.plot(**laws), "png")
     write_into(folder, {f"{out.stem}.png": picture, out.name: content(found.schedule, out.suffix)})
