@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sphereflow import runtime as _runtime
 
-_runtime.configure()
+_runtime.configure_with_jax()
 
 if TYPE_CHECKING:
     from sphereflow.dynamics import SA as SA

@@ -1,4 +1,4 @@
-"""How the numerical back end is set up, once, when the package is imported.
+"""How the numerical back end is set up, once, as soon as both the package and JAX are imported.
 
 - float64 is on: inner products enter through exp(beta s), so a relative error eps in s costs beta * eps.
 - matrix products never fall back to TF32 or bfloat16 in silence.
@@ -8,12 +8,16 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
+import sys
 import time
 import warnings
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-
-import jax
+from types import ModuleType
 
 _CACHE_VARIABLE = "SPHEREFLOW_CACHE"
 _PROGRAM_BYTES = 340.0 * 2**20
@@ -22,8 +26,39 @@ _looked = 0.0  # when the size of the process was last looked at
 _BETWEEN_LOOKS = 0.25  # seconds: reading it takes as long as a twentieth of a small run
 
 
+class _BesideJax(MetaPathFinder):
+    """Sets JAX up right after it is imported, whoever does it, so that importing the package need not wait for it."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "jax":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec("jax")
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def run_and_configure(module: ModuleType) -> None:
+                run(module)
+                configure()
+
+            spec.loader.exec_module = run_and_configure  # type: ignore[method-assign]
+        return spec
+
+
+def configure_with_jax() -> None:
+    """`configure` now if JAX is there, else as soon as it is."""
+    if "jax" in sys.modules:
+        configure()
+    elif not any(isinstance(finder, _BesideJax) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _BesideJax())
+
+
 def configure() -> None:
     """Set precision and the compilation cache, each unless the user has set it."""
+    import jax
+
     if "JAX_ENABLE_X64" not in os.environ:
         jax.config.update("jax_enable_x64", True)
     if getattr(jax.config, "jax_default_matmul_precision", None) is None:
@@ -66,6 +101,8 @@ def forget_programs() -> None:
     if not _size_after_forgetting:
         _size_after_forgetting = size
     elif size - _size_after_forgetting > _PROGRAM_BYTES:
+        import jax
+
         jax.clear_caches()
         if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
             libc.malloc_trim(0)  # or the memory would stay with the process
@@ -113,4 +150,6 @@ def confine(number: int, processes: int) -> None:
 
 def devices() -> list[str]:
     """The accelerators or processors that computations run on, in words."""
+    import jax
+
     return [f"{device.platform}: {device.device_kind}" for device in jax.devices()]

@@ -195,7 +195,7 @@ def test_programs_are_dropped_when_a_process_has_grown(monkeypatch):
     monkeypatch.setattr(runtime, "_size_after_forgetting", 0)
     monkeypatch.setattr(runtime, "_PROGRAM_BYTES", 300 * 10**6)
     monkeypatch.setattr(runtime, "_BETWEEN_LOOKS", 0.0)
-    monkeypatch.setattr(runtime.jax, "clear_caches", lambda: dropped.append(size[0]))
+    monkeypatch.setattr(jax, "clear_caches", lambda: dropped.append(size[0]))
     for size[0] in (10**9, 10**9 + 2 * 10**8, 2 * 10**9, 2 * 10**9, 2 * 10**9 + 10**8, 3 * 10**9):
         runtime.forget_programs()
     assert dropped == [2 * 10**9, 3 * 10**9]

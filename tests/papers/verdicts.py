@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from sphereflow.claims import Claim, Figure, Paper, Run
+from sphereflow.cli.paper_contents import contents_of
 from sphereflow.report.entry import judged
 from sphereflow.report.formula import formula
 
@@ -35,6 +36,13 @@ class Verdicts:
         drawn = figure.draw(Run())
         drawn.canvas.draw()
         assert drawn.axes
+
+    def test_the_list_of_papers_says_what_the_paper_says(self):
+        found, paper = contents_of(self.paper.slug), self.paper
+        for name in ("slug", "title", "authors", "year", "arxiv"):
+            assert getattr(found, name) == getattr(paper, name)
+        assert sorted(found.claims) == sorted(claim.id for claim in paper.claims)
+        assert sorted(found.figures) == sorted(figure.id for figure in paper.figures)
 
     def test_what_is_slow_or_refuted_is_in_the_paper_and_something_is_fast(self):
         claims = {claim.id for claim in self.paper.claims}

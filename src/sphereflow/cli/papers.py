@@ -25,28 +25,25 @@ def command(
     if new is not None:
         _begin(new)
         return
-    from sphereflow.papers import installed, load, load_all
+    from dataclasses import asdict
 
-    found = [*load_all(), *map(load, installed())]
-    for paper in found:
-        entry = {
-            "paper": paper.slug,
-            "title": paper.title,
-            "authors": paper.authors,
-            "year": paper.year,
-            "arxiv": paper.arxiv,
-            "claims": [claim.id for claim in paper.claims],
-            "figures": [figure.id for figure in paper.figures],
-        }
-        answer(entry, line=True)
+    from sphereflow.cli.paper_contents import Contents, contents
+    from sphereflow.papers import installed, load
+
+    found = contents()
+    for paper in map(load, installed()):
+        names = (tuple(each.id for each in kind) for kind in (paper.claims, paper.figures))
+        found.append(Contents(paper.slug, paper.title, paper.authors, paper.year, paper.arxiv, *names))
+    for entry in map(asdict, found):
+        answer({"paper": entry.pop("slug")} | entry, line=True)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("paper", no_wrap=True, overflow="fold")
     table.add_column("year", justify="right")
     table.add_column("title")
     table.add_column("claims", justify="right")
     table.add_column("figures", justify="right")
-    for paper in found:
-        table.add_row(paper.slug, str(paper.year), paper.title, str(len(paper.claims)), str(len(paper.figures)))
+    for each in found:
+        table.add_row(each.slug, str(each.year), each.title, str(len(each.claims)), str(len(each.figures)))
     show(table)
 
 

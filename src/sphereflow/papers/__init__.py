@@ -18,9 +18,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sphereflow.claims import Paper
 from sphereflow.errors import SphereflowError
+
+if TYPE_CHECKING:
+    from sphereflow.claims import Paper
 
 GROUP = "sphereflow.papers"
 
@@ -109,6 +112,8 @@ def _loading(what: str) -> Iterator[None]:
 
 def _paper(module: object, where: str) -> Paper:
     paper = getattr(module, "PAPER", module)
+    from sphereflow.claims import Paper
+
     if not isinstance(paper, Paper):
         raise SphereflowError(f"{where} does not define PAPER = Paper(...).")
     claims = {claim.id for claim in paper.claims}
