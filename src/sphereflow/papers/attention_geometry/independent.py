@@ -86,7 +86,7 @@ def semi_analytic_law(run: Run) -> Check:
     pairs, inverted = {}, {}
     for (profile, d), (sizes, found) in cells(run.quick, run.seed).items():
         weights = PROFILES[profile]
-        recalls, precisions = expected_recall_precision(weights, sizes, d, steps=801 if run.quick else 2001)
+        recalls, precisions = expected_recall_precision(weights, sizes, d)
         for k, n in enumerate(sizes):
             coarse = n == 2 or d == 16
             for letter, right, got, width in (
