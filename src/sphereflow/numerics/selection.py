@@ -20,7 +20,7 @@ from scipy.special import log_ndtr
 from sphereflow.numerics.quadrature import panels
 
 _REACH = 9.0  # standard deviations
-_NEAR, _STEP = 1e-8, 0.12
+_NEAR, _STEP = 1e-8, 0.08
 
 
 def expected_recall(chosen: Float[np.ndarray, " N"], others: Float[np.ndarray, " M"], d: float) -> float:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from sphereflow.numerics.selection import expected_separation
@@ -62,9 +63,10 @@ def precision_floor(inversions: float, size: int) -> float:
     return size / (size + inversions)
 
 
-def equal_weights_recall(size: int, d: float) -> float:
+def equal_weights_recall(size: ArrayLike, d: ArrayLike) -> np.ndarray:
     r"""$\varphi_N=\Phi(\sqrt{d/4(N-1)})$: N equal weights, the others negligible; $P_N\approx\varphi_N^N$."""
-    return float(ndtr(np.sqrt(d / (4 * (size - 1))))) if size > 1 else 1.0
+    n = np.asarray(size, dtype=float)
+    return np.asarray(np.where(n > 1, ndtr(np.sqrt(np.asarray(d) / (4 * np.maximum(n - 1, 1)))), 1.0))
 
 
 def effective_dimension(values: Float[np.ndarray, "*heads L d"]) -> Float[np.ndarray, "*heads"]:
