@@ -1,7 +1,8 @@
 """Distances, separable shares and sensitivity of trained heads against length and temperature, from recordings.
 
-Bounds were set after a look at stories15M and before the recording of SmolLM2-135M existed; only `equicorrelated-heads`
-was restated after it. Heads count that see all tokens at every length.
+Bounds were set after a look at stories15M and before the recordings of the other two existed; `equicorrelated-heads` was
+restated after that of SmolLM2-135M, before that of Gemma 3. Heads count that see all tokens at every length: in Gemma 3
+those of the three layers without a sliding window.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sphereflow.normalisation import distance_profile
 from sphereflow.papers.normalization_limits import PAPER
 from sphereflow.papers.normalization_limits.sources import COLLAPSE, SENSITIVITY, SEPARABILITY
 
-MODELS = ("smollm2", "stories15m")
+MODELS = ("smollm2", "gemma3-270m", "stories15m")
 TEXTS = "Three windows of Python's help texts, 32 to 1024 tokens (stories15M: to 256)."
 
 
@@ -59,7 +60,7 @@ def slope(lengths: np.ndarray, values: np.ndarray) -> float:
 
 @PAPER.claim(
     "distance-on-heads",
-    says="In two decoders the mean distance between the selected keys and the rest does not collapse as the context "
+    says="In three decoders the mean distance between the selected keys and the rest does not collapse as the context "
     "grows, neither for four keys nor for an eighth of all, neither with the first token nor without it: its exponent "
     "in the length is above $-1/4$, where independent keys with normal logits have about $-1/2$.",
     basis=COLLAPSE,
@@ -105,8 +106,8 @@ def slope_of_independent_keys(seed: int) -> dict[str, float]:
 @PAPER.claim(
     "equicorrelated-heads",
     says="Without the first token, the closed form for keys of one length and one common cosine, with the head's own "
-    "weights and mean cosine, is nearer to measured distances than the mean over heads, in both models. With it the "
-    "form fails in SmolLM2-135M, whose first token has a short value.",
+    "weights and mean cosine, is nearer to measured distances than the mean over heads, in three decoders. With it "
+    "the form fails in SmolLM2-135M and Gemma 3 270M, whose first token has much weight and a short value.",
     basis=basis.Derived("the closed form of `equicorrelated-tokens`; the mean cosine is measured, nothing is fitted"),
     formula=r"d_N^2\approx(1-c)\sum\alpha_i^2+c(1-2m_N)^2",
 )
@@ -147,7 +148,7 @@ def _off(law: np.ndarray, measured: np.ndarray) -> float:
 @PAPER.claim(
     "separable-share-on-heads",
     says="The separable share of selected keys is no constant in trained heads: it falls by more than a tenth from two "
-    "to sixteen selected keys in two decoders. At sixteen it exceeds by more than a tenth what independent keys "
+    "to sixteen selected keys in three decoders. At sixteen it exceeds by more than a tenth what independent keys "
     "with the same weights would have.",
     basis=SEPARABILITY,
     formula=r"N_s/N=R_N",
@@ -174,7 +175,7 @@ def separable_share_on_heads(run: Run) -> Check:
 
 @PAPER.claim(
     "sensitivity-on-heads",
-    says="On stored logits of two decoders the norm of the derivative of softmax never exceeds $1/2T$. From $T=1$ to "
+    says="On stored logits of three decoders the norm of the derivative of softmax never exceeds $1/2T$. From $T=1$ to "
     "$1/20$ its mean over heads grows by less than two thirds of the factor 20, its median falls, its 95 % quantile "
     "grows by more than a factor of ten: $1/T$ is a law of heads with near-ties.",
     basis=SENSITIVITY,
