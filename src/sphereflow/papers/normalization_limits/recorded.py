@@ -1,6 +1,6 @@
 """Distances, separable shares and sensitivity of trained heads against length and temperature, from recordings.
 
-Bounds were set after a look at stories15M and before the recordings of the other two existed; `equicorrelated-heads` was
+Bounds were set after a look at stories15M, before the recordings of the other two existed; `equicorrelated-heads` was
 restated after that of SmolLM2-135M, before that of Gemma 3. Heads count that see all tokens at every length: in Gemma 3
 those of the three layers without a sliding window.
 """
