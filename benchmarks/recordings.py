@@ -1,6 +1,6 @@
 """Record the real models whose recordings come with the package, on Python's help texts.
 
-    python benchmarks/recordings.py FOLDER [NAME ...]
+    python benchmarks/recordings.py FOLDER [NAME ...]      NAME/lengths: at 32 to 1024 tokens, of a decoder
 
 FOLDER holds what the registries give (nothing of it is copied):
 
@@ -26,6 +26,13 @@ from sphereflow.llm.model.gguf_file import half_split
 
 OUT = Path(__file__).parent.parent / "src" / "sphereflow" / "llm" / "recordings"
 WEIGHTS_BYTES = 60_816_028
+# The envelopes of all windows of the larger two would take an hour on one core.
+SETTINGS = {
+    "smollm2": {"queries": 16, "envelope_documents": 2},
+    "stories15m": {"queries": 32, "envelope_documents": 8},
+    "gemma3-270m": {"queries": 32, "envelope_documents": 8},
+    "minilm": {"queries": 16, "envelope_documents": 0},
+}
 
 
 class StoriesTokenizer:
@@ -122,10 +129,27 @@ def loaded(name: str, folder: Path) -> sf.llm.LanguageModel:
 
 
 def main(folder: str, *names: str) -> None:
-    for name in names or ("smollm2", "stories15m", "minilm", "gemma3-270m"):
+    every = (
+        "smollm2",
+        "stories15m",
+        "minilm",
+        "gemma3-270m",
+        "smollm2/lengths",
+        "stories15m/lengths",
+        "gemma3-270m/lengths",
+    )
+    for name in names or every:
         began = time.perf_counter()
-        made = sf.llm.record(loaded(name, Path(folder)), sf.llm.corpus(), window=256, documents=8, queries=16)
-        path = made.save(OUT / f"{name}.npz", overwrite=True)
+        model, _, lengths = name.partition("/")
+        source = loaded(model, Path(folder))
+        made: sf.llm.Recording | sf.llm.LengthRecording
+        if lengths:
+            longest = 256 if model == "stories15m" else 1024  # what it was trained on
+            wanted = tuple(n for n in (32, 64, 128, 256, 512, 1024) if n <= longest)
+            made = sf.llm.record_lengths(source, sf.llm.corpus(), lengths=wanted, documents=3)
+        else:
+            made = sf.llm.record(source, sf.llm.corpus(), window=256, documents=8, **SETTINGS[model])
+        path = made.save(OUT / lengths / f"{model}.npz", overwrite=True)
         print(
             f"{name}: {path.stat().st_size / 1e6:.2f} MB, {time.perf_counter() - began:.0f} s\n{made.summary()}",
             flush=True,

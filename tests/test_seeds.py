@@ -39,6 +39,7 @@ ROWS = np.random.default_rng(0).normal(size=(80, 2))
 BRIDGE = light_bridge([1.0], [[0.0, 1.0]], [[0.5, 1.0]], 0.4)
 TABLE = ROWS.reshape(8, 20)
 MOVED = ROWS @ np.array([[1.0, 0.5], [0.0, 1.0]]) + 1
+RECORDING = sf.llm.recording("stories15m")
 LONG = np.random.default_rng(2).normal(size=(200, 1))
 FLOW = transport.ConditionalFlow(components=1, pieces=0, folds=2).fit(LONG, LONG[::-1])
 PROMPT = sf.retrieval.codeword_prompt(lambda sigma: np.full((len(sigma), 4), 0.25), 4)
@@ -106,7 +107,9 @@ BY_NUMPY = {
         f(WEIGHTS, VALUES, (2,), repeats=3, seed=s)["euclidean"].precision
     ),
     "llm.heads.geometry.random_control": lambda f, s: f(WEIGHTS, VALUES, (2,), repeats=3, seed=s).precision,
-    "llm.heads.regimes.gaussian_mixture": lambda f, s: f(ROWS, 3, seed=s, restarts=1, rounds=1),
+    "llm.heads.regimes.gaussian_mixture": lambda f, s: f(ROWS, 3, seed=s, restarts=1, rounds=1).labels,
+    "llm.recorded.agreement.sink_and_recall": lambda f, s: f(RECORDING, repeats=9, seed=s).null,
+    "llm.recorded.found_regimes.found_regimes": lambda f, s: f(RECORDING, most=3, restarts=1, seed=s).three,
     "memory.boundaries.boundary": lambda f, s: (
         f(temperature=2.0, sizes=(20, 30), states=20, repeats=2, seed=s).load.value
     ),

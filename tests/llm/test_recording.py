@@ -5,12 +5,13 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import sphereflow as sf
 from sphereflow.errors import SphereflowError
 from sphereflow.llm.model.loading import LanguageModel
 from sphereflow.llm.model.tiny import tiny_model
-from sphereflow.llm.recorded.statistics import HEADS, METRICS, STREAM
+from sphereflow.llm.recorded.statistics import ENVELOPES, HEADS, METRICS, STREAM
 
 TOKENS = np.random.default_rng(0).integers(2, 90, (2, 40))
 SIZES = (2, 4)
@@ -186,6 +187,60 @@ def test_the_attention_of_every_head(recorded, told):
             np.testing.assert_allclose(recording.profile[1, layer, head], profile, rtol=1e-6)
 
 
+def naive_law(alpha, size, d):
+    """(R, P) of independent values with these weights, by sums over fine steps, token by token."""
+    a = sorted(alpha, reverse=True)
+    inside, outside = np.array(a[:size]), np.array(a[size:])
+    total = sum(w * w for w in inside)
+    centre, spread = -(inside**2), 2 * inside * np.sqrt((total - inside**2) / d)
+    other, wide = outside**2, 2 * outside * math.sqrt(total / d)
+    g = np.linspace(-9, 9, 6_001)
+    density = np.exp(-g * g / 2) / np.exp(-g * g / 2).sum()
+    kept = []
+    for i in range(size):
+        z = centre[i] + spread[i] * g
+        kept.append(density @ np.exp(sum(norm.logsf(z, m, s) for m, s in zip(other, wide, strict=True))))
+    m = np.unique(np.concatenate([c + s * np.linspace(-9, 9, 6_001) for c, s in zip(centre, spread, strict=True)]))
+    law = np.prod([norm.cdf(m, c, s) for c, s in zip(centre, spread, strict=True)], axis=0)
+    middle = (m[1:] + m[:-1]) / 2
+    intruders = sum(norm.cdf(middle, c, s) for c, s in zip(other, wide, strict=True))
+    return np.mean(kept), np.diff(law) @ (size / (size + intruders))
+
+
+def test_envelopes_of_some_documents_only(recorded):
+    model, _ = recorded
+    made = sf.llm.record(model, np.concatenate([TOKENS, TOKENS]), queries=2, sizes=(2,), envelope_documents=2)
+    asked = [np.isfinite(made.envelopes["width_recall"][i]).all() for i in range(4)]
+    assert asked == [True, False, True, False]
+
+
+def test_the_envelopes_of_two_heads(recorded, told):
+    _, recording = recorded
+    _, attentions, values = told
+    assert set(recording.envelopes) == set(ENVELOPES)
+    for layer, head in ((0, 1), (1, 2)):
+        here = {name: rows[1, layer, head] for name, rows in recording.envelopes.items()}
+        found = {name: np.zeros((2, len(SIZES))) for name in ENVELOPES}
+        for t in (recording.queries[1], recording.queries[3]):
+            seen = 40 if recording.bidirectional else t + 1
+            alpha, v = attentions[layer][head, t, :seen], values[layer][head][:seen]
+            squares = [cos(v[i], v[j]) ** 2 for i in range(1, seen) for j in range(1, seen) if i != j]
+            row = naive_row(attentions[layer][head, t], values[layer][head], t, list(range(seen)))
+            for sink in range(2):
+                b = alpha if sink == 0 else alpha[1:] / alpha[1:].sum()
+                for k, size in enumerate(SIZES):
+                    for name in ("precision", "recall"):
+                        found[name][sink, k] += row[name, sink, k] / 2
+                    for kind, d in (("width", 8), ("effective", 1 / np.mean(squares))):
+                        r, p = naive_law(b, size, d)
+                        found[f"{kind}_recall"][sink, k] += r / 2
+                        found[f"{kind}_precision"][sink, k] += p / 2
+        for name, rows in found.items():
+            # The library's precision is a rule on panels, good to 5e-6.
+            tol = 5e-6 if name.endswith("_precision") else 1e-6
+            np.testing.assert_allclose(here[name], rows, rtol=0, atol=tol, err_msg=name)
+
+
 def test_the_values(recorded, told):
     _, recording = recorded
     groups = recording.value_norms.shape[2]
@@ -240,6 +295,12 @@ def test_a_sliding_window_says_nothing_about_the_sink():
     assert np.isnan(recording.metrics["f"][..., 2]).all()
     assert np.isfinite(recording.metrics["f"][..., :2]).all()
     assert np.isnan(recording.profile[..., recording.distance_edges[:-1] >= 8]).all()
+    assert "0 of 2 layers see the first token" in recording.summary()
+    assert not sf.llm.value_norms(recording).asked.any()
+    assert "no layer sees" in sf.llm.value_norms(recording).summary()
+    for verb in (sf.llm.sink_and_recall, sf.llm.found_regimes):
+        with pytest.raises(SphereflowError, match=r"see[s]? the first token|recorded sizes"):
+            verb(recording)
 
 
 def test_memory_does_not_grow_like_the_square_of_the_length():
@@ -299,6 +360,7 @@ def test_an_encoder_is_loaded_from_a_folder(tmp_path):
         ({"texts": TOKENS + 90}, "from 0 to 96"),
         ({"texts": TOKENS - 90}, "from 0 to 96"),
         ({"queries": 0}, "queries must be a whole number"),
+        ({"envelope_documents": -1}, "envelope_documents must be"),
         ({"sizes": ()}, "increasing"),
         ({"sizes": (4, 2)}, "increasing"),
         ({"sizes": (0, 2)}, "sizes must be"),

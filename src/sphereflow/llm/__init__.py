@@ -22,7 +22,16 @@ from sphereflow.llm.model.loading import load_model as load_model
 from sphereflow.llm.model.texts import corpus as corpus
 from sphereflow.llm.model.texts import read_text as read_text
 from sphereflow.llm.model.texts import windows as windows
+from sphereflow.llm.recorded.agreement import envelope_agreement as envelope_agreement
+from sphereflow.llm.recorded.agreement import sink_and_recall as sink_and_recall
+from sphereflow.llm.recorded.found_regimes import found_regimes as found_regimes
+from sphereflow.llm.recorded.geometry import attention_decay as attention_decay
+from sphereflow.llm.recorded.geometry import similarity_decay as similarity_decay
+from sphereflow.llm.recorded.geometry import value_norms as value_norms
+from sphereflow.llm.recorded.lengths import LengthRecording as LengthRecording
+from sphereflow.llm.recorded.lengths import record_lengths as record_lengths
 from sphereflow.llm.recorded.recorder import Recording as Recording
 from sphereflow.llm.recorded.recorder import record as record
+from sphereflow.llm.recorded.shipped import length_recording as length_recording
 from sphereflow.llm.recorded.shipped import recording as recording
 from sphereflow.llm.recorded.shipped import recordings as recordings

@@ -18,58 +18,21 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import log_ndtr, ndtr
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
 
-from sphereflow.numerics.quadrature import panels
-from sphereflow.numerics.selection import expected_recall
-
-_REACH, _STEPS, _SAMPLE = 10.0, 2001, 40
+from sphereflow.numerics.selection import expected_separation
 
 
 def expected_recall_precision(
-    weights: Float[np.ndarray, " L"], sizes: Sequence[int], d: float, steps: int = _STEPS
+    weights: Float[np.ndarray, " L"], sizes: Sequence[int], d: float
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
     """(R_N, P_N) of the semi-analytic model for each N; the mean of F is not F of these two."""
     alpha = np.sort(np.asarray(weights, dtype=float))[::-1]
     alpha = alpha[alpha > 0]
-    found = [_one_size(alpha, int(size), float(d), steps) for size in sizes]
-    return np.array([r for r, _ in found]), np.array([p for _, p in found])
-
-
-def _one_size(alpha: np.ndarray, size: int, d: float, steps: int) -> tuple[float, float]:
-    if size >= len(alpha):
-        return float("nan"), float("nan")
-    chosen, others = alpha[:size], alpha[size:]
-    mass2 = np.sum(chosen**2)
-    centre, spread = -(chosen**2), 2 * chosen * np.sqrt(np.maximum(mass2 - chosen**2, 0) / d)
-    other_centre, other_spread = others**2, 2 * others * np.sqrt(mass2 / d)
-    recall = expected_recall(chosen, others, d, steps=steps)
-    if size == 1:  # s = y_1: nothing fluctuates on S
-        return recall, float(1 / (1 + ndtr((centre - other_centre) / other_spread).sum()))
-    grid, width = _panels(centre, spread, other_centre, other_spread)
-    standard = (grid[:, None] - centre) / spread
-    log_below = log_ndtr(standard)
-    hazard = np.exp(-(standard**2) / 2 - log_below) / (np.sqrt(2 * np.pi) * spread)
-    maximum = width * np.exp(log_below.sum(axis=1)) * hazard.sum(axis=1)
-    intruders = ndtr((grid[:, None] - other_centre) / other_spread).sum(axis=1)
-    return recall, float(maximum @ (size / (size + intruders)))
-
-
-def _panels(
-    centre: np.ndarray, spread: np.ndarray, other_centre: np.ndarray, other_spread: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre nodes and widths, fine wherever one of the normal laws varies: their spreads differ widely."""
-    sample = np.unique(np.linspace(0, len(other_centre) - 1, _SAMPLE).astype(int))
-    edges = np.concatenate(
-        [
-            (centre[:, None] + spread[:, None] * np.arange(-_REACH, _REACH + 1)).ravel(),
-            (other_centre[sample, None] + other_spread[sample, None] * np.arange(-_REACH, _REACH + 1, 2)).ravel(),
-        ]
-    )
-    lowest, highest = (centre - _REACH * spread).max(), (centre + _REACH * spread).max()
-    edges = np.unique(np.clip(edges, lowest, highest))
-    nodes, weights = panels(edges, 6)
-    return nodes.ravel(), weights.ravel()
+    unknown = float("nan"), float("nan")
+    each = [expected_separation(alpha[:n], alpha[n:], float(d)) if n < len(alpha) else unknown for n in sizes]
+    return np.array([r for r, _ in each]), np.array([p for _, p in each])
 
 
 def expected_inversions(weights: Float[np.ndarray, " L"], size: int, d: float) -> float:
@@ -100,9 +63,10 @@ def precision_floor(inversions: float, size: int) -> float:
     return size / (size + inversions)
 
 
-def equal_weights_recall(size: int, d: float) -> float:
+def equal_weights_recall(size: ArrayLike, d: ArrayLike) -> np.ndarray:
     r"""$\varphi_N=\Phi(\sqrt{d/4(N-1)})$: N equal weights, the others negligible; $P_N\approx\varphi_N^N$."""
-    return float(ndtr(np.sqrt(d / (4 * (size - 1))))) if size > 1 else 1.0
+    n = np.asarray(size, dtype=float)
+    return np.asarray(np.where(n > 1, ndtr(np.sqrt(np.asarray(d) / (4 * np.maximum(n - 1, 1)))), 1.0))
 
 
 def effective_dimension(values: Float[np.ndarray, "*heads L d"]) -> Float[np.ndarray, "*heads"]:

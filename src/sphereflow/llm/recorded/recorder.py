@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.llm.measurement.theory import BINS
 from sphereflow.llm.model.capture import LayerCapture, capture
-from sphereflow.llm.model.loading import LanguageModel, load_model, require_torch
-from sphereflow.llm.model.texts import windows
+from sphereflow.llm.model.loading import require_torch
 from sphereflow.llm.recorded import statistics
+from sphereflow.llm.recorded.inputs import is_encoder, loaded_model, source_of, texts_by_digest, token_windows
 from sphereflow.progress import Progress, reporting
-from sphereflow.provenance import digest, version
 from sphereflow.results import Result, Variables, recorded_call
 
 if TYPE_CHECKING:
@@ -35,8 +31,9 @@ class Recording(Result):
 
     `stream[name]` has axes (document, depth), depth 0 before the first layer; `heads[name]` (document, layer, head),
     means over `queries`; `values[name]` (document, layer, group) with one group per key/value head; `metrics[name]`
-    (document, layer, head, sink, N). `profile` is the mean weight on tokens whose distance lies in a bin of
-    `distance_edges`, `similarity` the mean cosine of values `lags` apart, `value_norms` the norms at `positions`.
+    (document, layer, head, sink, N), and so do `envelopes[name]`, at two queries: measured precision and recall, and
+    those of independent values with the same weights. `profile` is the mean weight on tokens whose distance lies in a
+    bin of `distance_edges`, `similarity` the mean cosine of values `lags` apart, `value_norms` norms at `positions`.
     The sink is the first token. `source` names the model, its files and texts by digest, and the software.
     """
 
@@ -52,6 +49,7 @@ class Recording(Result):
     heads: dict[str, np.ndarray]
     values: dict[str, np.ndarray]
     metrics: dict[str, np.ndarray]
+    envelopes: dict[str, np.ndarray]
     histogram: Float[np.ndarray, "document depth cosine"]
     profile: Float[np.ndarray, "document layer head distance"]
     value_norms: Float[np.ndarray, "document layer group position"]
@@ -68,6 +66,11 @@ class Recording(Result):
         return int(self.distance_edges[-1])
 
     @property
+    def sees_sink(self) -> Bool[np.ndarray, " layer"]:
+        """Which layers see the first token from one of the queries at least: a sliding window may end before it."""
+        return np.asarray(np.isfinite(self.heads["sink_mass"]).any(axis=(0, 2)))
+
+    @property
     def name(self) -> str:
         return str(self.source["model"])
 
@@ -77,6 +80,7 @@ class Recording(Result):
         data |= {f"head_{name}": (head, rows) for name, rows in self.heads.items()}
         data |= {f"value_{name}": (group, rows) for name, rows in self.values.items()}
         data |= {name: ((*head, "sink", "N"), rows) for name, rows in self.metrics.items()}
+        data |= {f"envelope_{name}": ((*head, "sink", "N"), rows) for name, rows in self.envelopes.items()}
         edges = np.linspace(-1, 1, BINS + 1)
         return data | {
             "text": ("document", self.text),
@@ -102,6 +106,7 @@ class Recording(Result):
             f"mean cosine of tokens {raw[0]:.3f} before the first layer, {raw[-1]:.3f} after the last "
             f"(centred {centred[0]:.3f}, {centred[-1]:.3f})",
             f"weight on the first token {sink:.3f}, effective tokens {np.median(self.heads['entropy_number']):.1f}",
+            f"{np.sum(self.sees_sink)} of {layers} layers see the first token",
         ]
 
     def plot(self) -> Figure:
@@ -111,19 +116,7 @@ class Recording(Result):
         return draw_recording(self)
 
 
-def _texts_by_digest(verb: Callable[..., Recording]) -> Callable[..., Recording]:
-    """The verb, with a digest of the texts in the recorded call: a small file holds no book."""
-
-    @functools.wraps(verb)
-    def called(*args: Any, **given: Any) -> Recording:
-        result = verb(*args, **given)
-        result.parameters.update(model=result.name, texts=result.source["texts"])
-        return result
-
-    return called
-
-
-@_texts_by_digest
+@texts_by_digest
 @recorded_call
 def record(
     model: Any,
@@ -131,8 +124,9 @@ def record(
     *,
     window: int = 256,
     documents: int = 8,
-    queries: int = 16,
+    queries: int = 32,
     sizes: Sequence[int] = SIZES,
+    envelope_documents: int = 2,
     progress: Progress = None,
 ) -> Recording:
     """Run a decoder or an encoder on texts and keep statistics of its layers and heads.
@@ -140,20 +134,25 @@ def record(
     **Arguments:** `model` is what `load_model` gives, a name for it, or a bare model of transformers with eager
     attention; `texts` one text, several, or documents of tokens; `documents` the number of windows of each text;
     `queries` how many rows of attention are looked at, evenly spread over the second half of a window (over all of it
-    in an encoder). Statistics are computed in double precision and kept in single.
+    in an encoder); `envelope_documents` of how many documents, evenly spread, the separation of independent values is
+    computed, which takes longer than all else (NaN in the others). Statistics are computed in double precision and
+    kept in single.
     """
     require_torch("recording a language model")
     chosen = tuple(whole_number("sizes", n) for n in sizes)
     if not chosen or list(chosen) != sorted(set(chosen)):
         raise SphereflowError(f"sizes must be increasing whole numbers, got {chosen}.")
     whole_number("queries", queries)
-    loaded = _loaded(model)
-    tokens, text = _tokens(loaded, texts, window, documents)
+    whole_number("envelope_documents", envelope_documents, least=0)
+    loaded = loaded_model(model)
+    tokens, text = token_windows(loaded, texts, window, documents)
     length = tokens.shape[1]
     bidirectional = is_encoder(loaded.model)
     start = 1 if bidirectional else length // 2
     rows = np.unique(np.linspace(start, length - 1, queries + 1)[1:].round().astype(int))
     edges = statistics.distance_edges(length)
+    count = min(envelope_documents, len(tokens))
+    enveloped = {k * len(tokens) // count for k in range(count)}
     layers: list[list[_Layer]] = []
     final: list[_State] = []
     with reporting("documents", progress) as report:
@@ -162,7 +161,7 @@ def record(
 
             def observe(layer: LayerCapture, number: int = number) -> None:
                 report(number / len(tokens), f"document {number + 1}, layer {layer.index}")
-                layers[-1].append(_layer(layer, chosen, edges, bidirectional))
+                layers[-1].append(_layer(layer, chosen, edges, bidirectional, number in enveloped))
 
             def ended(state: np.ndarray) -> None:
                 final.append(_State(*statistics.stream_numbers(state[0], None)[:2]))
@@ -173,7 +172,7 @@ def record(
         raise SphereflowError(f"the layers of {loaded.name} differ in their number of heads: it cannot be recorded.")
     states = [[*document, last] for document, last in zip(layers, final, strict=True)]
     return Recording(
-        source=_source(loaded, texts, tokens),
+        source=source_of(loaded, texts, tokens),
         bidirectional=bidirectional,
         text=text,
         queries=rows,
@@ -185,6 +184,7 @@ def record(
         heads=_tables(layers, "heads"),
         values=_tables(layers, "values"),
         metrics=_tables(layers, "metrics"),
+        envelopes=_tables(layers, "envelopes"),
         histogram=_arrays(states, "histogram"),
         profile=_arrays(layers, "profile"),
         value_norms=_arrays(layers, "norms"),
@@ -207,6 +207,7 @@ class _Layer(_State):
     heads: dict[str, np.ndarray]
     profile: np.ndarray
     metrics: dict[str, np.ndarray]
+    envelopes: dict[str, np.ndarray]
     values: dict[str, np.ndarray]
     norms: np.ndarray
     similarity: np.ndarray
@@ -225,86 +226,14 @@ def _tables(states: Sequence[Sequence[_State]], part: str) -> dict[str, np.ndarr
     }
 
 
-def _layer(layer: LayerCapture, sizes: tuple[int, ...], edges: np.ndarray, bidirectional: bool) -> _Layer:
+def _layer(
+    layer: LayerCapture, sizes: tuple[int, ...], edges: np.ndarray, bidirectional: bool, enveloped: bool
+) -> _Layer:
     stream, histogram, temperatures = statistics.stream_numbers(layer.state[0], layer)
     if bidirectional:
         # What the attention of an encoder hands out has the residual in it, and is no update.
         stream["step"] = np.asarray(np.nan, dtype=np.float32)
     features, profile, metrics = statistics.attention_numbers(layer, sizes, edges, bidirectional)
     values = statistics.value_numbers(layer.values[0])
-    return _Layer(stream, histogram, features | temperatures, profile, metrics, *values)
-
-
-def is_encoder(model: Any) -> bool:
-    """Whether tokens see those after them: asked of the model on two tokens."""
-    ahead: list[bool] = []
-    start = np.array([[1, 1, 1]])
-    capture(model, start, lambda layer: ahead.append(bool(layer.visible[0, 0, 2])), queries=np.array([[1]]))
-    return any(ahead)
-
-
-def _loaded(model: Any) -> LanguageModel:
-    if isinstance(model, LanguageModel):
-        return model
-    if isinstance(model, (str, Path)):
-        return load_model(model)
-    if not hasattr(model, "base_model"):
-        raise SphereflowError(f"model must be a language model or the name of one, got {type(model).__name__}.")
-    return LanguageModel(type(model).__name__, model, None)
-
-
-def _tokens(loaded: LanguageModel, texts: Any, window: int, documents: int) -> tuple[np.ndarray, np.ndarray]:
-    """Documents of tokens, and the number of the text that each comes from."""
-    if isinstance(texts, np.ndarray):
-        tokens, text = texts, np.zeros(len(texts), dtype=int)
-    else:
-        given = [texts] if isinstance(texts, str) else list(texts)
-        if not given or not all(isinstance(each, str) for each in given):
-            raise SphereflowError(
-                "texts must be a text, several texts, or an array of tokens by document and position."
-            )
-        cut = [windows(each, loaded.tokenizer, window=window, documents=documents) for each in given]
-        tokens, text = np.concatenate(cut), np.repeat(np.arange(len(cut)), [len(each) for each in cut])
-    if tokens.ndim != 2 or len(tokens) < 1 or tokens.shape[1] < 8 or tokens.dtype.kind not in "iu":
-        raise SphereflowError(
-            f"tokens must be whole numbers by document and position, at least 8 positions; got {tokens.dtype} of shape "
-            f"{tokens.shape}."
-        )
-    known = loaded.model.config.get_text_config().vocab_size
-    if tokens.min() < 0 or tokens.max() >= known:
-        raise SphereflowError(f"tokens must lie from 0 to {known - 1}, got {tokens.min()} to {tokens.max()}.")
-    longest = _learned_positions(loaded.model)
-    if longest is not None and tokens.shape[1] > longest:
-        raise SphereflowError(f"{loaded.name} has {longest} positions; documents of {tokens.shape[1]} do not fit.")
-    return tokens, text
-
-
-def _learned_positions(model: Any) -> int | None:
-    """How many positions a model with a table of them has."""
-    names = ("position_embeddings", "wpe", "embed_positions")
-    tables = [part for name, part in model.named_modules() if name.split(".")[-1] in names]
-    counts = [part.num_embeddings for part in tables if hasattr(part, "num_embeddings")]
-    return min(counts) if counts else None
-
-
-def _source(loaded: LanguageModel, texts: Any, tokens: np.ndarray) -> dict[str, Any]:
-    weights = hashlib.sha256()
-    for name, weight in sorted(loaded.model.state_dict().items()):
-        weights.update(f"{name} {tuple(weight.shape)} {weight.dtype};".encode())
-        weights.update(weight.detach().cpu().float().contiguous().numpy().tobytes())
-    told: dict[str, Any] = {"tokens": digest(tokens)}
-    if not isinstance(texts, np.ndarray):
-        given = [texts] if isinstance(texts, str) else list(texts)
-        told["characters"] = [len(each) for each in given]
-        told["digests"] = [f"sha256:{hashlib.sha256(each.encode()).hexdigest()[:32]}" for each in given]
-    return loaded.shape | {
-        "weights": f"sha256:{weights.hexdigest()[:32]}",
-        "files": {path.name: _file_digest(path) for path in loaded.files},
-        "texts": told,
-        "software": {name: version(name) or "" for name in ("torch", "transformers")},
-    }
-
-
-def _file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    envelopes = statistics.envelope_numbers(layer, sizes, enveloped)
+    return _Layer(stream, histogram, features | temperatures, profile, metrics, envelopes, *values)

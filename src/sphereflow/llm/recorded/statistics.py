@@ -7,7 +7,9 @@ without any cluster). At most 512 tokens are paired.
 
 Attention rows $\alpha_{ti}$ at chosen queries t, averaged over these: weight on the first token, $e^{H}$ and
 $1/\sum\alpha^2$ as numbers of tokens, weight on t itself and on the eight nearest tokens, mean distance, mean weight by
-distance (the first token apart from the last three), separation of the N largest, and effective beta.
+distance (the first token apart from the last three), separation of the N largest, and effective beta. At two of the
+queries also the separation that independent values would have with the same weights (`llm.heads.envelopes`), their
+directions filling the width of the head or its effective dimension, beside the measured one at the same two.
 
 Values: norms, and mean cosine by distance. Nothing here grows like the square of the length.
 """
@@ -21,7 +23,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sphereflow.llm.heads.assumptions import fit_norms, mean_cosines
-from sphereflow.llm.heads.envelopes import effective_dimension
+from sphereflow.llm.heads.envelopes import effective_dimension, expected_recall_precision
 from sphereflow.llm.heads.geometry import separations, without_sink
 from sphereflow.llm.heads.regimes import head_features
 from sphereflow.llm.measurement.theory import CLUSTER_THRESHOLD, layer_theory, pair_tokens
@@ -58,6 +60,7 @@ _ROWS = ("self_mass", "near_mass", "end_mass", "mean_distance")
 _THEORY = ("beta", "alignment", "logit_spread")
 HEADS = (*_GEOMETRY, *_ROWS, *_THEORY)
 METRICS = ("precision", "recall", "f")
+ENVELOPES = ("precision", "recall", "width_precision", "width_recall", "effective_precision", "effective_recall")
 NEAR = 8
 _LAGS, _DISTANCE_BINS, _POSITIONS = 24, 12, 32
 _LONGEST_LAG = 64
@@ -152,6 +155,40 @@ def attention_numbers(
         np.add.at(count, bins[others], 1)
     profile = np.where(count > 0, weight / np.maximum(count, 1), np.nan)
     return _means(features), profile, _means(metrics)
+
+
+def envelope_numbers(layer: LayerCapture, sizes: Sequence[int], wanted: bool = True) -> Numbers:
+    """Precision and recall, measured and as independent values would have them, with and without the sink: (h, 2, N).
+
+    Means over the middle and the last query. Both laws take the measured weights; "width" takes the width of the head
+    for the dimension, "effective" that of the visible values without the sink. All NaN if not `wanted`.
+    """
+    if not wanted:
+        return {name: np.full((layer.heads, 2, len(sizes)), np.nan) for name in ENVELOPES}
+    last = layer.queries.shape[1] - 1
+    rows: dict[str, list[np.ndarray]] = {name: [] for name in ENVELOPES}
+    for q in sorted({last // 2, last}):
+        sees_sink = bool(layer.visible[0, q].argmax() == 0)
+        alpha, values = (part.astype(float) for part in layer.head_rows(0, q))
+        groups = layer.heads // layer.values.shape[1]
+        own = np.repeat(effective_dimension(values[::groups, int(sees_sink) :]), groups)
+        table = {name: np.full((layer.heads, 2, len(sizes)), np.nan) for name in ENVELOPES}
+        for sink in range(2):
+            pair = without_sink(alpha, values) if sink and sees_sink else (alpha, values)
+            fitting = [n for n in sizes if n < pair[0].shape[-1]]
+            if not fitting:
+                continue
+            found = separations(*pair, fitting, distances=("euclidean",))["euclidean"]
+            for name in ("precision", "recall"):
+                table[name][:, sink, : len(fitting)] = getattr(found, name)
+            for head, weights in enumerate(pair[0]):
+                for name, d in (("width", values.shape[-1]), ("effective", float(own[head]))):
+                    recall, precision = expected_recall_precision(weights, fitting, d)
+                    table[f"{name}_recall"][head, sink, : len(fitting)] = recall
+                    table[f"{name}_precision"][head, sink, : len(fitting)] = precision
+        for name, found_rows in rows.items():
+            found_rows.append(table[name])
+    return _means(rows)
 
 
 def value_numbers(values: Float[np.ndarray, "g L d"]) -> tuple[Numbers, np.ndarray, np.ndarray]:

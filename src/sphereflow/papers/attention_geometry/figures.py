@@ -33,7 +33,7 @@ def independent_values(run: Run) -> Figure:
     axes = figure.subplots(1, 2, sharey=True)
     for colour, (profile, weights) in zip(PALETTE, PROFILES.items(), strict=False):
         found = separation(np.tile(weights, (draws, 1)), random_directions(rng, draws, LENGTH, d), _SIZES)
-        law = expected_recall_precision(weights, _SIZES, d, steps=401 if run.quick else 2001)
+        law = expected_recall_precision(weights, _SIZES, d)
         bounds = [inversion_bound(weights, n, d) for n in _SIZES]
         floors = [[f(b, n) for b, n in zip(bounds, _SIZES, strict=True)] for f in (recall_floor, precision_floor)]
         for ax, values, line, floor in zip(axes, (found.recall, found.precision), law, floors, strict=True):
@@ -129,7 +129,7 @@ def model_law(run: Run) -> Figure:
         (axes[0], effective, "effective dimension"),
         (axes[1], np.full(len(recall), width), f"width {width}"),
     ):
-        law = np.array([expected_recall_precision(weights[h], (2, 4, 8), dimension[h], steps=201)[0] for h in heads])
+        law = np.array([expected_recall_precision(weights[h], (2, 4, 8), dimension[h])[0] for h in heads])
         for k, n in enumerate((2, 4, 8)):
             ax.plot(law[:, k], recall[heads, k], "o", color=PALETTE[k], alpha=0.7, label=f"$N={n}$")
         ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8)

@@ -86,7 +86,7 @@ def semi_analytic_law(run: Run) -> Check:
     pairs, inverted = {}, {}
     for (profile, d), (sizes, found) in cells(run.quick, run.seed).items():
         weights = PROFILES[profile]
-        recalls, precisions = expected_recall_precision(weights, sizes, d, steps=801 if run.quick else 2001)
+        recalls, precisions = expected_recall_precision(weights, sizes, d)
         for k, n in enumerate(sizes):
             coarse = n == 2 or d == 16
             for letter, right, got, width in (
@@ -219,7 +219,7 @@ def equal_weights(run: Run) -> Check:
         weights = np.full(length, 1e-9)
         weights[:n] = 1 / n
         found = separation(np.tile(weights, (draws, 1)), random_directions(rng, draws, length, d), (n,))
-        phi = equal_weights_recall(n, d)
+        phi = float(equal_weights_recall(n, d))
         name, got = f"R, $d={d}$, $N={n}$", mean(found.recall[:, 0])
         check.row(
             name,
@@ -230,7 +230,7 @@ def equal_weights(run: Run) -> Check:
             tolerance=0.01,
             because="normal approximation of projections in dimension d, and the standard error",
         )
-        tokens[name] = equal_weights_recall(n + 1, d)
+        tokens[name] = float(equal_weights_recall(n + 1, d))
         got, name = mean(found.precision[:, 0]), f"P, $d={d}$, $N={n}$"
         if n >= 4 and (phi**n > 0.5 or phi**n < 0.01):
             check.row(

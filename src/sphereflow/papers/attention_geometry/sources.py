@@ -14,3 +14,4 @@ CONTROL = basis.Abstract("selection by attention is sharper than random selectio
 SINK = basis.Abstract("the similarity of the sink correlates with recall")
 SHORT_SINK = basis.Abstract("value norms are stable, with a compressed sink")
 REGIMES = basis.Abstract("heads of three regimes: Retriever, Mixer, Reset")
+PROFILES = basis.Abstract("similarity decays exponentially, attention profiles are piecewise")

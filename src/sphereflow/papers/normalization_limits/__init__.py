@@ -38,3 +38,4 @@ from sphereflow.papers.normalization_limits import normalisers as normalisers
 from sphereflow.papers.normalization_limits import training as training
 from sphereflow.papers.normalization_limits import figures as figures
 from sphereflow.papers.normalization_limits import real_heads as real_heads
+from sphereflow.papers.normalization_limits import recorded as recorded
