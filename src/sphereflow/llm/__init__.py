@@ -26,3 +26,11 @@ from sphereflow.llm.recorded.recorder import Recording as Recording
 from sphereflow.llm.recorded.recorder import record as record
 from sphereflow.llm.recorded.shipped import recording as recording
 from sphereflow.llm.recorded.shipped import recordings as recordings
+from sphereflow.llm.position.keyvalue import KeyValueProfile as KeyValueProfile
+from sphereflow.llm.position.keyvalue import retrieval_profile as retrieval_profile
+from sphereflow.llm.position.influence import InfluenceProfile as InfluenceProfile
+from sphereflow.llm.position.influence import influence_profile as influence_profile
+from sphereflow.llm.depth.iterated import IteratedLayer as IteratedLayer
+from sphereflow.llm.depth.iterated import iterate_layer as iterate_layer
+from sphereflow.llm.depth.betas import EffectiveBetas as EffectiveBetas
+from sphereflow.llm.depth.betas import effective_betas as effective_betas
