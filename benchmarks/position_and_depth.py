@@ -37,10 +37,8 @@ def iterated(model: sf.llm.LanguageModel) -> dict[str, sf.results.Result]:
     """Five layers, evenly spread; every variant with tokens kept at their norms, the trained one also without."""
     found: dict[str, sf.results.Result] = {}
     for layer in LAYERS[model.name]:
-        for variant, rescale in ((*((each, True) for each in VARIANTS), ("trained", False))):
-            made = sf.llm.iterate_layer(
-                model, layer, sf.llm.corpus(), rescale=rescale, variant=variant, progress=False
-            )
+        for variant, rescale in (*((each, True) for each in VARIANTS), ("trained", False)):
+            made = sf.llm.iterate_layer(model, layer, sf.llm.corpus(), rescale=rescale, variant=variant, progress=False)
             name = f"{variant.lower().replace(' ', '-')}-{'rescaled' if rescale else 'plain'}"
             found[f"depth/iterated-{model.name}-{layer:02d}-{name}"] = made
             print(made.summary(), flush=True)

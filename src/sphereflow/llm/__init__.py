@@ -3,6 +3,10 @@
 Torch and transformers come with the extra `llm` and are imported only when a model is loaded.
 """
 
+from sphereflow.llm.depth.betas import EffectiveBetas as EffectiveBetas
+from sphereflow.llm.depth.betas import effective_betas as effective_betas
+from sphereflow.llm.depth.iterated import IteratedLayer as IteratedLayer
+from sphereflow.llm.depth.iterated import iterate_layer as iterate_layer
 from sphereflow.llm.heads.bootstrap import document_mean as document_mean
 from sphereflow.llm.heads.bootstrap import rank_correlation as rank_correlation
 from sphereflow.llm.heads.envelopes import effective_dimension as effective_dimension
@@ -19,18 +23,16 @@ from sphereflow.llm.measurement.heads import measure_heads as measure_heads
 from sphereflow.llm.model.head_weights import head_matrices as head_matrices
 from sphereflow.llm.model.loading import LanguageModel as LanguageModel
 from sphereflow.llm.model.loading import load_model as load_model
+from sphereflow.llm.model.shipped import recorded_result as recorded_result
+from sphereflow.llm.model.shipped import recorded_results as recorded_results
 from sphereflow.llm.model.texts import corpus as corpus
 from sphereflow.llm.model.texts import read_text as read_text
 from sphereflow.llm.model.texts import windows as windows
+from sphereflow.llm.position.influence import InfluenceProfile as InfluenceProfile
+from sphereflow.llm.position.influence import influence_profile as influence_profile
+from sphereflow.llm.position.keyvalue import KeyValueProfile as KeyValueProfile
+from sphereflow.llm.position.keyvalue import retrieval_profile as retrieval_profile
 from sphereflow.llm.recorded.recorder import Recording as Recording
 from sphereflow.llm.recorded.recorder import record as record
 from sphereflow.llm.recorded.shipped import recording as recording
 from sphereflow.llm.recorded.shipped import recordings as recordings
-from sphereflow.llm.position.keyvalue import KeyValueProfile as KeyValueProfile
-from sphereflow.llm.position.keyvalue import retrieval_profile as retrieval_profile
-from sphereflow.llm.position.influence import InfluenceProfile as InfluenceProfile
-from sphereflow.llm.position.influence import influence_profile as influence_profile
-from sphereflow.llm.depth.iterated import IteratedLayer as IteratedLayer
-from sphereflow.llm.depth.iterated import iterate_layer as iterate_layer
-from sphereflow.llm.depth.betas import EffectiveBetas as EffectiveBetas
-from sphereflow.llm.depth.betas import effective_betas as effective_betas

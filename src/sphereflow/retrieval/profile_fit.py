@@ -15,6 +15,7 @@ best ones lie on its edge, which means that no such profile fits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -181,7 +182,7 @@ def fit_profile(
     )
 
 
-def wave(places: ArrayLike, c: float, slope: float) -> Float[np.ndarray, " positions"]:
+def wave(places: ArrayLike, c: ArrayLike, slope: float) -> Float[np.ndarray, "*any positions"]:
     r"""$k_\lambda(1,s)\,\psi_c(Y)$."""
     return np.asarray(graphon(1.0, places, slope) * psi(c, separation(1.0, places, slope)))
 
@@ -198,17 +199,19 @@ def rival_curves(s: Float[np.ndarray, " m"], y: Float[np.ndarray, " m"]) -> dict
     lengths = np.geomspace(*LENGTH_BOX, _LENGTHS)
     one = np.ones_like(s)
 
-    def first(length: np.ndarray) -> np.ndarray:
+    def first(length: ArrayLike) -> np.ndarray:
         return np.asarray(np.exp(-s / np.asarray(length)[..., None]))
 
-    def last(length: np.ndarray) -> np.ndarray:
+    def last(length: ArrayLike) -> np.ndarray:
         return np.asarray(np.exp(-(1 - s) / np.asarray(length)[..., None]))
 
-    def search(columns: list) -> np.ndarray:
+    def search(columns: list[Callable[[ArrayLike], np.ndarray]]) -> np.ndarray:
         """The best lengths, one per exponential."""
         grids = np.meshgrid(*[lengths] * len(columns), indexing="ij")
         shape = grids[0].shape
-        design = np.stack([np.broadcast_to(one, (*shape, len(s))), *[f(g) for f, g in zip(columns, grids, strict=True)]], -1)
+        design = np.stack(
+            [np.broadcast_to(one, (*shape, len(s))), *[f(g) for f, g in zip(columns, grids, strict=True)]], -1
+        )
         q = np.linalg.qr(design.reshape(-1, len(s), len(columns) + 1))[0]
         explained = np.sum(np.einsum("gmk,m->gk", q, y) ** 2, axis=1)
         at = np.unravel_index(int(np.argmax(explained)), shape)

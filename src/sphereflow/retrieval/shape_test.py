@@ -3,7 +3,8 @@ r"""Is a measured profile U-shaped? A test against every decreasing and every in
 Rows are units (prompts, sets of words) that are independent of each other, columns positions; y is the mean over rows.
 With the sums of squares of the best decreasing, increasing and valley-shaped (first decreasing, then increasing) fits,
 
-$$T_{\downarrow}=\mathrm{SSE}_{\downarrow}-\mathrm{SSE}_{\vee},\qquad T_{\uparrow}=\mathrm{SSE}_{\uparrow}-\mathrm{SSE}_{\vee}.$$
+$$T_{\downarrow}=\mathrm{SSE}_{\downarrow}-\mathrm{SSE}_{\vee},\qquad
+  T_{\uparrow}=\mathrm{SSE}_{\uparrow}-\mathrm{SSE}_{\vee}.$$
 
 Null: the monotone fit plus the mean of whole rows of residuals, $\sqrt{R/(R-1)}\,(y_r-y)$, drawn with replacement;
 $p=(1+\#\{T^*\ge T\})/(1+\text{repeats})$. The profile is called U-shaped if both p are below the level and the lowest
@@ -176,7 +177,9 @@ def prefix_misfits(y: Float[np.ndarray, "b m"]) -> Float[np.ndarray, "b k"]:
         explained += y[:, k] ** 2
         while True:
             below = top - 1
-            at = every[(below > 0) & (totals[every, top] * counts[every, below] > totals[every, below] * counts[every, top])]
+            at = every[
+                (below > 0) & (totals[every, top] * counts[every, below] > totals[every, below] * counts[every, top])
+            ]
             if not len(at):
                 break
             a, b = top[at], top[at] - 1

@@ -120,8 +120,8 @@ def effective_betas(
 ) -> EffectiveBetas:
     """Inverse temperatures of all heads of a causal language model, three ways, with the layers they stand in.
 
-    **Arguments:** `texts` is a text, cut into windows, or documents of tokens. Needs separate projections of queries and
-    keys (Llama, Mistral, Gemma, Qwen, Phi, ...).
+    **Arguments:** `texts` is a text, cut into windows, or documents of tokens. Needs separate projections of queries
+    and keys (Llama, Mistral, Gemma, Qwen, Phi, ...).
     """
     require_torch("effective inverse temperatures")
     asked = loaded(model)
@@ -153,7 +153,13 @@ def effective_betas(
         return np.array([[layer[name] for layer in document] for document in rows], dtype=np.float32)
 
     return EffectiveBetas(
-        **{name: table(name) for name in (*BETAS, "r2", "entropy", "mean_cosine", "step")},
+        norms=table("norms"),
+        logits=table("logits"),
+        cosines=table("cosines"),
+        r2=table("r2"),
+        entropy=table("entropy"),
+        mean_cosine=table("mean_cosine"),
+        step=table("step"),
         n=tokens.shape[1] - 1,
         source=source(asked, texts=known),
     )

@@ -109,8 +109,8 @@ class IteratedLayer(Result):
         told = ", ".join(f"{raw[k]:.0f}/{centred[k]:.0f} at {k}" for k in shown)
         how = "tokens kept at their norms" if self.rescaled else "plain"
         return [
-            f"{self.source['model']}, layer {self.layer}, {self.variant}, {how}: clusters raw/centred of {self.n} tokens "
-            f"{told}: {self.end}",
+            f"{self.source['model']}, layer {self.layer}, {self.variant}, {how}: clusters raw/centred of {self.n} "
+            f"tokens {told}: {self.end}",
             f"rate of approach {self.rate:.3g} per step, effective rank {self.median('rank')[-1]:.1f} "
             f"(centred {self.median('centred_rank')[-1]:.1f}), median norm times "
             f"{self.median('median_norm')[-1] / self.median('median_norm')[0]:.3g}",
@@ -120,7 +120,10 @@ class IteratedLayer(Result):
 
     def variables(self) -> Variables:
         data: Variables = {name: (("document", "state"), rows) for name, rows in self.stream.items()}
-        return data | {"change": (("document", "step"), self.change), "alignment": (("document", "state"), self.alignment)}
+        return data | {
+            "change": (("document", "step"), self.change),
+            "alignment": (("document", "state"), self.alignment),
+        }
 
     def plot(self) -> Figure:
         """Clusters, effective rank and change against the step."""
@@ -146,9 +149,9 @@ def iterate_layer(
 ) -> IteratedLayer:
     """Apply one layer of a causal language model again and again to the tokens that enter it.
 
-    **Arguments:** `layer` from 0; `texts` a text, cut into windows, or documents of tokens; `rescale` brings every token
-    back to its first norm after each step; `variant` one of "trained", "random weights" (drawn with the seed), "no MLP",
-    "no attention".
+    **Arguments:** `layer` from 0; `texts` a text, cut into windows, or documents of tokens; `rescale` brings every
+    token back to its first norm after each step; `variant` one of "trained", "random weights" (drawn with the seed),
+    "no MLP", "no attention".
 
     ```python
     print(sf.llm.iterate_layer("smollm2", 15, sf.llm.corpus(), steps=20).summary())
@@ -167,6 +170,7 @@ def iterate_layer(
     limit, axis = layer_limit(asked, layer)
     stream: dict[str, list[list[float]]] = {name: [[] for _ in tokens] for name in STREAM}
     change, alignment = np.empty((len(tokens), steps)), np.full((len(tokens), steps + 1), np.nan)
+    before = np.zeros(0)
     with reporting("steps", progress) as report:
         for k, states in enumerate(_states(asked, place, tokens, steps, rescale, variant, rng)):
             report(k / (steps + 1), f"step {k} of {steps}")

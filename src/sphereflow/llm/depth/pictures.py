@@ -34,7 +34,7 @@ def draw_iterated(found: IteratedLayer) -> Figure:
 
 
 def draw_betas(found: EffectiveBetas) -> Figure:
-    """Beta of every head by layer, three ways; above the line equiangular tokens of the layer's cosine are kept apart."""
+    """Beta of every head by layer, three ways; above the line equiangular tokens are kept apart."""
     layers = np.arange(found.norms.shape[1])
     border = np.log(found.n) / (1 - found.mean_cosine.astype(float).mean(axis=0))
     with look():

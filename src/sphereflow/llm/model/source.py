@@ -78,7 +78,7 @@ def text_digest(text: str) -> str:
 
 
 def named_model(verb: Callable[P, R]) -> Callable[P, R]:
-    """The verb, with the name of the model in the recorded call, and texts by their digests: a small file holds no book."""
+    """The verb, with the name of the model and digests of texts in the recorded call: a small file holds no book."""
 
     @functools.wraps(verb)
     def called(*args: P.args, **given: P.kwargs) -> R:

@@ -106,8 +106,8 @@ class InfluenceProfile(Result):
         low = 1 + int(np.argmin(rows[1:-1])) if bins > 2 else 0
         return [
             f"{self.source['model']}, {len(self.gradient)} prompts of {self.n} {self.source['tokens']}: gradient "
-            f"influence after {self.depths[-1]} layers, relative to its mean, {rows[0]:.2f} in the first of {bins} bins, "
-            f"{rows[low]:.2f} in the lowest inside, {rows[-1]:.2f} in the last",
+            f"influence after {self.depths[-1]} layers, relative to its mean, {rows[0]:.2f} in the first of {bins} "
+            f"bins, {rows[low]:.2f} in the lowest inside, {rows[-1]:.2f} in the last",
             f"the first token holds {self.first_share()[:, -1].mean():.3f} of the rollout, "
             f"{self.first_share('gradient')[:, -1].mean():.3f} of the gradient",
         ]
@@ -134,8 +134,9 @@ def influence_profile(
     """The influence of every position on the last token of a causal language model.
 
     **Arguments:** `model` is what `load_model` gives, a name for it, or a bare model of transformers with eager
-    attention; `texts` a text whose windows are the prompts, None for tokens drawn uniformly from the vocabulary; `n` the
-    tokens after the first one; `depths` after how many layers the last token is read (quarters of the depth by default).
+    attention; `texts` a text whose windows are the prompts, None for tokens drawn uniformly from the vocabulary;
+    `n` the tokens after the first one; `depths` after how many layers the last token is read (quarters of the depth
+    by default).
 
     ```python
     found = sf.llm.influence_profile("smollm2", n=64, prompts=4)
@@ -237,5 +238,7 @@ def _windows(asked: LanguageModel, text: str, prompts: int, n: int) -> Int[np.nd
         raise SphereflowError("texts must be a text that is not empty, or None for random tokens.")
     found = windows(text, tokenizer_of(asked), window=n + 1, documents=prompts)
     if len(found) < prompts:
-        raise SphereflowError(f"the text has room for {len(found)} prompts of {n + 1} tokens, {prompts} were asked for.")
+        raise SphereflowError(
+            f"the text has room for {len(found)} prompts of {n + 1} tokens, {prompts} were asked for."
+        )
     return found

@@ -136,7 +136,8 @@ def retrieval_profile(
                 for name, row in zip(SCORES, scores, strict=True):
                     tables[name][number, turn] = row
         report(1.0, "")
-    return KeyValueProfile(**{name: rows.astype(np.float32) for name, rows in tables.items()}, source=source(asked))
+    probability, hit, log_probability = (tables[name].astype(np.float32) for name in SCORES)
+    return KeyValueProfile(probability, hit, log_probability, source(asked))
 
 
 def single_words(tokenizer: Any) -> list[str]:

@@ -25,8 +25,15 @@ def draw_key_value(profile: KeyValueProfile) -> Figure:
             ("hit", PALETTE[1], "hit rate"),
         ):
             ax.errorbar(
-                profile.places, profile.profile(name), profile.error(name), fmt="o-", ms=4, capsize=2, lw=1,
-                color=colour, label=label,
+                profile.places,
+                profile.profile(name),
+                profile.error(name),
+                fmt="o-",
+                ms=4,
+                capsize=2,
+                lw=1,
+                color=colour,
+                label=label,
             )
         ax.axhline(profile.chance, color="0.6", linewidth=0.8)
         ax.annotate("chance", (0.99, profile.chance), color="0.4", va="top", ha="right", fontsize=9)
