@@ -2,8 +2,9 @@
 
     python benchmarks/position_and_depth.py FOLDER MODEL WHAT ...
 
-FOLDER holds what `benchmarks/recordings.py` names; MODEL is smollm2 or gemma3-270m; WHAT is retrieval, influence, betas
-or iterated. Nothing of the weights is copied: digests, and numbers measured with seed 0.
+FOLDER holds what `benchmarks/recordings.py` names; MODEL is smollm2 or gemma3-270m; WHAT is retrieval, influence,
+betas, iterated or limits (the last for smollm2 only). Nothing of the weights is copied: digests, and numbers measured
+with seed 0.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ def betas(model: sf.llm.LanguageModel) -> dict[str, sf.results.Result]:
     return {f"depth/betas-{model.name}": sf.llm.effective_betas(model, sf.llm.corpus(), progress=False)}
 
 
+def limits(model: sf.llm.LanguageModel) -> dict[str, sf.results.Result]:
+    return {f"depth/limits-{model.name}": sf.llm.layer_limits(model, LAYERS[model.name], progress=False)}
+
+
 def iterated(model: sf.llm.LanguageModel) -> dict[str, sf.results.Result]:
     """Five layers, evenly spread; every variant with tokens kept at their norms, the trained one also without."""
     found: dict[str, sf.results.Result] = {}
@@ -45,7 +50,7 @@ def iterated(model: sf.llm.LanguageModel) -> dict[str, sf.results.Result]:
     return found
 
 
-MEASUREMENTS = {"retrieval": retrieval, "influence": influence, "betas": betas, "iterated": iterated}
+MEASUREMENTS = {"retrieval": retrieval, "influence": influence, "betas": betas, "iterated": iterated, "limits": limits}
 LAYERS = {"smollm2": (4, 10, 16, 22, 28), "gemma3-270m": (2, 6, 10, 14)}
 
 

@@ -220,6 +220,7 @@ EXAMPLES = {
     "KeyValueProfile": key_value,
     "InfluenceProfile": lambda: of_tiny("influence_profile", n=12, prompts=2, seed=1),
     "IteratedLayer": lambda: of_tiny("iterate_layer", 1, RNG.integers(1, 90, (2, 12)), steps=4, seed=1),
+    "LayerLimits": lambda: of_tiny("layer_limits", (0, 1)),
     "EffectiveBetas": lambda: of_tiny("effective_betas", RNG.integers(1, 90, (2, 24))),
     "PromptProfile": lambda: sf.retrieval.profile(
         1.0, 1.0, 0.2, 4, prompt=sf.retrieval.density_prompt(density_of_prompt, 8), positions=(0.5,), n=8, repeats=4
@@ -311,7 +312,7 @@ def changed(result):
 
 # Each of these compiles programs for three processor seconds or more.
 DEAR = (
-    "Heads", "Recording", "Measured", "InfluenceProfile", "IteratedLayer", "EffectiveBetas",
+    "Heads", "Recording", "Measured", "InfluenceProfile", "IteratedLayer", "EffectiveBetas", "LayerLimits",
     "MonteCarloSweep", "Basins", "LayeredFlow", "TrainedTransformer", "Interpolation",
     "WeightedFlow", "DensityFlow", "Comparison", "ZonalFlow", "EulerianFlow", "MeasuredProfile", "CircleAttention",
 )  # fmt: skip

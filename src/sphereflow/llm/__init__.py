@@ -7,6 +7,8 @@ from sphereflow.llm.depth.betas import EffectiveBetas as EffectiveBetas
 from sphereflow.llm.depth.betas import effective_betas as effective_betas
 from sphereflow.llm.depth.iterated import IteratedLayer as IteratedLayer
 from sphereflow.llm.depth.iterated import iterate_layer as iterate_layer
+from sphereflow.llm.depth.limits import LayerLimits as LayerLimits
+from sphereflow.llm.depth.limits import layer_limits as layer_limits
 from sphereflow.llm.heads.bootstrap import document_mean as document_mean
 from sphereflow.llm.heads.bootstrap import rank_correlation as rank_correlation
 from sphereflow.llm.heads.envelopes import effective_dimension as effective_dimension

@@ -47,8 +47,9 @@ class IteratedLayer(Result):
     """Numbers of the residual stream by document and step; step 0 is what enters the layer in the network.
 
     `stream` has the names clusters, centred_clusters, mean_cosine, centred_cosine, rank, centred_rank (effective ranks
-    $e^H$) and median_norm. `limit` is what `predict_limit` says on the sphere for the sum of the value matrices, with
-    identities for queries and keys; it and `alignment` are known for the Llama family only.
+    $e^H$) and median_norm. `limit` is what `predict_limit` says on the sphere for the sum of the trained value
+    matrices, with identities for queries and keys; `alignment` is with the trained layer's eigenvector in all variants,
+    which makes random weights a control. Both are known for the Llama family only.
     """
 
     layer: int
