@@ -54,7 +54,7 @@ _INTERVAL = (16.0, 84.0)
 class FittedProfile(Result):
     """The mean profile, the theory's curve with c and slope, and sums of squares and AICc of it and its rivals.
 
-    `c_draws` and `slope_draws` are the fits of units drawn with replacement, on a grid of steps of 8 %.
+    `c_draws` and `slope_draws` are the fits of units drawn with replacement.
     """
 
     places: Float[np.ndarray, " positions"]
@@ -149,7 +149,7 @@ class FittedProfile(Result):
 
 @recorded_call
 def fit_profile(
-    rows: ArrayLike, positions: ArrayLike | None = None, *, repeats: int = 400, seed: Seed = 0
+    rows: ArrayLike, positions: ArrayLike | None = None, *, repeats: int = 200, seed: Seed = 0
 ) -> FittedProfile:
     """Fit the theory's profile and its rivals to one measured by independent units.
 
@@ -168,7 +168,7 @@ def fit_profile(
     mean, error = table.mean(axis=0), table.std(axis=0, ddof=1) / np.sqrt(units)
     grid = _Grid(places)
     drawn = rng.multinomial(units, np.full(units, 1 / units), size=repeats) @ table / units
-    c_draws, slope_draws = grid.best(drawn)
+    c_draws, slope_draws = np.array([grid.refined(y, 1e-3) for y in drawn]).T
     c, slope = grid.refined(mean)
     offset, scale = _line(mean, wave(places, c, slope))
     curves = {"theory": offset + scale * wave(places, c, slope)} | rival_curves(places, mean)
@@ -259,14 +259,10 @@ class _Grid:
         rows = rows - rows.mean(axis=-1, keepdims=True)
         self._units = (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).reshape(-1, len(places))
 
-    def best(self, y: Float[np.ndarray, "b m"]) -> tuple[np.ndarray, np.ndarray]:
-        """(c, slope) of the best curve for every row."""
-        at = np.argmax(y @ self._units.T, axis=1)  # the scale is not negative
-        return self._c[at // _GRID], self._slopes[at % _GRID]
-
-    def refined(self, y: Float[np.ndarray, " m"]) -> tuple[float, float]:
-        """The same between the nodes of the grid."""
-        (c,), (slope,) = self.best(y[None])
+    def refined(self, y: Float[np.ndarray, " m"], tol: float = 1e-6) -> tuple[float, float]:
+        """(c, slope) of the best curve to a relative `tol`: the best node of the grid, and on from there."""
+        at = int(np.argmax(self._units @ y))  # the scale is not negative
+        c, slope = self._c[at // _GRID], self._slopes[at % _GRID]
 
         def misfit(logs: np.ndarray) -> float:
             inside = np.clip(np.exp(logs), [C_BOX[0], SLOPE_BOX[0]], [C_BOX[1], SLOPE_BOX[1]])
@@ -274,6 +270,6 @@ class _Grid:
             offset, scale = _line(y, curve)
             return float(np.sum((y - offset - scale * curve) ** 2))
 
-        found = minimize(misfit, np.log([c, slope]), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-15})
+        found = minimize(misfit, np.log([c, slope]), method="Nelder-Mead", options={"xatol": tol, "fatol": tol**2})
         c, slope = np.clip(np.exp(found.x), [C_BOX[0], SLOPE_BOX[0]], [C_BOX[1], SLOPE_BOX[1]])
         return float(c), float(slope)
