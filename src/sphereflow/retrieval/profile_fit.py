@@ -46,7 +46,7 @@ NUMBERS = {
     "two exponentials": 6,
 }
 C_BOX, SLOPE_BOX, LENGTH_BOX = (0.01, 12.0), (0.1, 50.0), (0.005, 5.0)
-_GRID, _LENGTHS = 96, 64
+_GRID, _LENGTHS = 48, 40
 _INTERVAL = (16.0, 84.0)
 
 
