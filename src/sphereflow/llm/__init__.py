@@ -9,6 +9,8 @@ from sphereflow.llm.depth.iterated import IteratedLayer as IteratedLayer
 from sphereflow.llm.depth.iterated import iterate_layer as iterate_layer
 from sphereflow.llm.depth.limits import LayerLimits as LayerLimits
 from sphereflow.llm.depth.limits import layer_limits as layer_limits
+from sphereflow.llm.depth.shipped import recorded_result as recorded_result
+from sphereflow.llm.depth.shipped import recorded_results as recorded_results
 from sphereflow.llm.heads.bootstrap import document_mean as document_mean
 from sphereflow.llm.heads.bootstrap import rank_correlation as rank_correlation
 from sphereflow.llm.heads.envelopes import effective_dimension as effective_dimension
@@ -25,8 +27,6 @@ from sphereflow.llm.measurement.heads import measure_heads as measure_heads
 from sphereflow.llm.model.head_weights import head_matrices as head_matrices
 from sphereflow.llm.model.loading import LanguageModel as LanguageModel
 from sphereflow.llm.model.loading import load_model as load_model
-from sphereflow.llm.model.shipped import recorded_result as recorded_result
-from sphereflow.llm.model.shipped import recorded_results as recorded_results
 from sphereflow.llm.model.texts import corpus as corpus
 from sphereflow.llm.model.texts import read_text as read_text
 from sphereflow.llm.model.texts import windows as windows

@@ -5,10 +5,16 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from sphereflow.errors import one_of
+from sphereflow.errors import SphereflowError, one_of
+from sphereflow.llm.depth.betas import EffectiveBetas
+from sphereflow.llm.depth.iterated import IteratedLayer
+from sphereflow.llm.depth.limits import LayerLimits
+from sphereflow.llm.position.influence import InfluenceProfile
+from sphereflow.llm.position.keyvalue import KeyValueProfile
 from sphereflow.reading import file_bytes, packed_arrays
-from sphereflow.results import SUFFIX, Result, read_result
+from sphereflow.results import SUFFIX, read_result
 
+Measured = KeyValueProfile | InfluenceProfile | IteratedLayer | EffectiveBetas | LayerLimits
 _FOLDER = Path(__file__).parent.parent / "recordings"
 
 
@@ -19,7 +25,7 @@ def recorded_results() -> tuple[str, ...]:
 
 
 @functools.cache
-def recorded_result(name: str) -> Result:
+def recorded_result(name: str) -> Measured:
     """A measurement that comes with the package, such as "position/retrieval-smollm2" or "depth/betas-smollm2".
 
     It is what `retrieval_profile`, `influence_profile`, `effective_betas` or `iterate_layer` gave on the model of the
@@ -30,4 +36,7 @@ def recorded_result(name: str) -> Result:
     arrays = packed_arrays(file_bytes(path))
     for array in arrays.values():
         array.flags.writeable = False
-    return read_result(path, arrays)
+    found = read_result(path, arrays)
+    if not isinstance(found, Measured):
+        raise SphereflowError(f"{path} holds {type(found).__name__}, not a measurement by position or depth.")
+    return found
