@@ -33,6 +33,7 @@ def loaded(model: Any) -> LanguageModel:
 
 
 def tokenizer_of(model: LanguageModel) -> Any:
+    """The tokenizer, which must be there."""
     if model.tokenizer is None:
         raise SphereflowError(f"{model.name} has no tokenizer, which this measurement needs: give one of load_model.")
     return model.tokenizer
@@ -74,6 +75,7 @@ def token_documents(
 
 
 def text_digest(text: str) -> str:
+    """A text told by its digest."""
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
