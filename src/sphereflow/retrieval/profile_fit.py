@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import minimize
+from scipy.optimize import least_squares, minimize
 
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.reading import real_array
@@ -168,15 +168,12 @@ def fit_profile(
     mean, error = table.mean(axis=0), table.std(axis=0, ddof=1) / np.sqrt(units)
     grid = _Grid(places)
     drawn = rng.multinomial(units, np.full(units, 1 / units), size=repeats) @ table / units
-    c_draws, slope_draws = np.array([grid.refined(y, 1e-3) for y in drawn]).T
+    c_draws, slope_draws = np.array([grid.refined(y) for y in drawn]).T
     c, slope = grid.refined(mean)
     offset, scale = _line(mean, wave(places, c, slope))
     curves = {"theory": offset + scale * wave(places, c, slope)} | rival_curves(places, mean)
     aicc = {name: corrected_aic(float(np.sum((mean - curve) ** 2)), m, NUMBERS[name]) for name, curve in curves.items()}
-    edge = any(
-        value <= low * (1 + 1e-3) or value >= high / (1 + 1e-3)
-        for value, (low, high) in ((c, C_BOX), (slope, SLOPE_BOX))
-    )
+    edge = any(value <= low * 1.01 or value >= high / 1.01 for value, (low, high) in ((c, C_BOX), (slope, SLOPE_BOX)))
     return FittedProfile(
         places, mean, error, c, slope, offset, scale, edge or scale == 0.0, curves, aicc, c_draws, slope_draws
     )
@@ -259,17 +256,17 @@ class _Grid:
         rows = rows - rows.mean(axis=-1, keepdims=True)
         self._units = (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).reshape(-1, len(places))
 
-    def refined(self, y: Float[np.ndarray, " m"], tol: float = 1e-6) -> tuple[float, float]:
-        """(c, slope) of the best curve to a relative `tol`: the best node of the grid, and on from there."""
+    def refined(self, y: Float[np.ndarray, " m"]) -> tuple[float, float]:
+        """(c, slope) of the best curve: the best node of the grid, and on from there."""
         at = int(np.argmax(self._units @ y))  # the scale is not negative
-        c, slope = self._c[at // _GRID], self._slopes[at % _GRID]
+        low, high = np.log([C_BOX, SLOPE_BOX]).T
 
-        def misfit(logs: np.ndarray) -> float:
-            inside = np.clip(np.exp(logs), [C_BOX[0], SLOPE_BOX[0]], [C_BOX[1], SLOPE_BOX[1]])
-            curve = wave(self._places, float(inside[0]), float(inside[1]))
+        def left(logs: np.ndarray) -> np.ndarray:
+            curve = wave(self._places, *(float(v) for v in np.exp(logs)))
             offset, scale = _line(y, curve)
-            return float(np.sum((y - offset - scale * curve) ** 2))
+            return np.asarray(y - offset - scale * curve)
 
-        found = minimize(misfit, np.log([c, slope]), method="Nelder-Mead", options={"xatol": tol, "fatol": tol**2})
-        c, slope = np.clip(np.exp(found.x), [C_BOX[0], SLOPE_BOX[0]], [C_BOX[1], SLOPE_BOX[1]])
+        start = np.log([self._c[at // _GRID], self._slopes[at % _GRID]])
+        found = least_squares(left, np.clip(start, low + 1e-6, high - 1e-6), bounds=(low, high), xtol=1e-10, ftol=1e-10)
+        c, slope = np.exp(found.x)
         return float(c), float(slope)
