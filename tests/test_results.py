@@ -153,6 +153,20 @@ def recorded():
     return sf.llm.record(tiny_model("bert"), RNG.integers(1, 90, (2, 24)), queries=2, sizes=(2, 4))
 
 
+def key_value():
+    scores = RNG.uniform(size=(3, 2, 4, 4))
+    made = sf.llm.KeyValueProfile(*scores, {"model": "none"}, parameters={"pairs": 4})
+    return made
+
+
+def of_tiny(verb, *given, **named):
+    """A measurement of a model with random weights."""
+    pytest.importorskip("transformers")
+    from sphereflow.llm.model.tiny import tiny_model
+
+    return getattr(sf.llm, verb)(tiny_model("llama, grouped"), *given, progress=False, **named)
+
+
 def compared():
     flow = sf.meanfield.evolve_density(4.0, t1=0.1, saveat=2, nodes=32)
     return sf.meanfield.compare(4.0, t1=0.1, saveat=2, n=8, flow=flow, progress=False, seed=5)
@@ -201,6 +215,13 @@ EXAMPLES = {
     "SlowManifold": lambda: sf.metastability.slow_manifold(CIRCLE[[0, 0, 1]], 30.0, labels=[0, 0, 1]),
     "UnstableModes": lambda: sf.metastability.slow_modes(CIRCLE, np.ones(3) / 3, 20.0),
     "Profile": lambda: sf.retrieval.profile(1.0, 1.0, 2.0),
+    "ShapeTest": lambda: sf.retrieval.u_shape(RNG.normal(size=(4, 8)), repeats=99, seed=1),
+    "FittedProfile": lambda: sf.retrieval.fit_profile(RNG.normal(size=(4, 8)), repeats=4, seed=1),
+    "KeyValueProfile": key_value,
+    "InfluenceProfile": lambda: of_tiny("influence_profile", n=12, prompts=2, seed=1),
+    "IteratedLayer": lambda: of_tiny("iterate_layer", 1, RNG.integers(1, 90, (2, 12)), steps=4, seed=1),
+    "LayerLimits": lambda: of_tiny("layer_limits", (0, 1)),
+    "EffectiveBetas": lambda: of_tiny("effective_betas", RNG.integers(1, 90, (2, 24))),
     "PromptProfile": lambda: sf.retrieval.profile(
         1.0, 1.0, 0.2, 4, prompt=sf.retrieval.density_prompt(density_of_prompt, 8), positions=(0.5,), n=8, repeats=4
     ),
@@ -297,7 +318,8 @@ def changed(result):
 
 # Each of these compiles programs for more than a processor second.
 DEAR = (
-    "Heads", "Recording", "Measured", "MonteCarloSweep", "Basins", "LayeredFlow", "TrainedTransformer", "Interpolation",
+    "Heads", "Recording", "Measured", "InfluenceProfile", "IteratedLayer", "EffectiveBetas", "LayerLimits",
+    "MonteCarloSweep", "Basins", "LayeredFlow", "TrainedTransformer", "Interpolation",
     "WeightedFlow", "DensityFlow", "Comparison", "ZonalFlow", "EulerianFlow", "MeasuredProfile", "CircleAttention",
     "ClusterDiagram", "RingCertificate", "SaddlePath", "PromptProfile", "Depths", "Fit", "MapFit", "Trained",
     "CostTable", "PhaseDiagram", "Training", "Quality", "SwitchTable", "CriticalPoints", "SlowManifold",

@@ -86,6 +86,8 @@ BY_JAX = {
 }
 # Drawn by NumPy: a key gives what its number gives.
 BY_NUMPY = {
+    "retrieval.shape_test.u_shape": lambda f, s: f(ROWS[:30].reshape(6, 10), repeats=99, seed=s).p_decreasing,
+    "retrieval.profile_fit.fit_profile": lambda f, s: f(ROWS[:40].reshape(8, 10), repeats=9, seed=s).c_draws,
     "synchronisation.circle_spde.circle_law": lambda f, s: f("cos", [1, 2, 1, 0], steps=2, repeats=2, seed=s).modes,
     "synchronisation.energy_dissipation.coercivity_test": lambda f, s: f("cos", 4, repeats=4, seed=s).measured.value,
     "synchronisation.both_limits.limit_orders": lambda f, s: (
@@ -175,7 +177,9 @@ REFUSED_FIRST = {
         f(compute.recorded(2), "drift-friction", "ofm", levels=[0.7], repeats=50, seed=s).low
     ),
     "drifting.translation.quality_against_compute": lambda f, s: f(ROWS, ROWS, seeds=(0, s)),
-    "llm.measurement.keyvalue.key_value_profile": lambda f, s: f(None, None, seed=s),
+    "llm.position.keyvalue.retrieval_profile": lambda f, s: f(None, seed=s),
+    "llm.position.influence.influence_profile": lambda f, s: f(None, seed=s),
+    "llm.depth.iterated.iterate_layer": lambda f, s: f(None, 0, "", seed=s),
     "llm.measurement.heads.measure_heads": lambda f, s: f(None, np.zeros((1, 9), int), seed=s),
     "llm.measurement.record.summary": lambda f, s: f(HEADS, {}, seed=s),
     "llm.heads.regimes.mixture": lambda f, s: f(FEATURES, seed=s),
@@ -216,7 +220,6 @@ NUMBERS_ONLY = {
 RECORDS = {
     "drifting.translation.Point",
     "evolution.settings.Settings",
-    "llm.measurement.keyvalue.KeyValueProfile",
     "report.results.PaperResult",
     "report.results.Report",
 }

@@ -16,7 +16,6 @@ from sphereflow.llm.heads.regimes import FEATURES, SINK_FEATURES
 from sphereflow.llm.measurement import record
 from sphereflow.llm.measurement.findings import findings
 from sphereflow.llm.measurement.heads import SINKS, measure_heads
-from sphereflow.llm.measurement.keyvalue import KeyValueProfile, fitted
 from sphereflow.llm.measurement.page import measurement_page
 from sphereflow.llm.measurement.pictures import draw_maps, draw_sink, draw_theory
 from sphereflow.llm.measurement.theory import equiangular_path, layer_theory
@@ -300,45 +299,3 @@ def test_the_equiangular_path_solves_its_equation():
         atol=1e-12,
     ).y[0]
     np.testing.assert_allclose(path, exact, atol=1e-6)
-
-
-def test_a_u_shape_is_recognised_and_fitted():
-    rng = np.random.default_rng(3)
-    places = (np.arange(16) + 0.5) / 16
-    truth = 0.2 + 0.5 * (2 * places - 1) ** 4
-    profile = KeyValueProfile(truth + 0.02 * rng.standard_normal((12, 16)), np.ones((12, 16)), 0)
-    assert profile.shape == "U-shaped"
-    assert fitted(profile, lambda s: (2 * s - 1) ** 4).explained > 0.99
-    assert fitted(profile, lambda s: -((2 * s - 1) ** 4)).scale == 0
-    falling = KeyValueProfile(0.5 - 0.4 * places + 0.01 * rng.standard_normal((12, 16)), np.ones((12, 16)), 0)
-    assert falling.shape == "primacy only"
-
-
-def test_questions_that_share_a_list_are_answered_like_whole_prompts():
-    import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    from sphereflow.llm.measurement import keyvalue
-
-    known = ["<s>", "<unk>", "Here", "is", "a", "list", "of", "codes", ".", "The", "code", *keyvalue._WORDS]
-    backend = Tokenizer(models.WordLevel({word: k for k, word in enumerate(known)}, unk_token="<unk>"))
-    backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", unk_token="<unk>")
-    model = tiny_model("llama, grouped")
-    model.resize_token_embeddings(len(known))
-    found = keyvalue.key_value_profile(model, tokenizer, pairs=4, prompts=2)
-    words = keyvalue.single_words(tokenizer)
-    drawn = [words[k] for k in np.random.default_rng(0).permutation(len(words))[:8]]
-    lines = "".join(f"The code of{k} is{v}.\n" for k, v in zip(drawn[:4], drawn[4:], strict=True))
-    for place in range(4):
-        text = f"Here is a list of codes.\n{lines}The code of{drawn[place]} is"
-        ids = [0, *tokenizer(text, add_special_tokens=False)["input_ids"]]
-        with torch.no_grad():
-            logits = model(torch.tensor([ids])).logits[0, -1].numpy()
-        answers = [tokenizer(v, add_special_tokens=False)["input_ids"][0] for v in drawn[4:]]
-        expected = np.exp(logits[answers]) / np.exp(logits[answers]).sum()
-        np.testing.assert_allclose(found.probability[0, place], expected[place], rtol=1e-4)
-        assert found.hit[0, place] == (np.argmax(expected) == place)
-    with pytest.raises(SphereflowError, match="at least 4"):
-        keyvalue.key_value_profile(model, tokenizer, pairs=1)

@@ -7,9 +7,10 @@ from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.papers import load
-from sphereflow.papers.lost_in_the_middle import mean_field, reference, shape, thresholds, volterra
+from sphereflow.papers.lost_in_the_middle import mean_field, real_models, reference, shape, thresholds, volterra
 from sphereflow.retrieval import circle_movie
 from sphereflow.retrieval.layered import density_prompt, layered_flow
+from sphereflow.retrieval.profile_fit import wave
 
 PAPER = load("lost-in-the-middle")
 
@@ -26,6 +27,7 @@ class TestVerdicts(Verdicts):
         "minimum-outlives-recency",
         "particles",
         "particles-other-temperature",
+        "profile-of-a-real-decoder",
         "prompt-that-turns",
         "retrieval-from-an-own-prompt",
         "similar-tokens",
@@ -101,3 +103,22 @@ def test_another_convexity_is_caught(monkeypatch):
 def test_movie(tmp_path):
     path = circle_movie(tmp_path / "circle.gif", n=12, t1=0.6)
     assert path.stat().st_size > 1000
+
+
+def test_a_model_without_recency_is_noticed(monkeypatch):
+    """The recorded profiles with their places sorted: nothing rises at the end any more."""
+    found = real_models.recorded_rows("smollm2")
+    falling = {name: (-np.sort(-rows, axis=1), places) for name, (rows, places) in found.items()}
+    monkeypatch.setattr(real_models, "recorded_rows", lambda model: falling)
+    assert real_models.real_decoder_is_u_shaped(Run()).verdict == "fails"
+
+
+def test_a_model_that_follows_the_theory_is_noticed(monkeypatch):
+    """Profiles made from the closed form: free exponentials do not win by ten, and no fit is at the edge."""
+    found = real_models.recorded_rows("smollm2")
+    made = {}
+    for name, (rows, places) in found.items():
+        noise = rows - rows.mean(axis=0)
+        made[name] = (1.0 + 1e-2 * noise / np.abs(noise).max() + wave(places, 0.7, 1.1), places)
+    monkeypatch.setattr(real_models, "recorded_rows", lambda model: made)
+    assert real_models.profile_of_a_real_decoder(Run()).verdict == "fails"

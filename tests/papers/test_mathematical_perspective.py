@@ -21,6 +21,7 @@ from sphereflow.papers.mathematical_perspective import (
     normalisation,
     particles,
     phase,
+    trained_layers,
 )
 
 PAPER = load("mathematical-perspective")
@@ -255,3 +256,13 @@ def test_wendel_with_one_term_more_is_seen():
 def test_dropping_the_projection_is_seen():
     simplex = np.asarray(collapse.equiangular_frame(5, 5, -0.25))
     assert np.linalg.norm(SA(2.0).pull(jnp.asarray(simplex)), axis=1).min() > 0.1
+
+
+def test_a_layer_without_attention_does_not_pass_for_attention(monkeypatch):
+    kept = trained_layers.recorded_layer
+    swapped = {"no-mlp": "no-attention", "no-attention": "no-mlp"}
+    monkeypatch.setattr(
+        trained_layers, "recorded_layer", lambda layer, variant, *how: kept(layer, swapped.get(variant, variant), *how)
+    )
+    assert trained_layers.attention_of_a_trained_layer_gathers(Run()).verdict == "fails"
+    assert trained_layers.limit_predicted_for_a_trained_layer(Run()).verdict == "fails"

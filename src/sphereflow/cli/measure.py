@@ -12,8 +12,9 @@ import typer
 from sphereflow.cli.output import answer, say, written
 
 if TYPE_CHECKING:
-    from sphereflow.llm.measurement.keyvalue import FittedCurve, KeyValueProfile
+    from sphereflow.llm import KeyValueProfile
     from sphereflow.progress import Report
+    from sphereflow.retrieval import FittedProfile, ShapeTest
 
 _FILES = (
     "index.html",
@@ -28,8 +29,8 @@ _FILES = (
     "theory.png",
     "retrieval.png",
 )
-# Closed forms that are tried beside the key-value task: slope of the positional weight, and time (depth).
-_SLOPES, _TIMES = (0.5, 1.0, 2.0, 4.0, 8.0), (0.25, 0.5, 1.0, 2.0, 4.0)
+# Pairs in a list of the key-value task, so as many rotations of each set of words; a test of shape needs three sets.
+_PAIRS, _LEAST_SETS = 8, 3
 # Of the work, the part that the documents take; the rest is the key-value task.
 _DOCUMENTS_SHARE = 0.8
 
@@ -53,7 +54,9 @@ def command(
         typer.Option(metavar="auto|float32|bfloat16|float16", help="Precision of the model; statistics use float64."),
     ] = "auto",
     repeats: Annotated[int, typer.Option(help="Random rankings of the control.")] = 16,
-    prompts: Annotated[int, typer.Option(help="Prompts of the key-value task; 0 leaves it out.")] = 8,
+    prompts: Annotated[
+        int, typer.Option(help="Lists of the key-value task, eight rotations of each set of words; 0 leaves it out.")
+    ] = 24,
     seed: Annotated[int, typer.Option(help="Seed of the control, the prompts and the bootstrap.")] = 0,
 ) -> None:
     """Precision, recall and F of top-N selection for every head, regimes, sink, and the particle theory beside it.
@@ -101,22 +104,20 @@ def command(
     answer(json.loads(files["summary.json"]) | {"written": out})
 
 
-def _retrieval(loaded: Any, prompts: int, seed: int, progress: Report) -> tuple[KeyValueProfile, FittedCurve, str, str]:
-    """The key-value profile, the closed form that comes closest, its name and its shape."""
-    from sphereflow.llm.measurement.keyvalue import fitted, key_value_profile
-    from sphereflow.retrieval.closed_form import profile
+def _retrieval(
+    loaded: Any, prompts: int, seed: int, progress: Report
+) -> tuple[KeyValueProfile, ShapeTest, FittedProfile]:
+    """The key-value profile, the test of its shape, and the theory's curve beside its rivals."""
+    from sphereflow.llm import retrieval_profile
+    from sphereflow.retrieval import fit_profile, u_shape
 
-    found = key_value_profile(loaded.model, loaded.tokenizer, prompts=max(prompts, 2), seed=seed, progress=progress)
-    vocab = found.probability.shape[1]
-    curves = {(slope, t): profile(1.0, slope, t, vocab) for slope in _SLOPES for t in _TIMES}
-    fits = {key: fitted(found, curve.excess) for key, curve in curves.items()}
-    best = max(fits, key=lambda key: fits[key].explained)
-    label = f"closed form, slope {best[0]:g}, time {best[1]:g}"
-    return found, fits[best], label, curves[best].shape
+    sets = max(_LEAST_SETS, -(-prompts // _PAIRS))
+    found = retrieval_profile(loaded, pairs=_PAIRS, sets=sets, seed=seed, progress=progress)
+    return found, u_shape(found.rows(), seed=seed), fit_profile(found.rows(), seed=seed)
 
 
 def _files(
-    heads: Any, about: dict[str, Any], retrieval: tuple[KeyValueProfile, FittedCurve, str, str] | None, seed: int
+    heads: Any, about: dict[str, Any], retrieval: tuple[KeyValueProfile, ShapeTest, FittedProfile] | None, seed: int
 ) -> tuple[dict[str, bytes], list[str]]:
     """Every file as bytes, so that nothing is written before all of it is there."""
     from sphereflow.llm.measurement import pictures, record
@@ -145,22 +146,28 @@ def _files(
         ),
     }
     if retrieval is not None:
-        found, theory, label, shape = retrieval
-        lines.append(retrieval_finding(found, theory, shape))
+        found, test, fit = retrieval
+        lines.append(retrieval_finding(found, test.facts()[0], fit.facts()[0]))
         told["key_value"] = {
             "places": found.places.tolist(),
-            "probability": found.probability.mean(axis=0).tolist(),
-            "error": found.error.tolist(),
-            "hit": found.hit.mean(axis=0).tolist(),
-            "shape": found.shape,
-            "closed_form": label,
-            "closed_form_shape": shape,
-            "explained": theory.explained,
+            "probability": found.profile().tolist(),
+            "error": found.error().tolist(),
+            "hit": found.profile("hit").tolist(),
+            "shape": test.shape,
+            "p_decreasing": test.p_decreasing,
+            "p_increasing": test.p_increasing,
+            "c": fit.c,
+            "slope": fit.slope,
+            "aicc": fit.aicc,
         }
         shown["retrieval"] = Picture(
             "Retrieval by position",
             "A list of keys and values, and a question for one of them.",
-            png(pictures.draw_retrieval(found, theory, label)),
+            png(
+                pictures.draw_retrieval(
+                    found, fit.curves["theory"], f"closed form, c = {fit.c:.2g}, slope {fit.slope:.2g}"
+                )
+            ),
         )
     told["findings"] = lines
     tables = {"heads": record.head_table(heads), "curves": record.curve_table(heads)}

@@ -3,6 +3,14 @@
 Torch and transformers come with the extra `llm` and are imported only when a model is loaded.
 """
 
+from sphereflow.llm.depth.betas import EffectiveBetas as EffectiveBetas
+from sphereflow.llm.depth.betas import effective_betas as effective_betas
+from sphereflow.llm.depth.iterated import IteratedLayer as IteratedLayer
+from sphereflow.llm.depth.iterated import iterate_layer as iterate_layer
+from sphereflow.llm.depth.limits import LayerLimits as LayerLimits
+from sphereflow.llm.depth.limits import layer_limits as layer_limits
+from sphereflow.llm.depth.shipped import recorded_result as recorded_result
+from sphereflow.llm.depth.shipped import recorded_results as recorded_results
 from sphereflow.llm.heads.bootstrap import document_mean as document_mean
 from sphereflow.llm.heads.bootstrap import rank_correlation as rank_correlation
 from sphereflow.llm.heads.envelopes import effective_dimension as effective_dimension
@@ -22,6 +30,10 @@ from sphereflow.llm.model.loading import load_model as load_model
 from sphereflow.llm.model.texts import corpus as corpus
 from sphereflow.llm.model.texts import read_text as read_text
 from sphereflow.llm.model.texts import windows as windows
+from sphereflow.llm.position.influence import InfluenceProfile as InfluenceProfile
+from sphereflow.llm.position.influence import influence_profile as influence_profile
+from sphereflow.llm.position.keyvalue import KeyValueProfile as KeyValueProfile
+from sphereflow.llm.position.keyvalue import retrieval_profile as retrieval_profile
 from sphereflow.llm.recorded.agreement import envelope_agreement as envelope_agreement
 from sphereflow.llm.recorded.agreement import sink_and_recall as sink_and_recall
 from sphereflow.llm.recorded.found_regimes import found_regimes as found_regimes

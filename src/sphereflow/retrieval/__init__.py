@@ -31,8 +31,12 @@ from sphereflow.retrieval.positions import AnyKernel as AnyKernel
 from sphereflow.retrieval.positions import CausalWeights as CausalWeights
 from sphereflow.retrieval.positions import Exponentials as Exponentials
 from sphereflow.retrieval.positions import alibi as alibi
+from sphereflow.retrieval.profile_fit import FittedProfile as FittedProfile
+from sphereflow.retrieval.profile_fit import fit_profile as fit_profile
 from sphereflow.retrieval.prompt_profile import PromptProfile as PromptProfile
 from sphereflow.retrieval.prompt_profile import profile as profile
+from sphereflow.retrieval.shape_test import ShapeTest as ShapeTest
+from sphereflow.retrieval.shape_test import u_shape as u_shape
 from sphereflow.retrieval.task import MeasuredProfile as MeasuredProfile
 from sphereflow.retrieval.task import codewords as codewords
 from sphereflow.retrieval.task import decode as decode

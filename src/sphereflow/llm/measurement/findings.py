@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sphereflow.llm.measurement.keyvalue import FittedCurve, KeyValueProfile
+from sphereflow.llm.position.keyvalue import KeyValueProfile
 
 # A correlation below this explains less than a quarter of the variance.
 _WEAK = 0.5
@@ -21,15 +21,13 @@ def findings(told: dict[str, Any]) -> list[str]:
     return lines
 
 
-def retrieval_finding(profile: KeyValueProfile, theory: FittedCurve, shape: str) -> str:
-    """The measured profile of the key-value task beside the closed form."""
-    means = profile.probability.mean(axis=0)
-    agree = profile.shape == shape
+def retrieval_finding(profile: KeyValueProfile, test: str, theory: str) -> str:
+    """The measured profile of the key-value task, what a test of its shape says, and the theory's curve beside it."""
+    means = profile.profile()
     return (
-        f"Key-value retrieval is {profile.shape}: {means[0]:.2f} at the first place, {means[-1]:.2f} at the "
-        f"last, median {np.median(means):.2f} (chance {profile.chance:.2f}). The closed form that fits "
-        f"best is {shape} and explains {_percent(theory.explained)} of the variance over places: theory and model "
-        f"{'agree' if agree else 'disagree'} on the shape."
+        f"Key-value retrieval (probability of the right value among {len(means)}): {means[0]:.2f} at the first place, "
+        f"{means[-1]:.2f} at the last, median {np.median(means):.2f}, chance {profile.chance:.2f}. Shape: {test}. "
+        f"Beside free exponentials and polynomials: {theory}."
     )
 
 

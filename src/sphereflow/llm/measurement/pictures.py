@@ -16,8 +16,8 @@ from matplotlib.ticker import MaxNLocator
 from sphereflow.llm.heads.bootstrap import document_mean
 from sphereflow.llm.heads.regimes import REGIMES
 from sphereflow.llm.measurement.heads import SINKS, Heads
-from sphereflow.llm.measurement.keyvalue import FittedCurve, KeyValueProfile
 from sphereflow.llm.measurement.record import equiangular
+from sphereflow.llm.position.keyvalue import KeyValueProfile
 from sphereflow.pictures import PALETTE, blank, look
 
 _REGIME_COLOURS = (PALETTE[0], PALETTE[4], PALETTE[1])
@@ -142,14 +142,14 @@ def draw_theory(heads: Heads) -> Figure:
     return figure
 
 
-def draw_retrieval(profile: KeyValueProfile, theory: FittedCurve, label: str) -> Figure:
-    """The key-value task by place, beside a closed form up to offset and scale."""
+def draw_retrieval(profile: KeyValueProfile, theory: np.ndarray, label: str) -> Figure:
+    """The key-value task by place, beside a curve of theory."""
     with look():
         figure = blank(5.6, 3.4)
         ax = figure.subplots()
-        means = profile.probability.mean(axis=0)
-        ax.errorbar(profile.places, means, yerr=profile.error, fmt="o", capsize=2, label="model, with standard error")
-        ax.plot(profile.places, theory.values, "--", color=PALETTE[1], label=label)
+        means = profile.profile()
+        ax.errorbar(profile.places, means, yerr=profile.error(), fmt="o", capsize=2, label="model, with standard error")
+        ax.plot(profile.places, theory, "--", color=PALETTE[1], label=label)
         ax.axhline(profile.chance, color="0.6", linewidth=0.8)
         ax.annotate("chance", (0.99, profile.chance), color="0.4", va="top", ha="right", fontsize=9)
         ax.set(

@@ -156,11 +156,10 @@ def model_theory(run: Run) -> Figure:
     "closed-form profile of a causal decoder.",
 )
 def model_retrieval(run: Run) -> Figure:
-    from sphereflow.llm.measurement.keyvalue import fitted, key_value_profile
-    from sphereflow.retrieval.closed_form import profile
+    from sphereflow.llm import retrieval_profile
+    from sphereflow.retrieval import fit_profile
 
-    loaded = language_model()
-    found = key_value_profile(loaded.model, loaded.tokenizer, prompts=24, seed=run.seed)
-    fits = {(s, t): fitted(found, profile(1.0, s, t, 16).excess) for s in (0.5, 1.0, 2.0, 4.0) for t in (0.5, 1.0, 2.0)}
-    best = max(fits, key=lambda key: fits[key].explained)
-    return pictures.draw_retrieval(found, fits[best], f"closed form, slope {best[0]:g}, time {best[1]:g}")
+    found = retrieval_profile(language_model(), sets=4, seed=run.seed, progress=run.notify)
+    fit = fit_profile(found.rows(), seed=run.seed)
+    label = f"closed form, c = {fit.c:.2g}, slope {fit.slope:.2g}"
+    return pictures.draw_retrieval(found, fit.curves["theory"], label)

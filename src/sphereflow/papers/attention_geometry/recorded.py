@@ -1,8 +1,8 @@
 """The abstract's statements about trained heads, asked of recordings of three decoders; live in the paper preset.
 
 The statistics were fixed first. Bounds on norms and on the shares of forms were chosen when stories15M alone had been
-read; those of the envelopes, of the sink and of the regimes after a look at earlier recordings of all three. What a model
-contradicts is said. One kind of text was read: these claims describe, and another text may contradict them.
+read; those of the envelopes, of the sink and of the regimes after a look at earlier recordings of all three. What a
+model contradicts is said. One kind of text was read: these claims describe, and another text may contradict them.
 """
 
 from __future__ import annotations

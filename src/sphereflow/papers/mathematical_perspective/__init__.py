@@ -19,6 +19,7 @@ from sphereflow.papers.mathematical_perspective import (  # noqa: F401  (importi
     normalisation,
     orthogonal_start,
     phase,
+    trained_layers,
     trained_networks,
 )
 from sphereflow.papers.mathematical_perspective.paper import PAPER as PAPER

@@ -1,0 +1,1 @@
+"""What depth does to the tokens of a language model: one layer iterated, and inverse temperatures of its heads."""

