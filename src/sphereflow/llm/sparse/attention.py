@@ -58,7 +58,7 @@ class _Layer:
     sizes: Any = field(default=None)
 
     def key_sizes(self, weights: Any, value: Any) -> Any:
-        """What the rule multiplies weights by, broadcast over (b, h, q, L); None for rules that look at weights only."""
+        """What the rule multiplies weights by, broadcast over (b, h, q, L); None where it looks at weights only."""
         if self.gram is None or self.rule is None:
             return None
         sizes = self.value_sizes(value, weights.shape[2])[:, :, None]

@@ -1,7 +1,7 @@
-r"""What a rule needs to know of a model before it can keep N keys: measured on texts of calibration, once, all keys kept.
+r"""What a rule needs to know of a model before it can keep N keys, measured once on texts of calibration.
 
 - r, the median norm of the residual stream that enters each layer;
-- how many keys a threshold keeps: curves over $\varepsilon$ of `deviation` and `contribution`, and over $1-p$ of `mass`;
+- how many keys a threshold keeps: curves over $\varepsilon$ of `deviation` and `contribution`, over $1-p$ of `mass`;
 - the error of a head with its N largest weights, $E|W_O(z-s_N/m_N)|^2/|x|^2$, for N = 1, 2, 4, ..., 64.
 
 `error` shares the budget out from the last: starting at one key in each head, the step of largest gain per key (on the

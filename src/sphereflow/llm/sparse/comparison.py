@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 KEEP = (4, 8, 16, 32)
 REPLICATES = 10_000
-_MATCHED = 4  # windows of the calibration on which a threshold is first set
+_MATCHED = 2  # windows of the calibration on which a threshold is first set
 _SHARED = 32  # tokens in a row that calibration and test must not have in common
 
 
