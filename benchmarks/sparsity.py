@@ -5,10 +5,10 @@
 
 MODELS is the folder that benchmarks/recordings.py describes, NAME smollm2, gemma3-270m or stories15m. Two processes
 share the rules. Settled before these runs: 24 windows of 128 tokens, N = 4, 8, 16, 32 keys, six rules, seed 0, loss
-from position 43 on. Two statements, each judged on its own, at every N in every model: `contribution` is below `uniform`
-and below `mass`; `deviation` is below `uniform`, below `mass` and below `contribution`. Below means that the upper end
-of the 99 % interval of the paired difference is below zero. `deviation` was found on three windows of a book that is not
-among these texts (Sherlock Holmes, SmolLM2).
+from position 43 on. Two statements, each judged on its own, at every N in every model: `contribution` is below
+`uniform` and below `mass`; `deviation` is below `uniform`, below `mass` and below `contribution`. Below means that the
+upper end of the 99 % interval of the paired difference is below zero. `deviation` was found on three windows of a book
+that is not among these texts (Sherlock Holmes, SmolLM2).
 """
 
 from __future__ import annotations

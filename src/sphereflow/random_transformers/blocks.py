@@ -2,9 +2,9 @@ r"""Pre-norm Transformer blocks of real architectures, GPT-2's and Llama's, with
 
 $$x\mathrel{+}=W_O\,\mathrm{heads}\bigl(W_Vy,\ \mathrm{softmax}\tfrac{\langle W_Qy_i,W_Ky_j\rangle}{\sqrt k}\bigr),\quad
   x\mathrel{+}=W_{\rm down}\,\phi(W_{\rm up}y')\ \text{ or }\ W_{\rm down}\,[\phi(W_{\rm gate}y')\,W_{\rm up}y'],$$
-y and y' being x after LayerNorm (GPT-2, gelu) or division by its root mean square (Llama, silu, rotary positions). Gains
-are one and biases zero, as at initialisation. The weights are asked for one product at a time, so that they may be real
-matrices or products drawn in law (`initial_network`).
+y and y' being x after LayerNorm (GPT-2, gelu) or division by its root mean square (Llama, silu, rotary positions).
+Gains are one and biases zero, as at initialisation. The weights are asked for one product at a time, so that they may
+be real matrices or products drawn in law (`initial_network`).
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def read_blocks(
     """The network of "gpt2", "llama", a config.json of transformers, or its content.
 
     `layers` and `width` replace those of the config (the hidden width of the MLP in proportion, the number of heads as
-    it is); `scale` multiplies the projections into the residual stream. GPT-2's own rule, a factor $1/\\sqrt{2L}$ there,
-    is applied to the depth that is used.
+    it is); `scale` multiplies the projections into the residual stream. GPT-2's own rule, a division by the square root
+    of 2L there, is applied to the depth that is used.
     """
     given = _content(config)
     family = given.get("model_type")

@@ -7,8 +7,8 @@ $$K\mathrel{+}=HkD\,\sigma^2\sigma_O^2\;E[PAP^T],\qquad
 
 $\kappa(A)_{ij}=E\,\phi(a_i)\phi(a_j)$ for normal a of covariance $\sigma^2A$, and $K_0=D\sigma_E^2I$ for each table of
 embeddings. P are the weights of attention. For wide heads the logits $s_{ij}$ are Gaussian with
-$E\,s_{ij}s_{kl}=\sigma^4A_{ik}A_{jl}\,c(i-j-k+l)$, c being the mean cosine of the rotary angles (1 without them): to first
-order in this covariance, about flat attention p,
+$E\,s_{ij}s_{kl}=\sigma^4A_{ik}A_{jl}\,c(i-j-k+l)$, c being the mean cosine of the rotary angles (1 without them). To
+first order in this covariance, about flat attention p,
 
 $$E[PAP^T]_{ik}=\sum_{jl}p_{ij}p_{kl}A_{jl}\Bigl[1+\overline{s_{ij}}\,\overline{s_{kl}}
   +\tfrac12\bigl(\overline{s_{ij}}^2-\langle\overline{s_i}^2\rangle\bigr)
@@ -119,7 +119,7 @@ def dual(inner: Float[np.ndarray, "n n"], blocks: Blocks) -> Float[np.ndarray, "
     r"""$\kappa$: with $\phi(sh)=\sum_kc_k\mathrm{He}_k(h)/\sqrt{k!}$ it is $\sum_kc_k^2\rho^k$."""
     size = np.diag(inner)
     rho = np.clip(inner / np.sqrt(np.outer(size, size)), -1.0, 1.0)
-    squares = _squares(blocks.family, round(float(blocks.sigma * np.sqrt(size.mean())), 6))
+    squares = _squares(blocks.family, float(blocks.sigma * np.sqrt(size.mean())))
     return np.polynomial.polynomial.polyval(rho, squares)
 
 

@@ -1,11 +1,11 @@
 r"""How near the tokens of a real architecture are to each other at initialisation, layer by layer, and what helps.
 
 The network is run with fresh weights (`initial_network`), beside the recursion of a wide one (`gram_recursion`) and the
-logistic curve of homogenisation, which knows neither the mask nor the MLP and asks for small steps. Where tokens are too
-near at the last layer, the recursion says by how much a scale must change, and the changed network is run as well.
+logistic curve of homogenisation, which knows neither the mask nor the MLP and asks for small steps. Where tokens are
+too near at the last layer, the recursion says by how much a scale must change, and the changed network is run as well.
 
-In a pre-norm network only ratios matter: embeddings times c are the same as projections into the residual stream divided
-by c, up to the $\epsilon$ of the norm.
+In a pre-norm network only ratios matter: embeddings times c are the same as projections into the residual stream
+divided by c, up to the $\epsilon$ of the norm.
 """
 
 from __future__ import annotations
@@ -132,10 +132,10 @@ def initial_collapse(
 ) -> InitialCollapse:
     """Cosines of n different tokens through a network of a real architecture with fresh weights, and tested advice.
 
-    **Arguments:** `config` is "gpt2", "llama", the path or the content of a config.json of transformers (also Mistral and
-    Qwen 2); `layers` (to 200 and beyond), `width` and `scale` (of the projections into the residual stream) replace what
-    it says; `causal` and `mlp` switch the mask and the MLPs off; advice is to keep the mean cosine at or below `level`
-    after the last layer.
+    **Arguments:** `config` is "gpt2", "llama", the path or the content of a config.json of transformers (also Mistral
+    and Qwen 2); `layers` (to 200 and beyond), `width` and `scale` (of the projections into the residual stream) replace
+    what it says; `causal` and `mlp` switch the mask and the MLPs off; advice is to keep the mean cosine at or below
+    `level` after the last layer.
     """
     blocks = dataclasses.replace(read_blocks(config, layers=layers, width=width, scale=scale), causal=causal, mlp=mlp)
     whole_number("n", n, least=2, most=128)
@@ -154,23 +154,18 @@ def initial_collapse(
     found: list[Advice] = []
     changes = _changes(blocks, n, level) if recursion[-1] > level else []
     with reporting("networks", progress) as report:
-        total = (1 + len(changes)) * repeats
-        measured = _measured(blocks, n, repeats, seed, lambda k: report(k / total, "as it is"))
+        measured = _measured(blocks, n, repeats, seed)
         for place, (name, factor, changed) in enumerate(changes, start=1):
-            done = place * repeats
-            ran = _measured(changed, n, repeats, following(seed, place), lambda k: report((done + k) / total, name))
+            report(place / (1 + len(changes)), name)
+            ran = _measured(changed, n, repeats, following(seed, place))
             found.append(Advice(name, factor, float(gram_path(changed, n)[0][-1]), mean(ran[:, -1])))
         report(1.0, "")
     flat = gram_path(blocks, n, order=0)[0]
     return InitialCollapse(blocks, n, level, measured, recursion, flat, logistic(times, n), times, tuple(found))
 
 
-def _measured(blocks: Blocks, n: int, repeats: int, seed: Seed, report: Callable[[int], None]) -> np.ndarray:
-    rows = []
-    for k in range(repeats):
-        report(k)
-        rows.append(run_cosines(blocks, n, following(seed, 1000 * (k + 1))))
-    return np.array(rows)
+def _measured(blocks: Blocks, n: int, repeats: int, seed: Seed) -> Float[np.ndarray, "network depth"]:
+    return np.array([run_cosines(blocks, n, following(seed, 1000 * (k + 1))) for k in range(repeats)])
 
 
 def _changes(blocks: Blocks, n: int, level: float) -> list[tuple[str, float, Blocks]]:

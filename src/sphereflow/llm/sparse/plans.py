@@ -25,7 +25,7 @@ from sphereflow.seeds import Seed
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Texts = str | Sequence[str] | Int[np.ndarray, "documents window"]
+Texts = str | Sequence[str] | Int[np.ndarray, "_ _"]
 MATCH = 0.01  # how near the mean number of kept keys must come to the number asked for
 _TRIES = 8
 
