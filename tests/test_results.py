@@ -34,6 +34,7 @@ EXCEPTIONS = {
     "memory.metropolis": "chains inside jit: arrays in, arrays out",
     "sweeps.read_specification": "a request, not a result",
     "llm.load_model": "a model, not a result",
+    "llm.sparse_attention": "a block in which a model is changed",
     "meanfield.von_mises": "a density, given on to other verbs",
     "synchronisation.resolve": "an activation, given on to other verbs",
     "llm.document_mean": "a number with the ends of its bootstrap interval, which has no single error",
@@ -153,6 +154,13 @@ def recorded():
     return sf.llm.record(tiny_model("bert"), RNG.integers(1, 90, (2, 24)), queries=2, sizes=(2, 4))
 
 
+def planned():
+    pytest.importorskip("transformers")
+    from sphereflow.llm.model.tiny import tiny_model
+
+    return sf.llm.plan_sparsity(tiny_model("llama"), RNG.integers(1, 90, (2, 24)), keep=4, rule="error", seed=1)
+
+
 def compared():
     flow = sf.meanfield.evolve_density(4.0, t1=0.1, saveat=2, nodes=32)
     return sf.meanfield.compare(4.0, t1=0.1, saveat=2, n=8, flow=flow, progress=False, seed=5)
@@ -264,6 +272,11 @@ EXAMPLES = {
     "CriticalCounts": lambda: sf.normalisation.critical_counts(np.array([[0.5, 0.3, 0.2]]), np.eye(3)[None]),
     "Heads": heads,
     "Recording": recorded,
+    "SparsePlan": planned,
+    "SparsityComparison": lambda: sf.llm.sparsity_curve("stories15m-books"),
+    "InitialCollapse": lambda: sf.random_transformers.initial_collapse(
+        "gpt2", n=4, layers=2, width=48, repeats=2, level=0.01, seed=1
+    ),
     "Separation": lambda: sf.llm.separation(np.full((2, 6), 1 / 6), PAIRS[:12].reshape(2, 6, 2), (1, 2)),
     "Sweep": swept,
     "Boundary": lambda: sf.sweeps.boundary(swept(), 2.2, "beta"),
@@ -291,7 +304,7 @@ def changed(result):
 
 # Each of these compiles programs for three processor seconds or more.
 DEAR = (
-    "Heads", "Recording", "Measured", "MonteCarloSweep", "Basins", "LayeredFlow", "TrainedTransformer", "Interpolation",
+    "Heads", "Recording", "SparsePlan", "Measured", "MonteCarloSweep", "Basins", "LayeredFlow", "TrainedTransformer", "Interpolation",
     "WeightedFlow", "DensityFlow", "Comparison", "ZonalFlow", "EulerianFlow", "MeasuredProfile", "CircleAttention",
 )  # fmt: skip
 

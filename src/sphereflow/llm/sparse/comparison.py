@@ -99,17 +99,14 @@ class SparsityComparison(Result):
         }
 
     def facts(self) -> list[str]:
+        numbers = ", ".join(f"{n}" for n in self.keep)
         told = [
             f"{self.source['model']}: {len(self.dense)} windows, loss {self.dense.mean():.3f} nats with all keys "
-            f"({self.seen:.0f} on average)"
+            f"({self.seen:.0f} on average)",
+            f"excess loss with {numbers} keys",
         ]
         for rule in self.rules:
-            found = self.excess_of(rule)
-            each = [
-                f"{v:.3f} [{lo:.3f}, {hi:.3f}] at {k:.1f}"
-                for v, lo, hi, k in zip(found.value, found.low, found.high, self.mean_kept(rule), strict=True)
-            ]
-            told.append(f"excess of {rule}: {', '.join(each)}")
+            told.append(f"{rule} {', '.join(f'{value:.3f}' for value in self.excess_of(rule).value)}")
         return told
 
     def plot(self) -> Figure:
