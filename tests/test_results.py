@@ -304,8 +304,9 @@ def changed(result):
 
 # Each of these compiles programs for three processor seconds or more.
 DEAR = (
-    "Heads", "Recording", "SparsePlan", "Measured", "MonteCarloSweep", "Basins", "LayeredFlow", "TrainedTransformer", "Interpolation",
+    "Heads", "Recording", "Measured", "MonteCarloSweep", "Basins", "LayeredFlow", "TrainedTransformer", "Interpolation",
     "WeightedFlow", "DensityFlow", "Comparison", "ZonalFlow", "EulerianFlow", "MeasuredProfile", "CircleAttention",
+    "SparsePlan",
 )  # fmt: skip
 
 

@@ -200,3 +200,14 @@ def test_refusals(llama):
         llm.plan_sparsity(tiny_model("bert"), OTHERS)
     with pytest.raises(SphereflowError, match="no tokenizer"):
         llm.plan_sparsity(llama, "a text")
+
+
+def test_curves_that_come_with_the_package():
+    for name in llm.sparsity_curves():
+        found = llm.sparsity_curve(name)
+        assert found.loss.shape == (6, 4, 24)
+        for rule in ("deviation", "contribution", "mass", "uniform"):
+            np.testing.assert_allclose(found.mean_kept(rule), found.keep, rtol=0.0101)
+        assert all(word.startswith("sha256:") for word in found.source["texts"] + found.source["calibration"])
+    with pytest.raises(SphereflowError, match="the curve"):
+        llm.sparsity_curve("gpt5")
