@@ -66,6 +66,7 @@ def logistic(times: Float[np.ndarray, " depth"], n: int) -> Float[np.ndarray, " 
 
 
 def after_norm(gram: Float[np.ndarray, "n n"], blocks: Blocks) -> Float[np.ndarray, "n n"]:
+    """A: the Gram matrix of the tokens after the norm."""
     size = np.sqrt(np.diag(gram) / blocks.width + blocks.eps)
     return gram / np.outer(size, size)
 

@@ -185,6 +185,7 @@ def as_threshold(rule: str, log: float) -> float:
 
 
 def as_log(rule: str, threshold: float) -> float:
+    """A threshold on that scale."""
     return float(np.log(threshold)) if rule in GEOMETRIC else float(np.log1p(-threshold))
 
 
