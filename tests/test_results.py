@@ -34,6 +34,7 @@ EXCEPTIONS = {
     "memory.metropolis": "chains inside jit: arrays in, arrays out",
     "sweeps.read_specification": "a request, not a result",
     "llm.load_model": "a model, not a result",
+    "llm.sparse_attention": "a block in which a model is changed",
     "meanfield.von_mises": "a density, given on to other verbs",
     "synchronisation.resolve": "an activation, given on to other verbs",
     "llm.document_mean": "a number with the ends of its bootstrap interval, which has no single error",
@@ -167,6 +168,13 @@ def of_tiny(verb, *given, **named):
     return getattr(sf.llm, verb)(tiny_model("llama, grouped"), *given, progress=False, **named)
 
 
+def planned():
+    pytest.importorskip("transformers")
+    from sphereflow.llm.model.tiny import tiny_model
+
+    return sf.llm.plan_sparsity(tiny_model("llama"), RNG.integers(1, 90, (2, 24)), keep=4, rule="error", seed=1)
+
+
 def compared():
     flow = sf.meanfield.evolve_density(4.0, t1=0.1, saveat=2, nodes=32)
     return sf.meanfield.compare(4.0, t1=0.1, saveat=2, n=8, flow=flow, progress=False, seed=5)
@@ -291,6 +299,11 @@ EXAMPLES = {
     "EnvelopeAgreement": lambda: sf.llm.envelope_agreement(sf.llm.recording("stories15m")),
     "SinkAndRecall": lambda: sf.llm.sink_and_recall(sf.llm.recording("stories15m"), repeats=9, seed=1),
     "FoundRegimes": lambda: sf.llm.found_regimes(sf.llm.recording("stories15m"), most=3, restarts=1, seed=1),
+    "SparsePlan": planned,
+    "SparsityComparison": lambda: sf.llm.sparsity_curve("stories15m-books"),
+    "InitialCollapse": lambda: sf.random_transformers.initial_collapse(
+        "gpt2", n=4, layers=2, width=48, repeats=2, level=0.01, seed=1
+    ),
     "Separation": lambda: sf.llm.separation(np.full((2, 6), 1 / 6), PAIRS[:12].reshape(2, 6, 2), (1, 2)),
     "Sweep": swept,
     "Boundary": lambda: sf.sweeps.boundary(swept(), 2.2, "beta"),
@@ -323,6 +336,7 @@ DEAR = (
     "WeightedFlow", "DensityFlow", "Comparison", "ZonalFlow", "EulerianFlow", "MeasuredProfile", "CircleAttention",
     "ClusterDiagram", "RingCertificate", "SaddlePath", "PromptProfile", "Depths", "Fit", "MapFit", "Trained",
     "CostTable", "PhaseDiagram", "Training", "Quality", "SwitchTable", "CriticalPoints", "SlowManifold",
+    "SparsePlan",
 )  # fmt: skip
 
 

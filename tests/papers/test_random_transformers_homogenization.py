@@ -7,7 +7,13 @@ from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.papers import load
-from sphereflow.papers.random_transformers_homogenization import collapse, one_layer, orders, slow_motion
+from sphereflow.papers.random_transformers_homogenization import (
+    collapse,
+    initialisation,
+    one_layer,
+    orders,
+    slow_motion,
+)
 from sphereflow.random_transformers.network import RandomNetwork
 from sphereflow.random_transformers.pair_equation import pair_drift, pair_variance_rate
 
@@ -29,6 +35,7 @@ class TestVerdicts(Verdicts):
         "colder-is-slower",
         "collapse-time-and-context",
         "collapse-time-and-temperature",
+        "cosines-at-initialisation",
         "cross-ratios",
         "density-against-networks",
         "final-collapse-rate",
@@ -65,6 +72,12 @@ def test_the_drift_of_infinite_dimension_is_caught(monkeypatch):
     right = collapse.overlap_path
     monkeypatch.setattr(collapse, "overlap_path", lambda t, n, s, d, start: right(t, n, s, np.inf, start))
     assert collapse.simplex_equation(Run()).verdict == "fails"
+
+
+def test_flat_attention_at_initialisation_is_caught(monkeypatch):
+    right = initialisation.gram_path
+    monkeypatch.setattr(initialisation, "gram_path", lambda blocks, n, order=0: right(blocks, n, order=0))
+    assert initialisation.attention_is_not_flat(Run()).verdict != "holds"
 
 
 @pytest.mark.slow

@@ -20,33 +20,112 @@ _REGIMES = {
 
 
 def command(
-    d: Annotated[int, typer.Option("--d", help="Width: dimension of a token.")] = 64,
+    d: Annotated[int | None, typer.Option("--d", help="Width: dimension of a token (64).")] = None,
     n: Annotated[int, typer.Option("--n", help="Context: number of tokens.")] = 32,
-    layers: Annotated[int, typer.Option(help="Depth.")] = 1000,
-    heads: Annotated[int, typer.Option(help="Heads per layer, averaged.")] = 4,
-    step: Annotated[float, typer.Option(help="Step eta of a layer.")] = 0.1,
-    beta: Annotated[float, typer.Option(help="Inverse temperature of attention.")] = 1.0,
-    weight_scale: Annotated[float, typer.Option(help="Scale of Q^T K: logits have size beta times it.")] = 1.0,
-    value_scale: Annotated[float, typer.Option(help="Scale of V: 1 is the usual variance 1/d.")] = 1.0,
-    repeats: Annotated[int, typer.Option(help="Networks to run beside the prediction; 0 for none.")] = 16,
+    layers: Annotated[int | None, typer.Option(help="Depth (1000, or the config's).")] = None,
+    heads: Annotated[int | None, typer.Option(help="Heads per layer, averaged (4).")] = None,
+    step: Annotated[float | None, typer.Option(help="Step eta of a layer (0.1).")] = None,
+    beta: Annotated[float | None, typer.Option(help="Inverse temperature of attention (1).")] = None,
+    weight_scale: Annotated[
+        float | None, typer.Option(help="Scale of Q^T K: logits have size beta times it (1).")
+    ] = None,
+    value_scale: Annotated[float | None, typer.Option(help="Scale of V: 1, the default, is the variance 1/d.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Networks to run beside the prediction (16; 4); 0: none.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of weights and tokens.")] = 0,
+    config: Annotated[
+        str | None, typer.Option(help="A real architecture instead: gpt2, llama, or a config.json of transformers.")
+    ] = None,
+    width: Annotated[int | None, typer.Option(help="With --config: another width.")] = None,
+    scale: Annotated[
+        float | None, typer.Option(help="With --config: factor of the projections into the residual stream.")
+    ] = None,
+    level: Annotated[
+        float | None, typer.Option(help="With --config: advice keeps the cosine of tokens at or below this (0.5).")
+    ] = None,
 ) -> None:
     """Say at which layer a random Transformer collapses and which knob delays it, with the network run beside.
 
-    Example: sphereflow collapse --d 64 --layers 1000 --heads 8
+    With --config: cosines of tokens through a real architecture at initialisation, and tested advice.
+
+    Examples: sphereflow collapse --d 64 --layers 1000 --heads 8;
+    sphereflow collapse --config llama --width 512 --layers 24
     """
     from sphereflow.errors import whole_number
+
+    whole_number("--seed", seed, least=0)
+    ours = {"d": d, "heads": heads, "step": step, "beta": beta, "weight-scale": weight_scale}
+    ours |= {"value-scale": value_scale}
+    theirs = {"width": width, "scale": scale, "level": level}
+    _refuse_unused(theirs if config is None else ours, config)
+    if config is not None:
+        _initial(config, n, layers, width, scale, level, repeats, seed)
+        return
     from sphereflow.random_transformers.collapse import Architecture, measure, predict
 
-    whole_number("--repeats", repeats, least=0)
-    whole_number("--seed", seed, least=0)
-    architecture = Architecture(d, n, layers, heads, step, beta, weight_scale, value_scale)
+    repeats = 16 if repeats is None else whole_number("--repeats", repeats, least=0)
+    usual = {"d": 64, "heads": 4, "step": 0.1, "beta": 1.0, "weight-scale": 1.0, "value-scale": 1.0}
+    chosen: dict[str, Any] = {name.replace("-", "_"): usual[name] if v is None else v for name, v in ours.items()}
+    architecture = Architecture(n=n, layers=1000 if layers is None else layers, **chosen)
     prediction = predict(architecture)
     measured = None
     if repeats:
         measured = measure(architecture, max(repeats, 2), seed=seed)
     answer(_record(architecture, prediction, measured, seed))
     _print(architecture, prediction, measured)
+
+
+def _refuse_unused(options: dict[str, Any], config: str | None) -> None:
+    """Options of the other kind of network are refused, not overlooked."""
+    from sphereflow.errors import SphereflowError
+
+    for name, value in options.items():
+        if value is not None:
+            raise SphereflowError(f"--{name} goes {'only' if config is None else 'not'} with --config.")
+
+
+def _initial(
+    config: str,
+    n: int,
+    layers: int | None,
+    width: int | None,
+    scale: float | None,
+    level: float | None,
+    repeats: int | None,
+    seed: int,
+) -> None:
+    from sphereflow.random_transformers import initial_collapse
+
+    found = initial_collapse(
+        config,
+        n=n,
+        layers=layers,
+        width=width,
+        scale=1.0 if scale is None else scale,
+        level=0.5 if level is None else level,
+        repeats=4 if repeats is None else repeats,
+        seed=seed,
+    )
+    answer(found.record())
+    b, last = found.blocks, found.blocks.layers
+    say(f"{b.family}: width {b.width}, {last} layers, {b.heads} heads, {n} tokens, logits of deviation")
+    say(f"{b.score_deviation:.2f}, {len(found.measured)} networks with fresh weights")
+    if b.score_deviation > 1:
+        say("(above 1 the recursion's expansion of attention is not to be trusted)")
+    say()
+    say(f"{'mean cosine at layer':<24}{'measured':>18}{'recursion':>12}{'flat':>8}{'logistic':>10}")
+    for k in sorted({0, 1, last // 4, last // 2, last}):
+        value, error = (float(each) for each in found.cosine(k))
+        told = f"{f'{value:.3f} +- {error:.3f}':>18}"
+        say(f"{k:<24}{told}{found.recursion[k]:>12.3f}{found.flat[k]:>8.3f}{found.logistic[k]:>10.3f}")
+    say()
+    if not found.advice:
+        say(f"tokens stay apart: the cosine is to be at most {found.level:g} after layer {last}, and is.")
+        return
+    say(f"to keep the cosine at {found.level:g} after layer {last}, each tried on fresh networks:")
+    say(f"{'multiply':<36}{'by':>8}{'predicted':>12}{'measured':>18}")
+    for each in found.advice:
+        value, error = (float(part) for part in each.measured)
+        say(f"{each.change:<36}{each.factor:>8.3g}{each.predicted:>12.3f}{f'{value:.3f} +- {error:.3f}':>18}")
 
 
 def _record(a: Architecture, prediction: Prediction, measured: Measured | None, seed: int) -> dict[str, Any]:

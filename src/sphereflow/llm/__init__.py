@@ -47,3 +47,10 @@ from sphereflow.llm.recorded.recorder import record as record
 from sphereflow.llm.recorded.shipped import length_recording as length_recording
 from sphereflow.llm.recorded.shipped import recording as recording
 from sphereflow.llm.recorded.shipped import recordings as recordings
+from sphereflow.llm.sparse.comparison import SparsityComparison as SparsityComparison
+from sphereflow.llm.sparse.comparison import compare_sparsity as compare_sparsity
+from sphereflow.llm.sparse.plans import SparsePlan as SparsePlan
+from sphereflow.llm.sparse.plans import plan_sparsity as plan_sparsity
+from sphereflow.llm.sparse.plans import sparse_attention as sparse_attention
+from sphereflow.llm.sparse.shipped import sparsity_curve as sparsity_curve
+from sphereflow.llm.sparse.shipped import sparsity_curves as sparsity_curves

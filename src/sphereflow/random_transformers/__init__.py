@@ -2,7 +2,8 @@
 
 The discrete network (`network`, `weight_laws`), its Gram matrix (`gram_chain`), its limits (`mean_field`,
 `common_noise`, `fokker_planck`), the law of many tokens under its own layers (`circle_density`), closed equations for
-overlaps (`equiangular`, `pair_equation`, `low_temperature`), and the collapse calculator.
+overlaps (`equiangular`, `pair_equation`, `low_temperature`), the collapse calculator, and real architectures at
+initialisation (`blocks`, `initial_network`, `gram_recursion`, `initial_cosines`).
 """
 
 from sphereflow.random_transformers.collapse import Architecture as Architecture
@@ -13,6 +14,8 @@ from sphereflow.random_transformers.common_noise import solve_paths as solve_pat
 from sphereflow.random_transformers.fokker_planck import DensityPaths as DensityPaths
 from sphereflow.random_transformers.fokker_planck import solve_density as solve_density
 from sphereflow.random_transformers.gram_chain import run_gram as run_gram
+from sphereflow.random_transformers.initial_cosines import InitialCollapse as InitialCollapse
+from sphereflow.random_transformers.initial_cosines import initial_collapse as initial_collapse
 from sphereflow.random_transformers.low_temperature import aligned_probability as aligned_probability
 from sphereflow.random_transformers.low_temperature import lyapunov_exponent as lyapunov_exponent
 from sphereflow.random_transformers.mean_field import MeanField as MeanField

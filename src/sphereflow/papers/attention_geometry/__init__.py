@@ -39,4 +39,5 @@ from sphereflow.papers.attention_geometry import sink as sink
 from sphereflow.papers.attention_geometry import extraction as extraction
 from sphereflow.papers.attention_geometry import model as model
 from sphereflow.papers.attention_geometry import recorded as recorded
+from sphereflow.papers.attention_geometry import sparsification as sparsification
 from sphereflow.papers.attention_geometry import figures as figures

@@ -40,4 +40,5 @@ from sphereflow.papers.random_transformers_homogenization import slow_motion as 
 from sphereflow.papers.random_transformers_homogenization import shared_noise as shared_noise
 from sphereflow.papers.random_transformers_homogenization import density as density
 from sphereflow.papers.random_transformers_homogenization import other_weights as other_weights
+from sphereflow.papers.random_transformers_homogenization import initialisation as initialisation
 from sphereflow.papers.random_transformers_homogenization import figures as figures
