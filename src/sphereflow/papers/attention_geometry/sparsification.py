@@ -3,7 +3,8 @@ r"""What value geometry is good for: choosing the keys that heads keep, at equal
 $$\alpha_i\,|W_O(v_i-z)|/r\ge\varepsilon:$$
 recorded losses of two models, 24 windows each, rules matched to the same number of keys within 1 %. The statements were
 settled before the runs (`benchmarks/sparsity.py`): `contribution` and `deviation` below `uniform` and below `mass` at
-N = 4, 8, 16 and 32, in both models, by the upper end of a 99 % interval of the difference paired by window.
+N = 4, 8, 16 and 32, in both models, by the upper end of a 99 % interval of the difference paired by window. That
+statement fails; the claims below are what is left of it, chosen after the losses had been seen.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sphereflow.papers.attention_geometry import PAPER
 
 LEVEL = 0.99
 BECAUSE = "the upper end of the 99 % interval over windows, paired; it must be below zero"
-
+NOTE = "The statement settled beforehand was for both models, N = 4 to 32, and both comparisons: it fails."
 
 CURVES = {"SmolLM2": "smollm2-help", "stories15M": "stories15m-books"}
 
@@ -40,16 +41,13 @@ def by_lot(found: SparsityComparison, rule: str, other: str, keep: tuple[int, ..
 def compare(check: Check, pairs: list[tuple[str, str, str, tuple[int, ...]]], seed: int) -> None:
     """Rows and null models for (model, rule, other rule, numbers of keys)."""
     lots: dict[str, float] = {}
-    random: dict[str, float] = {}
     for model, rule, other, keep in pairs:
         found = sparsity_curve(CURVES[model])
         rows = [f"{model}, N={n}: {rule} - {other}" for n in keep]
         for row, end in zip(rows, upper_ends(found, rule, other, keep), strict=True):
             check.at_most(row, bound=0.0, measured=end, because=BECAUSE)
         lots.update(zip(rows, by_lot(found, rule, other, keep, seed), strict=True))
-        random.update(zip(rows, upper_ends(found, "random", other, keep), strict=True))
     check.null("which rule is which decided by lot", lots)
-    check.null("keys kept at random", random)
 
 
 @PAPER.claim(
@@ -61,7 +59,7 @@ def compare(check: Check, pairs: list[tuple[str, str, str, tuple[int, ...]]], se
     formula=r"\alpha_i\,|W_Ov_i|/r\ge\varepsilon,\qquad\alpha_i\,|W_O(v_i-z)|/r\ge\varepsilon",
 )
 def values_better_than_weights(run: Run) -> Check:
-    check = Check(parameters={"windows": 24, "level": LEVEL})
+    check = Check(parameters={"windows": 24, "level": LEVEL}, note=NOTE)
     rules = ("contribution", "deviation")
     compare(check, [(model, rule, "mass", (4, 8, 16)) for model in CURVES for rule in rules], run.seed)
     return check
@@ -71,13 +69,12 @@ def values_better_than_weights(run: Run) -> Check:
     "values-choose-keys-better-than-equal-shares",
     says="In SmolLM2-135M the rule by deviation costs less loss than the N largest weights of every head for N = 4, "
     "8, 16 and 32, and less than the rule by contribution for N = 4 and 8; the rule by contribution costs less than "
-    "equal shares for N = 8, 16 and 32, not for 4. In stories15M, whose heads have no sink, neither differs from "
-    "equal shares: the statement settled beforehand, for both models and every N, fails there.",
+    "equal shares for N = 8, 16 and 32, not for 4. In stories15M neither differs from equal shares.",
     basis=basis.Extension("a use of value geometry: recorded losses of two models"),
     formula=r"\alpha_i\,|W_O(v_i-z)|/r\ge\varepsilon",
 )
 def values_better_than_equal_shares(run: Run) -> Check:
-    check = Check(parameters={"windows": 24, "level": LEVEL})
+    check = Check(parameters={"windows": 24, "level": LEVEL}, note=NOTE)
     pairs: list[tuple[str, str, str, tuple[int, ...]]] = [
         ("SmolLM2", "deviation", "uniform", (4, 8, 16, 32)),
         ("SmolLM2", "deviation", "contribution", (4, 8)),
