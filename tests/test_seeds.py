@@ -26,6 +26,7 @@ from sphereflow.evolution import shell as running
 from sphereflow.llm import Heads
 from sphereflow.llm.heads.regimes import FEATURES as HEAD_FEATURES
 from sphereflow.papers.drifting_with_friction import compute
+from sphereflow.random_transformers.blocks import read_blocks
 from sphereflow.results import Result
 from sphereflow.seeds import checked, following, key_from, number_from, recorded, rng_from
 from sphereflow.synchronisation.random_fields import AffineField
@@ -41,6 +42,8 @@ TABLE = ROWS.reshape(8, 20)
 MOVED = ROWS @ np.array([[1.0, 0.5], [0.0, 1.0]]) + 1
 RECORDING = sf.llm.recording("stories15m")
 LONG = np.random.default_rng(2).normal(size=(200, 1))
+CURVE = sf.llm.sparsity_curve("stories15m-books")
+BLOCKS = read_blocks("gpt2", layers=2, width=48)
 FLOW = transport.ConditionalFlow(components=1, pieces=0, folds=2).fit(LONG, LONG[::-1])
 PROMPT = sf.retrieval.codeword_prompt(lambda sigma: np.full((len(sigma), 4), 0.25), 4)
 BALL = np.eye(3)
@@ -86,6 +89,9 @@ BY_JAX = {
 }
 # Drawn by NumPy: a key gives what its number gives.
 BY_NUMPY = {
+    "llm.sparse.comparison.SparsityComparison.excess_of": lambda f, s: f(CURVE, "uniform", seed=s),
+    "llm.sparse.comparison.SparsityComparison.difference": lambda f, s: f(CURVE, "uniform", "mass", seed=s),
+    "random_transformers.initial_network.run_cosines": lambda f, s: f(BLOCKS, 3, s),
     "retrieval.shape_test.u_shape": lambda f, s: f(ROWS[:30].reshape(6, 10), repeats=99, seed=s).p_decreasing,
     "retrieval.profile_fit.fit_profile": lambda f, s: f(ROWS[:40].reshape(8, 10), repeats=9, seed=s).c_draws,
     "synchronisation.circle_spde.circle_law": lambda f, s: f("cos", [1, 2, 1, 0], steps=2, repeats=2, seed=s).modes,
@@ -180,6 +186,10 @@ REFUSED_FIRST = {
     "llm.position.keyvalue.retrieval_profile": lambda f, s: f(None, seed=s),
     "llm.position.influence.influence_profile": lambda f, s: f(None, seed=s),
     "llm.depth.iterated.iterate_layer": lambda f, s: f(None, 0, "", seed=s),
+    "llm.sparse.comparison.compare_sparsity": lambda f, s: f(None, "", seed=s),
+    "llm.sparse.plans.plan_sparsity": lambda f, s: f(None, seed=s),
+    "llm.sparse.plans.sparse_attention": lambda f, s: f(None, seed=s).__enter__(),
+    "random_transformers.initial_cosines.initial_collapse": lambda f, s: f("gpt2", layers=2, width=48, seed=s),
     "llm.measurement.heads.measure_heads": lambda f, s: f(None, np.zeros((1, 9), int), seed=s),
     "llm.measurement.record.summary": lambda f, s: f(HEADS, {}, seed=s),
     "llm.heads.regimes.mixture": lambda f, s: f(FEATURES, seed=s),

@@ -19,7 +19,6 @@ import numpy as np
 from sphereflow.errors import SphereflowError
 from sphereflow.llm.model.anatomy import AttentionPlace, attention_places
 from sphereflow.llm.sparse.rules import GEOMETRIC, LayerRule
-from sphereflow.seeds import Seed, number_from
 
 NAME = "sphereflow_sparse"
 _ALLOWED = {"float32": 1e-4, "float64": 1e-6, "float16": 2e-2, "bfloat16": 1e-1}
@@ -94,7 +93,7 @@ def exchanged(
     *,
     start: int = 0,
     gather: bool = True,
-    seed: Seed = 0,
+    number: int = 0,
 ) -> Iterator[Usage]:
     """The model with these rules, layer by layer; None keeps all keys. Queries before `start` are not counted."""
     import torch
@@ -108,7 +107,7 @@ def exchanged(
         raise SphereflowError(f"the plan is for {len(rules)} layers, the model has {len(places)}.")
     AttentionInterface.register(NAME, _attend)
     AttentionMaskInterface.register(NAME, eager_mask)
-    generator = torch.Generator().manual_seed(number_from(seed))
+    generator = torch.Generator().manual_seed(number)
     usage = Usage(start)
     before = model.config._attn_implementation
     try:

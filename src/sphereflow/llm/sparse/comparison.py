@@ -38,7 +38,7 @@ from sphereflow.llm.sparse.rules import RULES
 from sphereflow.progress import Progress, reporting
 from sphereflow.provenance import version
 from sphereflow.results import Result, Variables, recorded_call
-from sphereflow.seeds import Seed
+from sphereflow.seeds import Seed, number_from
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -160,6 +160,7 @@ def compare_sparsity(
     tokens; `calibration` other texts, on which plans are made (Python's help texts by default). Both may be documents
     of tokens. Texts that share 32 tokens in a row with the calibration are refused.
     """
+    base = number_from(seed)
     loaded = as_loaded(model)
     chosen = tuple(one_of("rules", rule, RULES) for rule in rules)
     tokens = as_tokens(loaded, texts, window, documents)
@@ -177,8 +178,8 @@ def compare_sparsity(
         for r, rule in enumerate(chosen):
             for k, number in enumerate(numbers):
                 report((r * len(numbers) + k) / (len(chosen) * len(numbers)), f"{rule}, {number} keys")
-                plan, slope = make_plan(loaded, known, other[:_MATCHED], number, rule, seed)
-                states, plan, _ = matched(loaded.model, plan, tokens, seed, slope)
+                plan, slope = make_plan(loaded, known, other[:_MATCHED], number, rule, base)
+                states, plan, _ = matched(loaded.model, plan, tokens, base, slope)
                 loss[r, k], kept[r, k] = losses(loaded.model, states, tokens), states.kept
                 thresholds[r, k] = plan.threshold
         report(1.0, "")

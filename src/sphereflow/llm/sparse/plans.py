@@ -20,7 +20,7 @@ from sphereflow.llm.sparse.attention import Usage, exchanged, faithful, vocabula
 from sphereflow.llm.sparse.calibration import Calibration, calibrate, shared_out
 from sphereflow.llm.sparse.rules import GEOMETRIC, RULES, THRESHOLDS, LayerRule
 from sphereflow.results import Result, Variables, recorded_call
-from sphereflow.seeds import Seed
+from sphereflow.seeds import Seed, number_from
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,13 +96,14 @@ def plan_sparsity(
     tokens. Only queries in the last two thirds of a window count. A threshold is set until the mean number of keys that
     are really kept is within 1 % of `keep`.
     """
+    number = number_from(seed)
     loaded = as_loaded(model)
     one_of("rule", rule, RULES)
     tokens = as_tokens(loaded, corpus() if texts is None else texts, window, documents)
     start = first_query(tokens)
     whole_number("keep", keep, most=start)
     faithful(loaded.model)
-    return make_plan(loaded, calibrate(loaded.model, tokens, start), tokens, keep, rule, seed)[0]
+    return make_plan(loaded, calibrate(loaded.model, tokens, start), tokens, keep, rule, number)[0]
 
 
 @contextmanager
@@ -127,15 +128,16 @@ def sparse_attention(
     Without a `plan` one is made by `plan_sparsity` on `texts`. All weights of a row are computed before keys are left
     out. With `gather`, a single query (a step of generation) reads only the values that it keeps.
     """
+    number = number_from(seed)
     loaded = as_loaded(model)
     if plan is None:
         plan = plan_sparsity(loaded, texts, keep=keep, rule=rule, seed=seed)
-    with exchanged(loaded.model, plan.layers(), gather=gather, seed=seed) as usage:
+    with exchanged(loaded.model, plan.layers(), gather=gather, number=number) as usage:
         yield usage
 
 
 def make_plan(
-    loaded: LanguageModel, calibration: Calibration, tokens: np.ndarray, keep: int, rule: str, seed: Seed = 0
+    loaded: LanguageModel, calibration: Calibration, tokens: np.ndarray, keep: int, rule: str, number: int = 0
 ) -> tuple[SparsePlan, float]:
     """The plan, with a threshold matched on these tokens, and the slope of log keys against log threshold there."""
     shape = calibration.errors.shape[:2]
@@ -147,12 +149,12 @@ def make_plan(
     if rule not in THRESHOLDS:
         return plan(float("nan"), float(counts.mean())), -0.5
     first = calibration.threshold(rule, keep)
-    _, made, slope = matched(loaded.model, plan(as_threshold(rule, first), keep), tokens, seed)
+    _, made, slope = matched(loaded.model, plan(as_threshold(rule, first), keep), tokens, number)
     return made, slope
 
 
 def matched(
-    model: Any, plan: SparsePlan, tokens: np.ndarray, seed: Seed = 0, slope: float = -0.5
+    model: Any, plan: SparsePlan, tokens: np.ndarray, number: int = 0, slope: float = -0.5
 ) -> tuple[States, SparsePlan, float]:
     """Run documents with the plan, its threshold moved until `keep` keys are kept on them within 1 %.
 
@@ -162,7 +164,7 @@ def matched(
     trials: list[tuple[float, float]] = []
     best: tuple[float, States, SparsePlan] | None = None
     for _ in range(_TRIES):
-        found = run_states(model, plan, tokens, seed)
+        found = run_states(model, plan, tokens, number)
         kept = float(found.kept.mean())
         missed = abs(kept / plan.keep - 1)
         if best is None or missed < best[0]:
@@ -197,7 +199,7 @@ class States(NamedTuple):
     seen: Float[np.ndarray, " document"]
 
 
-def run_states(model: Any, plan: SparsePlan | None, tokens: np.ndarray, seed: Seed = 0) -> States:
+def run_states(model: Any, plan: SparsePlan | None, tokens: np.ndarray, number: int = 0) -> States:
     """Run all documents, each without its last token, with the keys of a plan or with all."""
     import torch
 
@@ -206,7 +208,7 @@ def run_states(model: Any, plan: SparsePlan | None, tokens: np.ndarray, seed: Se
     rules = None if plan is None else plan.layers()
     final, kept, seen = [], [], []
     for document in torch.as_tensor(tokens, device=device):
-        with exchanged(model, rules, start=start, seed=seed) as usage, torch.no_grad():
+        with exchanged(model, rules, start=start, number=number) as usage, torch.no_grad():
             final.append(model.base_model(input_ids=document[None, :-1], use_cache=False)[0][0, start:])
         kept.append(usage.mean_kept)
         seen.append(usage.seen / usage.rows)
