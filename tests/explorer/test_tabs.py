@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from measured_model import measurement
 
+import sphereflow as sf
 from sphereflow.errors import MissingExtra, SphereflowError
 from sphereflow.explorer.tabs import headmaps, heads, landscape, memory, retrieval
 from sphereflow.explorer.tabs.inputs import Limits
@@ -189,16 +190,20 @@ def test_a_measurement_that_cannot_be_read_is_one_sentence(result, tmp_path):
             heads.measured(tmp_path)
 
 
-def test_the_stored_example_is_a_whole_model():
-    found = headmaps.example()
-    assert found.values["f4"].shape == (30, 9)
-    assert "30 layers of 9 heads" in heads.in_words(found)
-    for name, values in found.values.items():
-        assert np.isfinite(values).all(), name
-        assert heads.picture(found, name)["series"]
-    # What the rule of the regimes can say from the stored numbers alone.
-    assert np.all(found.values["sink_mass"][found.values["regime"] == 2] >= 0.5)
-    assert np.all(found.values["f4"][found.values["regime"] == 0] >= 0.6)
+def test_recordings_are_whole_models():
+    assert set(headmaps.RECORDED) == set(sf.llm.recordings())
+    for name in headmaps.RECORDED:
+        found, made = headmaps.recorded(name), sf.llm.recording(name)
+        layers, count = found.values["f4"].shape
+        assert f"{layers} layers of {count} heads" in heads.in_words(found)
+        for each, values in found.values.items():
+            assert values.shape == (layers, count)
+            assert heads.picture(found, each)["series"]
+        assert found.values["f4"][1, 2] == pytest.approx(made.metrics["f"][:, 1, 2, 0, 1].mean())
+        assert "head" in heads.head_in_words(found, 1, 2)
+        # What the rule of the regimes can say from these numbers alone.
+        assert np.all(found.values["sink_mass"][found.values["regime"] == 2] >= 0.5)
+        assert np.all(found.values["f4"][found.values["regime"] == 0] >= 0.6)
 
 
 def test_synthetic_heads_select_better_when_the_sink_points_along_the_others():

@@ -183,8 +183,10 @@ def test_heads_tab(visit, result):
     visitor.page.wait_for_function(
         "before => document.querySelector('.tab-chart svg').innerHTML !== before", arg=before
     )
-    visitor.choose(0, "SmolLM2-135M, stored")
+    visitor.choose(0, "SmolLM2-135M")
     visitor.until("30 layers of 9 heads")
+    visitor.choose(0, "Gemma 3 270M")
+    visitor.until("18 layers of 4 heads")
     visitor.choose(0, "tiny model, random weights")
     visitor.until("Synthetic heads")
     assert "pip install 'sphereflow[llm]'" in visitor.read(".tab-error")

@@ -1,4 +1,4 @@
-"""Numbers of every head of a model as maps: from a stored measurement, a tiny model, or synthetic heads."""
+"""Numbers of every head of a model as maps: from a measurement, a recording, a tiny model, or synthetic heads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 _FEATURES = ("sink_mass", "compression", "sink_cosine", "effective_number")
 QUANTITIES = ("regime", "f4", "f4_random", *_FEATURES)
 
-EXAMPLE = Path(__file__).with_name("smollm2.nc")
+# The recordings that come with the package, by the names people know.
+RECORDED = {
+    "smollm2": "SmolLM2-135M",
+    "gemma3-270m": "Gemma 3 270M",
+    "stories15m": "stories15M",
+    "gpt2-bytes": "GPT-2 architecture on bytes",
+    "minilm": "MiniLM, an encoder",
+}
 _RESULT = "measurement.nc"
 
 _TINY_WINDOW, _TINY_DOCUMENTS = 48, 4
@@ -30,7 +37,10 @@ COSINES = (-0.8, -0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8)
 
 @dataclass(frozen=True, eq=False)
 class HeadMap:
-    """A number of every quantity for every row and column; of a model, rows are layers and columns heads, from 0."""
+    """A number of every quantity for every row and column; of a model, rows are layers and columns heads, from 0.
+
+    Recordings have no control by random tokens.
+    """
 
     name: str
     row: str
@@ -44,8 +54,6 @@ def brief(dataset: xr.Dataset) -> xr.Dataset:
     """The quantities of a map, averaged over documents, from the dataset that `sphereflow measure` writes."""
     import xarray as xr
 
-    if set(QUANTITIES) <= set(dataset.data_vars) and "document" not in dataset["f4"].dims:
-        return dataset
     sizes = [int(n) for n in dataset["N"].values]
     chosen = dataset["f"].sel(sink="with sink", distance="euclidean", N=4 if 4 in sizes else sizes[-1])
     averages = {
@@ -83,10 +91,17 @@ def read(path: str | Path) -> HeadMap:
     return _model(name, values)
 
 
-@lru_cache(maxsize=1)
-def example() -> HeadMap:
-    """SmolLM2-135M, measured with `sphereflow measure smollm2 --documents 4 --window 512` and shortened by `brief`."""
-    return read(EXAMPLE)
+@lru_cache(maxsize=8)
+def recorded(name: str) -> HeadMap:
+    """A recording that comes with the package, averaged over documents and queries."""
+    from sphereflow.llm import recording, regimes
+
+    made = recording(name)
+    with np.errstate(invalid="ignore"):
+        known = {each: array.astype(float).mean(axis=0) for each, array in made.heads.items()}
+    known["f4"] = made.metrics["f"][..., 0, made.sizes.index(4)].astype(float).mean(axis=0)
+    values = {each: known[each] for each in ("f4", *_FEATURES)} | {"regime": regimes(known)}
+    return _model(f"{RECORDED[name]}, {len(made.text)} documents, {len(made.queries)} queries each", values)
 
 
 @lru_cache(maxsize=32)

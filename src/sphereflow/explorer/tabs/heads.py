@@ -76,12 +76,14 @@ def in_words(found: HeadMap) -> str:
 
     kinds = np.bincount(found.values["regime"].astype(int).ravel(), minlength=3) / found.values["regime"].size
     shares = ", ".join(f"{100 * share:.0f} % {name}s" for name, share in zip(REGIMES, kinds, strict=True))
-    own, control = found.values["f4"], found.values["f4_random"]
+    own, control = found.values["f4"], found.values.get("f4_random")
+    chance = ""
+    if control is not None:
+        above = 100 * np.mean(own > control)
+        chance = f", {np.nanmean(control):.2f} for random tokens; {above:.0f} % of heads lie above chance"
     subject = f"{len(found.rows)} layers of {len(found.columns)} heads" if found.row == "layer" else "a grid of sinks"
-    return (
-        f"{found.name[0].upper()}{found.name[1:]}: {subject}. {shares}. $F_4$ is {np.nanmean(own):.2f} on average, "
-        f"{np.nanmean(control):.2f} for random tokens; {100 * np.mean(own > control):.0f} % of heads lie above chance."
-    )
+    who = f"{found.name[0].upper()}{found.name[1:]}"
+    return f"{who}: {subject}. {shares}. $F_4$ is {np.nanmean(own):.2f} on average{chance}."
 
 
 def head_in_words(found: HeadMap, row: int, column: int) -> str:
@@ -96,9 +98,10 @@ def head_in_words(found: HeadMap, row: int, column: int) -> str:
         else f"{100 * at['sink_mass']:.0f} % of its weight lies on the first token, whose value is "
         f"{at['compression']:.2f} times as long as the median"
     )
+    chance = f" (random ones {at['f4_random']:.2f})" if "f4_random" in at else ""
     return (
         f"{who[0].upper()}{who[1:]}: a {REGIMES[int(at['regime'])]} head. The four tokens it selects have "
-        f"$F_4$ = {at['f4']:.2f} (random ones {at['f4_random']:.2f}); {sink}; it attends to "
+        f"$F_4$ = {at['f4']:.2f}{chance}; {sink}; it attends to "
         f"{at['effective_number']:.1f} tokens in effect."
     )
 
@@ -135,7 +138,8 @@ def build() -> None:
     """Fill the current container."""
     given = _given
     sources = {"given": given.name} if given is not None else {}
-    sources |= {"example": "SmolLM2-135M, stored", "tiny": "tiny model, random weights", "synthetic": "synthetic heads"}
+    sources |= headmaps.RECORDED
+    sources |= {"tiny": "tiny model, random weights", "synthetic": "synthetic heads"}
     frame = TabFrame(TITLE, _WORDS, *_FORMULAS)
     with frame.controls:
         source = ListControl("Heads of", sources, next(iter(sources)))
@@ -167,14 +171,17 @@ def build() -> None:
         elif source.value == "synthetic":
             found = await frame.work(headmaps.synthetic, decay.value, int(seed.value))
         else:
-            found = await frame.work(headmaps.example)
+            found = await frame.work(headmaps.recorded, source.value)
         if present != [found]:
             present[:] = [found]
             say(one, _HINT)
         shown.style(f"height: {60 + max(18, min(40, 480 // len(found.rows))) * len(found.rows)}px")
-        draw(shown, picture(found, quantity.value))
+        colour = quantity.value
+        if colour not in found.values:
+            trouble, colour = "Recordings have no random tokens beside; the map shows the selected ones.", "f4"
+        draw(shown, picture(found, colour))
         say(told, in_words(found))
-        list_colours(colours, _colours(found, quantity.value))
+        list_colours(colours, _colours(found, colour))
         list_facts(numbers, _numbers(found))
         return trouble
 
