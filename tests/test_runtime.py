@@ -86,3 +86,17 @@ def test_light_compiling_leaves_the_flags_of_the_user(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=AVX2")
     runtime.compile_lightly()
     assert os.environ["XLA_FLAGS"] == "--xla_cpu_max_isa=AVX2"
+
+
+def test_old_programs_go_when_the_cache_is_full(tmp_path):
+    runtime.trim_cache(tmp_path / "absent")
+    for k in range(10):
+        (tmp_path / f"{k}-cache").write_bytes(bytes(100))
+        os.utime(tmp_path / f"{k}-cache", (1000 + k, 1000 + k))
+    runtime.trim_cache(tmp_path, most=1000)
+    assert len(list(tmp_path.glob("*-cache"))) == 10
+    runtime.trim_cache(tmp_path, most=400)
+    assert len(list(tmp_path.glob("*-cache"))) == 10, "looked at once a day"
+    os.utime(tmp_path / "trimmed", (0, 0))
+    runtime.trim_cache(tmp_path, most=400)
+    assert {path.name for path in tmp_path.glob("*-cache")} == {"7-cache", "8-cache", "9-cache"}

@@ -2,7 +2,7 @@
 
 - float64 is on: inner products enter through exp(beta s), so a relative error eps in s costs beta * eps.
 - matrix products never fall back to TF32 or bfloat16 in silence.
-- compiled programs are kept on disk, so that a second run of the same command does not compile again.
+- compiled programs are kept on disk, at most a gigabyte: a second run of the same command does not compile again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from pathlib import Path
 from types import ModuleType
 
 _CACHE_VARIABLE = "SPHEREFLOW_CACHE"
+MOST_CACHE_BYTES = 1.0 * 2**30
+_TRIM_EVERY = 86400.0  # seconds
 _PROGRAM_BYTES = 340.0 * 2**20
 _size_after_forgetting = 0
 _looked = 0.0  # when the size of the process was last looked at
@@ -67,8 +69,41 @@ def configure() -> None:
     if chosen is None and (folder := cache_folder()) is not None:
         jax.config.update("jax_compilation_cache_dir", str(folder / "xla"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+        trim_cache(folder / "xla")
         # A cache that cannot be used (no room, no right to write) costs time, and is nothing to bother anyone with.
         warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache")
+
+
+def trim_cache(folder: Path, most: float = MOST_CACHE_BYTES) -> None:
+    """Keep compiled programs on disk below `most` bytes: looked at once a day, the longest unused go first.
+
+    Down to three quarters, so that it is not done every day. A program that another process still wants is compiled
+    again; nothing here may fail for want of rights or because files come and go.
+    """
+    mark = folder / "trimmed"
+    try:
+        if time.time() - mark.stat().st_mtime < _TRIM_EVERY:
+            return
+    except OSError:
+        if not folder.is_dir():
+            return
+    try:
+        mark.touch()
+        found = []
+        for entry in os.scandir(folder):
+            if entry.is_file() and entry.name != mark.name:
+                seen = entry.stat()
+                found.append((max(seen.st_atime, seen.st_mtime), seen.st_size, entry.path))
+        total = float(sum(size for _, size, _ in found))
+        if total <= most:
+            return
+        for _, size, path in sorted(found):
+            if total <= 0.75 * most:
+                return
+            os.unlink(path)
+            total -= size
+    except OSError:
+        return
 
 
 def cache_folder() -> Path | None:
