@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.integrate import solve_ivp
-from scipy.special import softmax
 
 from sphereflow.errors import SphereflowError, enough_memory, real_number
 from sphereflow.evolution.limits import PredictedLimit, given_matrices, predict_limit
@@ -124,7 +123,7 @@ def _solve(
     size, calls = n * d, 0
 
     def weights(t: float, y: np.ndarray) -> np.ndarray:
-        return np.asarray(softmax(np.exp(2 * rate * t) * (y @ form @ y.T), axis=1))
+        return np.asarray(scipy.special.softmax(np.exp(2 * rate * t) * (y @ form @ y.T), axis=1))
 
     def both(t: float, state: np.ndarray) -> np.ndarray:
         nonlocal calls
@@ -146,7 +145,7 @@ def _solve(
         )
 
     begin = np.concatenate([x.ravel(), np.eye(size).ravel()])
-    found = solve_ivp(both, (0.0, t1), begin, "DOP853", rtol=tol, atol=tol, max_step=_LONGEST_STEP)
+    found = scipy.integrate.solve_ivp(both, (0.0, t1), begin, "DOP853", rtol=tol, atol=tol, max_step=_LONGEST_STEP)
     if not found.success:
         raise SphereflowError(f"the equation of the derivative could not be solved to t1={t1:g}: {found.message}")
     y = found.y[:size, -1].reshape(n, d)

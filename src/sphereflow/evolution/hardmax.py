@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
+import scipy
 from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError, real_number

@@ -16,8 +16,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float
-from scipy import special
 
 # --- the circle -------------------------------------------------------------------------------------------------
 
@@ -28,7 +28,7 @@ def circle_modes(beta: float, error: float) -> int:
         return 0
     # Beyond `last` the terms are too small to change the sum of the tail.
     last = circle_modes_bound(beta, min(error, 1.0) * 1e-20) + 20
-    coefficients = special.ive(np.arange(last + 1), beta)
+    coefficients = scipy.special.ive(np.arange(last + 1), beta)
     tails = 2 * np.cumsum(coefficients[::-1])[::-1]  # tails[k] = mass of |j| >= k
     return int(np.argmax(tails <= error)) - 1
 
@@ -95,7 +95,7 @@ def sphere_degree(beta: float, error: float) -> int:
     if beta == 0:
         return 0
     most = int(np.ceil(np.sqrt(2 * beta * np.log(2 / error)) + 2 * np.log(2 / error))) + 2
-    coefficients = np.sqrt(np.pi / (2 * beta)) * special.ive(np.arange(most + 2) + 0.5, beta)
+    coefficients = np.sqrt(np.pi / (2 * beta)) * scipy.special.ive(np.arange(most + 2) + 0.5, beta)
     return int(np.argmax(beta * (coefficients[:-1] + coefficients[1:]) <= error))
 
 

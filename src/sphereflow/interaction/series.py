@@ -22,8 +22,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float
-from scipy import special
 
 from sphereflow.interaction.expansion import (
     circle_coefficients,
@@ -157,7 +157,7 @@ def _to_legendre(degree: int) -> np.ndarray:
     """
 
     def ratio(z: np.ndarray) -> np.ndarray:
-        return np.exp(special.gammaln(z + 0.5) - special.gammaln(z + 1))
+        return np.exp(scipy.special.gammaln(z + 0.5) - scipy.special.gammaln(z + 1))
 
     i, k = np.arange(degree + 1)[:, None], np.arange(_few(degree))[None]
     above = (k > i) & ((k - i) % 2 == 0)

@@ -7,8 +7,8 @@ $$\log\big(e^{-z}I_\nu(z)\big),\qquad \Lambda_l=\int e^{\beta(\langle x,y\rangle
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy import special
 
 from sphereflow.shapes import ArrayLike
 
@@ -29,7 +29,7 @@ def log_ive(order: ArrayLike, z: ArrayLike) -> Float[np.ndarray, "..."]:
     shape = np.broadcast_shapes(np.shape(order), np.shape(z))
     order, z = (np.broadcast_to(np.asarray(a, dtype=float), shape or (1,)) for a in (order, z))
     served = (order < _LARGE) & (z < _LARGE)
-    value = special.ive(np.where(served, order, 0.0), np.where(served, z, 1.0))
+    value = scipy.special.ive(np.where(served, order, 0.0), np.where(served, z, 1.0))
     with np.errstate(divide="ignore"):  # an argument so small that the function is 0
         result = np.log(value)
     far = (value <= _SMALLEST) | ~served
@@ -61,5 +61,5 @@ def _debye(order: np.ndarray, z: np.ndarray) -> np.ndarray:
 def funk_hecke(d: int, beta: float, degree: ArrayLike) -> Float[np.ndarray, "..."]:
     r"""$\Lambda_l$: what the peak kernel $e^{\beta(\langle x,y\rangle-1)}$ does to harmonics of degree l on S^{d-1}."""
     half = d / 2
-    front = special.gammaln(half) + (half - 1) * np.log(2 / beta)
+    front = scipy.special.gammaln(half) + (half - 1) * np.log(2 / beta)
     return np.asarray(np.exp(front + log_ive(np.asarray(degree) + half - 1, beta)))

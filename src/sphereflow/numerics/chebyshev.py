@@ -3,8 +3,8 @@ r"""Chebyshev points of an interval, ends included: differentiation and interpol
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.interpolate import BarycentricInterpolator
 
 
 def chebyshev(points: int) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m m"]]:
@@ -18,7 +18,7 @@ def chebyshev(points: int) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "
 def interpolation(nodes: Float[np.ndarray, " m"], at: Float[np.ndarray, " k"]) -> Float[np.ndarray, "k m"]:
     """From values at Chebyshev points of any interval to values at other points."""
     # Without weights SciPy finds them itself, in a random order: the last digits would change from run to run.
-    return BarycentricInterpolator(nodes, np.eye(len(nodes)), wi=_weights(len(nodes)))(at)
+    return scipy.interpolate.BarycentricInterpolator(nodes, np.eye(len(nodes)), wi=_weights(len(nodes)))(at)
 
 
 def _weights(count: int) -> np.ndarray:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.linalg import eigh_tridiagonal
 
 
 def panels(
@@ -46,5 +46,5 @@ def jacobi(points: int, a: float, b: float) -> tuple[Float[np.ndarray, " p"], Fl
     k, total = k[1:], total[1:]
     off = 4 * k * (k + a) * (k + b) * (k + a + b) / (total**2 * (total + 1) * (total - 1))
     first = 4 * (1 + a) * (1 + b) / ((2 + a + b) ** 2 * (3 + a + b))
-    nodes, vectors = eigh_tridiagonal(centre, np.sqrt(np.append(first, off)[: points - 1]))
+    nodes, vectors = scipy.linalg.eigh_tridiagonal(centre, np.sqrt(np.append(first, off)[: points - 1]))
     return nodes, vectors[0] ** 2

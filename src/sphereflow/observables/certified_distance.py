@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.optimize import linear_sum_assignment, linprog
-from scipy.sparse import coo_matrix
 
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.numerics.unit_vectors import angles, unit
@@ -74,7 +73,7 @@ def _weights(name: str, weights: object, n: int) -> np.ndarray:
 
 def _assigned(cost: np.ndarray) -> tuple[float, np.ndarray]:
     """(cost of the best assignment, potentials of the columns) by Bellman and Ford on the residual graph."""
-    rows, columns = linear_sum_assignment(cost)
+    rows, columns = scipy.optimize.linear_sum_assignment(cost)
     used = cost[rows, columns]
     v = np.zeros(len(cost))
     slack = cost - used[:, None]  # row i, matched with column c(i), lets v_j exceed v_{c(i)} by at most slack[i, j]
@@ -91,9 +90,11 @@ def _programmed(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[float, 
     n, m = cost.shape
     i, j = np.divmod(np.arange(n * m), m)
     ones = np.ones(2 * n * m)
-    table = coo_matrix((ones, (np.concatenate([i, n + j]), np.tile(np.arange(n * m), 2))), shape=(n + m, n * m))
+    table = scipy.sparse.coo_matrix(
+        (ones, (np.concatenate([i, n + j]), np.tile(np.arange(n * m), 2))), shape=(n + m, n * m)
+    )
     # SciPy takes sparse tables here, its annotations do not say so.
-    found = linprog(cost.ravel(), A_eq=table.tocsr(), b_eq=np.concatenate([a, b]))  # type: ignore[call-overload]
+    found = scipy.optimize.linprog(cost.ravel(), A_eq=table.tocsr(), b_eq=np.concatenate([a, b]))  # type: ignore[call-overload]
     if found.x is None:
         raise SphereflowError(f"the transport problem could not be solved: {found.message}")
     plan = _with_masses(np.maximum(found.x.reshape(n, m), 0), a, b)

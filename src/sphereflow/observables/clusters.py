@@ -7,8 +7,7 @@ rank statistics of the papers are here too: they count something else when chain
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
+import scipy
 
 from sphereflow.errors import SphereflowError
 
@@ -87,9 +86,9 @@ def _graph_labels(x: np.ndarray, threshold: float) -> np.ndarray:
             keep = np.sum((x[rows][i] - x[j]) ** 2, axis=-1) / 2 < 1 - threshold
             near[i[keep], j[keep]] = True
         i, j = np.nonzero(near)
-        graph = csr_matrix((np.ones(len(i), dtype=bool), (i + start, j)), shape=(n, n))
-        chain = csr_matrix((np.ones(n, dtype=bool), (np.arange(n), labels)), shape=(n, n))
-        components = connected_components(graph + chain, directed=False)[1]
+        graph = scipy.sparse.csr_matrix((np.ones(len(i), dtype=bool), (i + start, j)), shape=(n, n))
+        chain = scipy.sparse.csr_matrix((np.ones(n, dtype=bool), (np.arange(n), labels)), shape=(n, n))
+        components = scipy.sparse.csgraph.connected_components(graph + chain, directed=False)[1]
         _, first, inverse = np.unique(components, return_index=True, return_inverse=True)
         labels = first[inverse]  # every token points to the first member of its component
     return labels

@@ -10,8 +10,8 @@ values by chance.
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy.spatial.distance import cdist, pdist
 
 from sphereflow.errors import SphereflowError
 from sphereflow.seeds import Seed, rng_from
@@ -27,8 +27,8 @@ def energy_distance(
     """
     _check(x, y)
     x, y = x[:most], y[:most]
-    within = [pdist(cloud).mean() * (1 if unbiased else 1 - 1 / len(cloud)) for cloud in (x, y)]
-    return float(2 * cdist(x, y).mean() - sum(within))
+    within = [scipy.spatial.distance.pdist(cloud).mean() * (1 if unbiased else 1 - 1 / len(cloud)) for cloud in (x, y)]
+    return float(2 * scipy.spatial.distance.cdist(x, y).mean() - sum(within))
 
 
 def sampling_floor(x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"], splits: int = 8, seed: Seed = 0) -> float:
@@ -54,9 +54,9 @@ def gaussian_like(x: Float[np.ndarray, "n D"], n: int, seed: Seed = 0) -> Float[
 def mmd(x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"], width: float | None = None) -> float:
     """Unbiased squared MMD with a Gaussian kernel; by default its width is the median distance between the samples."""
     _check(x, y)
-    across = cdist(x, y, "sqeuclidean")
+    across = scipy.spatial.distance.cdist(x, y, "sqeuclidean")
     scale = 2 * (np.median(np.sqrt(across)) if width is None else width) ** 2
-    means = [np.exp(-pdist(z, "sqeuclidean") / scale).mean() for z in (x, y)]
+    means = [np.exp(-scipy.spatial.distance.pdist(z, "sqeuclidean") / scale).mean() for z in (x, y)]
     return float(sum(means) - 2 * np.exp(-across / scale).mean())
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from sphereflow.errors import MissingExtra, SphereflowError, one_of
 from sphereflow.observables.circle_distance import circle_wasserstein
@@ -40,7 +40,7 @@ def wasserstein(
         return float(np.mean(np.abs(np.sort(x[:, 0]) - np.sort(y[:, 0])) ** p) ** (1 / p))
     cost = _distances(x, y, chosen) ** p
     if alike:
-        rows, columns = linear_sum_assignment(cost)
+        rows, columns = scipy.optimize.linear_sum_assignment(cost)
         return float(cost[rows, columns].mean() ** (1 / p))
     try:
         import ot

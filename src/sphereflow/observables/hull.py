@@ -6,9 +6,8 @@ $$h(u) = \max_i \langle u, z_i\rangle .$$
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Int
-from scipy.optimize import nnls
-from scipy.spatial import ConvexHull
 
 from sphereflow.errors import SphereflowError
 from sphereflow.shapes import AnyArray
@@ -25,7 +24,7 @@ def hull_volume(z: Float[AnyArray, "n d"]) -> float:
     flat, axes = _flattened(z)
     if len(axes) < z.shape[1]:
         return 0.0
-    return float(np.ptp(flat)) if flat.shape[1] == 1 else float(ConvexHull(z).volume)
+    return float(np.ptp(flat)) if flat.shape[1] == 1 else float(scipy.spatial.ConvexHull(z).volume)
 
 
 def hull_vertices(z: Float[AnyArray, "n d"]) -> Int[np.ndarray, " k"]:
@@ -35,7 +34,7 @@ def hull_vertices(z: Float[AnyArray, "n d"]) -> Int[np.ndarray, " k"]:
         return np.array([0])
     if len(axes) == 1:
         return np.unique([np.argmin(flat), np.argmax(flat)])
-    return np.sort(ConvexHull(flat).vertices).astype(int)
+    return np.sort(scipy.spatial.ConvexHull(flat).vertices).astype(int)
 
 
 def _cloud(z: Float[AnyArray, "n d"]) -> Float[np.ndarray, "n d"]:
@@ -74,4 +73,4 @@ def in_open_hemisphere(x: Float[AnyArray, "n d"]) -> bool:
     x = np.asarray(x)
     equations = np.concatenate([x.T, np.ones((1, len(x)))])
     target = np.append(np.zeros(x.shape[1]), 1.0)
-    return bool(nnls(equations, target)[1] > 1e-10)
+    return bool(scipy.optimize.nnls(equations, target)[1] > 1e-10)

@@ -7,10 +7,8 @@ their clusters. Tokens that agree to a twentieth of delta are looked at once, so
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Int
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
 _WIDEST = 0.0447  # the angle at which inner products are 0.999, the threshold of `observables.cluster_count`
 _NAMES = 65_536  # names travel as 16 bits
@@ -28,9 +26,11 @@ def reach(n: int, d: int) -> float:
 def groups(x: Float[np.ndarray, "n d"], delta: float) -> Int[np.ndarray, " n"]:
     """The cluster of each token, numbered from 0."""
     _, first, inverse = np.unique(np.round(x * (20 / delta)), axis=0, return_index=True, return_inverse=True)
-    pairs = cKDTree(x[first]).query_pairs(delta, output_type="ndarray")
-    graph = coo_matrix((np.ones(len(pairs), dtype=bool), (pairs[:, 0], pairs[:, 1])), shape=(len(first), len(first)))
-    return connected_components(graph, directed=False)[1][inverse.reshape(-1)].astype(np.int64)
+    pairs = scipy.spatial.cKDTree(x[first]).query_pairs(delta, output_type="ndarray")
+    graph = scipy.sparse.coo_matrix(
+        (np.ones(len(pairs), dtype=bool), (pairs[:, 0], pairs[:, 1])), shape=(len(first), len(first))
+    )
+    return scipy.sparse.csgraph.connected_components(graph, directed=False)[1][inverse.reshape(-1)].astype(np.int64)
 
 
 class Names:
