@@ -106,8 +106,9 @@ def slope_of_independent_keys(seed: int) -> dict[str, float]:
 @PAPER.claim(
     "equicorrelated-heads",
     says="Without the first token, the closed form for keys of one length and one common cosine, with the head's own "
-    "weights and mean cosine, is nearer to measured distances than the mean over heads, in three decoders. With it "
-    "the form fails in SmolLM2-135M and Gemma 3 270M, whose first token has much weight and a short value.",
+    "weights and mean cosine, is nearer to measured distances of help texts than the mean over heads, in three "
+    "decoders; of program text it is not in SmolLM2-135M (.25 against .24). With the first token the form fails in "
+    "SmolLM2-135M and Gemma 3 270M, whose first token has much weight and a short value.",
     basis=basis.Derived("the closed form of `equicorrelated-tokens`; the mean cosine is measured, nothing is fitted"),
     formula=r"d_N^2\approx(1-c)\sum\alpha_i^2+c(1-2m_N)^2",
 )
@@ -122,11 +123,11 @@ def equicorrelated_heads(run: Run) -> Check:
             blind = _off(measured.mean(axis=0), measured)
             ratio = _off(laws[0], measured) / blind
             row = f"{name}: error of the closed form over that of the mean, {word} sink"
-            if sink:
+            if sink and name != LIVE:
                 check.at_most(row, bound=1.0, measured=ratio, because="root mean squares")
                 others[row] = _off(rng.permutation(laws[0]), measured) / blind
                 without = ratio
-            elif name != "stories15m":
+            elif not sink and name not in ("stories15m", LIVE):
                 check.at_least(row, bound=1.0, measured=ratio, because="root mean squares")
                 long_sink[row] = 0.0
             gap = np.nanmean(laws[0] - measured)
