@@ -9,10 +9,10 @@ from sphereflow.claims import Check, Run
 from sphereflow.papers.low_temperature_concentration import PAPER
 from sphereflow.papers.low_temperature_concentration.particles import (
     FRAMES,
+    TOKENS,
     equispaced,
     follow,
     follow_limit,
-    tokens,
 )
 from sphereflow.papers.low_temperature_concentration.sources import CONCENTRATION, TERMINAL
 
@@ -42,8 +42,8 @@ def median_angle(angles: Float[np.ndarray, " n"]) -> float:
     formula=r"V=\begin{pmatrix}1&0.4\\0&0.5\end{pmatrix},\ B=\begin{pmatrix}0.6&0.5\\0&1\end{pmatrix}",
 )
 def which_matrix(run: Run) -> Check:
-    reached = follow_limit(V, B, equispaced(tokens(run.quick)), np.linspace(0, 33.0, FRAMES))[-1]
-    check = Check(parameters={"n": tokens(run.quick), "t": 33})
+    reached = follow_limit(V, B, equispaced(TOKENS), np.linspace(0, 33.0, FRAMES))[-1]
+    check = Check(parameters={"n": TOKENS, "t": 33})
     check.row(
         "median direction in degrees",
         predicted=leading_angle(V @ B.T),
@@ -66,10 +66,10 @@ def which_matrix(run: Run) -> Check:
 def three_phases(run: Run) -> Check:
     times = np.linspace(0, 4.125, FRAMES)
     angles, limit = (
-        follow(1000.0, V, B, equispaced(tokens(run.quick)), times, 0.125),
-        follow_limit(V, B, equispaced(tokens(run.quick)), times),
+        follow(1000.0, V, B, equispaced(TOKENS), times, 0.125),
+        follow_limit(V, B, equispaced(TOKENS), times),
     )
-    check = Check(parameters={"n": tokens(run.quick), "beta": "1000, then 30"})
+    check = Check(parameters={"n": TOKENS, "beta": "1000, then 30"})
     early = []
     for t in (2.0, 4.0):
         i = int(np.argmin(np.abs(times - t)))
@@ -82,13 +82,13 @@ def three_phases(run: Run) -> Check:
             because="the correction of order 1/beta, grown by e^(ct)",
         )
     grid = 0.25 * np.arange(FRAMES)
-    late = follow(30.0, V, B, follow(30.0, V, B, equispaced(tokens(run.quick)), grid, 0.25)[-1], grid, 0.25)[-1]
+    late = follow(30.0, V, B, follow(30.0, V, B, equispaced(TOKENS), grid, 0.25)[-1], grid, 0.25)[-1]
     end = "median in degrees at $t=33$"
     because = "what is left after t = 33 of a decay at the rate 0.5"
     check.row(end, predicted=leading_angle(V), measured=median_angle(late), tolerance=0.01, because=because)
     check.rival(r"the axis of $VB^\top$ for ever", {end: leading_angle(V @ B.T)})
     check.rival(r"the axis of $V^\top$", {end: leading_angle(V.T)})
-    transposed = follow_limit(V, B.T, equispaced(tokens(run.quick)), times)
+    transposed = follow_limit(V, B.T, equispaced(TOKENS), times)
     at = [int(np.argmin(np.abs(times - t))) for t in (2.0, 4.0)]
     check.rival(
         "$B$ and its transpose exchanged", dict(zip(early, [median_angle(transposed[i]) for i in at], strict=True))

@@ -37,14 +37,14 @@ def three_phases(run: Run) -> Figure:
         figure = blank(9.4, 3.8)
         left, right = figure.subplots(1, 2)
         times, angles = phases.split_run(100.0, run.quick)
-        for row in angles[:, :: len(angles[0]) // 50].T:
+        for row in angles[:, ::12].T:
             left.plot(times, row / np.pi, color=PALETTE[0], lw=0.5, alpha=0.6)
         for place, word in ((0.5, "$e_2$"), (-0.5, "$-e_2$"), (0.0, "$e_1$")):
             left.axhline(place, color="0.75", lw=0.7, zorder=0)
             left.annotate(word, (times[-1], place), xytext=(4, -3), textcoords="offset points", annotation_clip=False)
         left.set(xlabel="$t$", ylabel=r"$\theta/\pi$", xlim=(0, times[-1]), title=r"$\beta=100$")
         grid = np.linspace(0, 16.5, FRAMES)
-        limit = follow_limit(SPLIT_V, SPLIT_B, quantile_points(phases.tokens(run.quick)), grid)
+        limit = follow_limit(SPLIT_V, SPLIT_B, quantile_points(phases.TOKENS), grid)
         right.plot(grid, axis_distance(limit, phases.HALF), color="black", lw=1, label=r"$\beta=\infty$")
         best = phases.measured_best(run)
         for colour, beta, row in zip(PALETTE, phases.betas(run), best, strict=False):

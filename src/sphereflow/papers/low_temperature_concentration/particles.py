@@ -36,11 +36,6 @@ def equispaced(n: int) -> Float[np.ndarray, " n"]:
     return 2 * np.pi * midpoints(n)
 
 
-def tokens(quick: bool) -> int:
-    """Tokens of a run: three fifths as many when quick, still close enough for every kernel that is used there."""
-    return 3 * TOKENS // 5 if quick else TOKENS
-
-
 @lru_cache(maxsize=8)
 def quantile_points(n: int) -> Float[np.ndarray, " n"]:
     """Quantile points of the tilted density; masses are counted from the angle 0, as in the reference runs."""

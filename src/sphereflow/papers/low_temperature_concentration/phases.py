@@ -21,11 +21,11 @@ from sphereflow.papers.low_temperature_concentration.particles import (
     FRAMES,
     SPLIT_B,
     SPLIT_V,
+    TOKENS,
     axis_distance,
     follow,
     follow_limit,
     quantile_points,
-    tokens,
 )
 from sphereflow.papers.low_temperature_concentration.sources import LIMIT, REDUCTION, TERMINAL, TIMES
 
@@ -46,7 +46,7 @@ def split_run(beta: float, quick: bool) -> tuple[np.ndarray, np.ndarray]:
     """Times and angles: to t = 16.5 every 0.25 in a quick run, to t = 33 every 0.125 otherwise."""
     step, count = (0.25, FRAMES) if quick else (0.125, 4 * FRAMES - 3)
     times = step * np.arange(count)
-    return times, follow(beta, SPLIT_V, SPLIT_B, quantile_points(tokens(quick)), times, step)
+    return times, follow(beta, SPLIT_V, SPLIT_B, quantile_points(TOKENS), times, step)
 
 
 def best_moment(times: Float[np.ndarray, " T"], d: Float[np.ndarray, " T"]) -> tuple[float, float, float]:
@@ -87,7 +87,7 @@ def best_concentration(run: Run) -> Check:
     sharp, found = np.array(betas(run)), measured_best(run)
     logs = np.log(sharp)
     check = Check(
-        parameters={"n": tokens(run.quick), "beta": sharp.tolist()},
+        parameters={"n": TOKENS, "beta": sharp.tolist()},
         note="Smallest D: "
         + ", ".join(f"{v:.4f}" for v in found[:, 0])
         + "; exits at "
@@ -125,10 +125,10 @@ def best_concentration(run: Run) -> Check:
 )
 def limit_alone(run: Run) -> Check:
     times = np.linspace(0, 16.5, FRAMES)
-    check = Check(parameters={"n": tokens(run.quick), "t": "10 to 16.5"})
+    check = Check(parameters={"n": TOKENS, "t": "10 to 16.5"})
     gaps, escape = {}, {}
     for scale in (1.0, 2.0):
-        found = axis_distance(follow_limit(SPLIT_V, scale * SPLIT_B, quantile_points(tokens(run.quick)), times), HALF)
+        found = axis_distance(follow_limit(SPLIT_V, scale * SPLIT_B, quantile_points(TOKENS), times), HALF)
         name = f"rate, $B=\\mathrm{{diag}}({0.2 * scale:g},{scale:g})$"
         check.row(
             name,
@@ -153,7 +153,7 @@ def limit_alone(run: Run) -> Check:
     r"\dot{\bar y}=\Big(v_t\frac{1+\beta b\Sigma}{1+\beta\kappa\Sigma}-v_e\Big)\bar y",
 )
 def gaussian_clusters(run: Run) -> Check:
-    check = Check(parameters={"n": tokens(run.quick)})
+    check = Check(parameters={"n": TOKENS})
     cold, still = {}, {}
     for beta in (300.0,) if run.quick else (300.0, 1000.0):
         times, angles = split_run(beta, run.quick)
@@ -185,11 +185,11 @@ def gaussian_clusters(run: Run) -> Check:
 def terminal_rate(run: Run) -> Check:
     # A run of a quick length and a second one from its end, with the same program.
     grid = 0.25 * np.arange(FRAMES)
-    first = follow(10.0, SPLIT_V, SPLIT_B, quantile_points(tokens(run.quick)), grid, 0.25)
+    first = follow(10.0, SPLIT_V, SPLIT_B, quantile_points(TOKENS), grid, 0.25)
     angles = follow(10.0, SPLIT_V, SPLIT_B, first[-1], grid, 0.25)
     distance = axis_distance(angles, 0.0)
     rate = np.log(distance[32] / distance[56]) / 6
-    check = Check(parameters={"n": tokens(run.quick), "beta": 10, "t": "24.5 to 30.5"})
+    check = Check(parameters={"n": TOKENS, "beta": 10, "t": "24.5 to 30.5"})
     name = "rate towards the axis of $V$"
     check.row(
         name, predicted=0.5, measured=rate, tolerance=0.01, because="the merging of the two clusters, still fading"
@@ -214,13 +214,12 @@ def terminal_rate(run: Run) -> Check:
 def support_is_not_the_law(run: Run) -> Check:
     beta = 10.0
     grid = 0.25 * np.arange(FRAMES)
-    angles = follow(beta, SPLIT_V, SPLIT_B, quantile_points(tokens(run.quick)), grid, 0.25)
+    angles = follow(beta, SPLIT_V, SPLIT_B, quantile_points(TOKENS), grid, 0.25)
     best = int(np.argmin(axis_distance(angles, HALF)))
     support, law = axis_distance(angles, HALF)[best], transport_distance(angles)[best]
-    shifted = abs(float(np.mean(np.sin(angles[best]) > 0)) - round(UPPER * tokens(run.quick)) / tokens(run.quick))
+    shifted = abs(float(np.mean(np.sin(angles[best]) > 0)) - round(UPPER * TOKENS) / TOKENS)
     check = Check(
-        parameters={"n": tokens(run.quick), "beta": beta, "t": float(grid[best])},
-        note=f"D = {support:.4f}, W_2 = {law:.4f}.",
+        parameters={"n": TOKENS, "beta": beta, "t": float(grid[best])}, note=f"D = {support:.4f}, W_2 = {law:.4f}."
     )
     excess = r"$W_2^2-D^2$ over $\pi^2\delta$"
     check.at_most(

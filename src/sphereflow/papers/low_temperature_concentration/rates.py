@@ -13,10 +13,11 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
 from sphereflow.claims import Check, Run, basis
-from sphereflow.papers.low_temperature_concentration import PAPER, particles, phases
+from sphereflow.papers.low_temperature_concentration import PAPER, phases
 from sphereflow.papers.low_temperature_concentration.particles import (
     FRAMES,
     SHARED_V,
+    TOKENS,
     axis_distance,
     equispaced,
     follow,
@@ -60,7 +61,7 @@ def gap_to_limit(times: np.ndarray, angles: np.ndarray, t: float) -> float:
 
 
 def tokens(run: Run) -> int:
-    return particles.tokens(True) if run.quick else 2000
+    return TOKENS if run.quick else 2000
 
 
 def early_gaps(run: Run, t: float) -> Float[np.ndarray, " b"]:
@@ -135,8 +136,7 @@ def one_over_beta(run: Run) -> Check:
     formula=r"W_1\sim\beta^{-1},\ W_2\sim\beta^{-3/4},\ W_\infty\sim\beta^{-1/2}",
 )
 def partial_support(run: Run) -> Check:
-    n = particles.tokens(run.quick)
-    arc = 0.3 + 0.9 * (np.arange(n) + 0.5) / n
+    arc = 0.3 + 0.9 * (np.arange(TOKENS) + 0.5) / TOKENS
     times = np.arange(FRAMES) / 32
     sharp = (300.0, 3000.0)
     off = [np.abs(off_limit(times, follow(b, SHARED_V, np.eye(2), arc, times, 1 / 16), 1.0)) for b in sharp]
@@ -145,7 +145,7 @@ def partial_support(run: Run) -> Check:
         "W_2": [np.sqrt(np.mean(z**2)) for z in off],
         r"W_\infty": [z.max() for z in off],
     }
-    check = Check(parameters={"n": n, "t": 1, "beta": sharp})
+    check = Check(parameters={"n": TOKENS, "t": 1, "beta": sharp})
     for (name, (low, high)), power in zip(sizes.items(), (-1.0, -0.75, -0.5), strict=True):
         check.row(
             f"exponent of ${name}$",

@@ -18,10 +18,10 @@ from sphereflow.papers.low_temperature_concentration.particles import (
     SHARED_V,
     SPLIT_B,
     SPLIT_V,
+    TOKENS,
     axis_distance,
     equispaced,
     follow_limit,
-    tokens,
 )
 from sphereflow.papers.low_temperature_concentration.sources import LIMIT
 
@@ -46,7 +46,7 @@ def linear_flow_claim(run: Run) -> Check:
 
         time = quad(lambda s, at=place: float(np.linalg.norm(SPLIT_B.T @ at(s))), 0, 6.0, epsabs=1e-12)[0]
         times = np.linspace(0, time, FRAMES)
-        reached = follow_limit(SPLIT_V, SPLIT_B, np.full(tokens(run.quick), start), times)[-1, 0]
+        reached = follow_limit(SPLIT_V, SPLIT_B, np.full(TOKENS, start), times)[-1, 0]
         name = f"angle reached from {start:g}"
         check.row(
             name,
@@ -72,9 +72,9 @@ def linear_flow_claim(run: Run) -> Check:
 )
 def decay_from_uniform(run: Run) -> Check:
     gap, times = 0.7, np.linspace(0, 6.6, FRAMES)
-    angles = follow_limit(SHARED_V, np.eye(2), equispaced(tokens(run.quick)), times)
+    angles = follow_limit(SHARED_V, np.eye(2), equispaced(TOKENS), times)
     found = axis_distance(angles, 0.0)
-    check = Check(parameters={"n": tokens(run.quick), "V": "diag(1, 0.3)", "B": 1})
+    check = Check(parameters={"n": TOKENS, "V": "diag(1, 0.3)", "B": 1})
     fast, leading = {}, {}
     for t in (1, 2, 4, 6):
         decay = np.exp(-gap * t)
@@ -83,7 +83,7 @@ def decay_from_uniform(run: Run) -> Check:
         name = f"$W_2$, $t={t}$"
         # The squared angle has a cusp of slope 2 pi e^(ct) at the divides: by Euler and Maclaurin, n tokens miss
         # h^2 e^(ct) / 12 of its mean, h = 2 pi / n.
-        missed = (2 * np.pi / tokens(run.quick)) ** 2 / decay / 12 / (2 * exact)
+        missed = (2 * np.pi / TOKENS) ** 2 / decay / 12 / (2 * exact)
         check.row(
             name,
             predicted=exact,
