@@ -49,6 +49,20 @@ def test_large_pictures_become_png():
     assert len(content) < 300_000
 
 
+def test_only_powers_of_ten_at_an_axis_are_read_as_formulas():
+    with look():
+        figure = blank(3, 2)
+        left, right = figure.subplots(1, 2)
+        left.plot([0, -2e5], [0.25, 0.75])
+        left.set_yticks([0.2, 0.4])
+        right.semilogx([1, 1000], [0, 1])
+    rendered(figure, "svg")
+    assert [label.get_text() for label in left.get_yticklabels()][:2] == ["0.2", "0.4"]
+    assert left.get_xticklabels()[0].get_text().startswith("\N{MINUS SIGN}")
+    assert left.xaxis.get_offset_text().get_text() == r"$\times\mathdefault{10^{5}}\mathdefault{}$"
+    assert "10^{" in right.get_xticklabels()[0].get_text()
+
+
 def test_an_unknown_kind_is_refused():
     with pytest.raises(SphereflowError, match="png, svg, pdf; got 'bmp'"):
         rendered(drawn(), "bmp")

@@ -41,7 +41,7 @@ def overlaps_in_bath(
 
 def preset(run: Run) -> tuple[int, int, int]:
     """Trials, steps and discarded steps: the paper's, or fewer."""
-    return (12, 2400, 1600) if run.quick else (50, 12_288, 8192)
+    return (10, 1200, 800) if run.quick else (50, 12_288, 8192)
 
 
 @PAPER.claim(

@@ -95,7 +95,7 @@ def five_fifty_five_hundred(run: Run) -> Figure:
     shows=("last-merger-direct", "same-sequence"),
 )
 def direct_against_coarse(run: Run) -> Figure:
-    rows = sequences(run, 12 if run.quick else 60)
+    rows = sequences(run, 8 if run.quick else 60)
     direct = np.array([row[2] for row in rows])
     coarse = np.array([row[1] for row in rows])
     with look():

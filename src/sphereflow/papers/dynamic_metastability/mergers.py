@@ -53,7 +53,7 @@ def last_merger_direct(run: Run) -> Check:
     formula=r"|T_{\mathrm{coarse}}/T_{\mathrm{direct}}-1|\le0.005",
 )
 def same_sequence(run: Run) -> Check:
-    rows = sequences(run, 12 if run.quick else 60)
+    rows = sequences(run, 8 if run.quick else 60)
     check = Check(parameters={"n": 6, "beta": 5, "starts": len(rows)}, note="SA and USA, d = 2 and 3")
     differ, worst = "starts with another sequence", "largest deviation of the last time"
     check.same(differ, predicted=0, measured=sum(not same for same, _, _, _ in rows))

@@ -98,7 +98,7 @@ def separable_keys(run: Run) -> Figure:
                     for a in alpha
                 ]
             )
-            theory = np.mean([expected_separable_fraction(a, d, counts, steps=401) for a in alpha], axis=0)
+            theory = np.mean([expected_separable_fraction(a, d, counts, steps=101) for a in alpha], axis=0)
             axes.semilogx(counts, theory, color=colour, label=f"$d={d}$, $L={length}$", base=2)
             axes.errorbar(
                 counts, shares.mean(0), shares.std(0) / np.sqrt(len(shares)), fmt="o", color=colour, capsize=2
