@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 # Sections, with the forward passes of 256 tokens that each takes on a small model.
 SECTIONS = {
-    "geometry": 30,
+    "geometry": 45,
     "normalisation": 15,
-    "position": 10,
-    "depth": 10,
-    "initialisation": 3,
-    "sparsification": 60,
+    "position": 25,
+    "depth": 15,
+    "initialisation": 2,
+    "sparsification": 75,
 }
 _COSTS = ", ".join(f"{name} ({passes})" for name, passes in SECTIONS.items())
 _FILES = (

@@ -82,13 +82,13 @@ def _betas(subject: Subject) -> Told:
         return drawn_again(len(rows), lambda at: np.median(rows[at].astype(float).mean(axis=0)), subject.seed)
 
     r2, betas = middle(found.r2), {by: middle(getattr(found, by)) for by in BETAS}
-    apart = np.mean(found.sharpness("cosines") > 1)
+    apart = float(np.mean(found.sharpness("cosines") > 1))
     said = ", ".join(f"{words(each)} by {by}" for by, each in betas.items())
     return (
         f"Cosines of tokens explain {words(r2, share=True)} of the variance of the logits; beta, the median over "
         f"heads, is {said}; by cosines {percent(apart)} of heads would keep {found.n} equiangular tokens apart.",
         decide(r2, above=0.5),
-        {"r2": plain(r2), "keeps_apart_by_cosines": float(apart)}
+        {"r2": plain(r2), "keeps_apart_by_cosines": apart}
         | {f"beta_by_{by}": plain(each) for by, each in betas.items()},
     )
 

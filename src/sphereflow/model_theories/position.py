@@ -38,8 +38,8 @@ Profile = tuple[np.ndarray, np.ndarray, ShapeTest, FittedProfile]
 def section(subject: Subject) -> Section:
     subject.decoder("no token is its last word")
     shapes: dict[str, Profile] = {}
-    lists = asked("facts in the middle are found less often", lambda: _lists(subject, shapes))
-    sources = asked("the middle has the least influence", lambda: _influence(subject, shapes))
+    lists = asked("retrieval by place is U-shaped", lambda: _lists(subject, shapes))
+    sources = asked("influence by place is U-shaped", lambda: _influence(subject, shapes))
     statements = [lists]
     if "retrieval" in shapes:
         statements.append(asked("the theory's curve fits retrieval", lambda: _curve(shapes["retrieval"][3])))

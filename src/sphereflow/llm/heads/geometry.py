@@ -107,10 +107,12 @@ def separations(
     for part in _portions(flat_values, len(sizes)):
         alpha, v = flat_weights[part], flat_values[part]
         y = alpha[..., None] * v
-        order = descending(alpha if ranking == "attention" else np.linalg.norm(y, axis=-1))[..., None]
-        y = np.take_along_axis(y, order, axis=1)
-        cloud = y if points == "weighted" else np.take_along_axis(v, order, axis=1)
-        sums = partial_sums(y, np.arange(y.shape[1])[None], sizes)
+        order = descending(alpha if ranking == "attention" else np.linalg.norm(y, axis=-1))
+        rows = np.arange(len(y))[:, None]
+        y = y[rows, order]
+        cloud = y if points == "weighted" else v[rows, order]
+        blocks = np.add.reduceat(y[:, : sizes[-1]], (0, *sizes[:-1]), axis=1)
+        sums = np.cumsum(blocks, axis=1)[:, None]
         found.append(_measured(cloud, sums, None, sizes, distances))
     return _gathered(found, heads, sizes, distances)
 
