@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 # Sections, with the forward passes of 256 tokens that each takes on a small model.
 SECTIONS = {
-    "geometry": 45,
-    "normalisation": 15,
-    "position": 25,
+    "geometry": 47,
+    "normalisation": 18,
+    "position": 33,
     "depth": 15,
     "initialisation": 2,
     "sparsification": 75,

@@ -25,6 +25,7 @@ Told = tuple[str, str, dict[str, Any]]
 
 
 def section(subject: Subject) -> Section:
+    """The section of the page."""
     subject.decoder("its layers are not iterated here")
     iterated: dict[str, IteratedLayer] = {}
     statements = (

@@ -48,6 +48,7 @@ Told = tuple[str, str, dict[str, Any]]
 
 
 def section(subject: Subject) -> Section:
+    """The section of the page."""
     made = record(
         subject.loaded,
         subject.tokens(_WINDOW, _DOCUMENTS),

@@ -22,6 +22,7 @@ Told = tuple[str, str, dict[str, Any]]
 
 
 def section(subject: Subject) -> Section:
+    """The section of the page."""
     subject.decoder("no theory of encoders at initialisation is known here")
     config = subject.loaded.model.config.get_text_config().to_dict()
     found = initial_collapse(

@@ -22,6 +22,7 @@ Told = tuple[str, str, dict[str, Any]]
 
 
 def section(subject: Subject) -> Section:
+    """The section of the page."""
     made = subject.lengths
     seen = np.isfinite(made.jacobian).all(axis=(0, 3, 4))
     statements = (

@@ -36,6 +36,7 @@ Profile = tuple[np.ndarray, np.ndarray, ShapeTest, FittedProfile]
 
 
 def section(subject: Subject) -> Section:
+    """The section of the page."""
     subject.decoder("no token is its last word")
     shapes: dict[str, Profile] = {}
     lists = asked("retrieval by place is U-shaped", lambda: _lists(subject, shapes))

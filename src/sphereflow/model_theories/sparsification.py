@@ -23,6 +23,7 @@ Told = tuple[str, str, dict[str, Any]]
 
 
 def section(subject: Subject) -> Section:
+    """The section of the page."""
     subject.decoder("it has no next token whose loss could be measured")
     window = min(_WINDOW, subject.window)
     keep = [n for n in _KEEP if n <= window // 3]
