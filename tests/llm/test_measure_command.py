@@ -40,7 +40,8 @@ def run(tmp_path, capsys):
 
 def test_a_small_model_is_measured(run, model_folder, text_file, tmp_path):
     code, said, trouble, _ = run(
-        model_folder, "--text", text_file, "--window", "40", "--documents", "30", "--prompts", "0", "--repeats", "2"
+        *(model_folder, "--text", text_file, "--window", "40", "--documents", "30", "--repeats", "2"),
+        *("--sections", "initialisation"),
     )
     assert code == 0, trouble
     assert trouble == ""
@@ -51,8 +52,13 @@ def test_a_small_model_is_measured(run, model_folder, text_file, tmp_path):
     assert told["protocol"]["documents"] == 10
     assert told["identity_error"] < 1e-5
     page = (tmp_path / "out" / "index.html").read_text()
-    assert page.count("<img") == 5
-    assert "Attention geometry of" in page
+    assert page.count("<img") == 6
+    assert "Theory beside" in page
+    assert list(told["sections"]) == ["initialisation"]
+    for statement in told["sections"]["initialisation"]["statements"]:
+        assert statement["theory"] in page
+        assert f"- {statement['theory']}: {statement['verdict']}. {statement['measured']}" in said
+    assert (tmp_path / "out" / "initialisation.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_short_text(run, model_folder, text_file):
@@ -60,6 +66,40 @@ def test_a_short_text(run, model_folder, text_file):
     assert (code, written) == (2, False)
     assert said.count("\n") == 1
     assert "shorter than the window" in said
+
+
+def test_a_section_that_does_not_exist(run, model_folder):
+    code, _, said, written = run(model_folder, "--sections", "geometry,magic")
+    assert (code, written) == (2, False)
+    assert said.count("\n") == 1
+    assert "--sections must be one of" in said
+
+
+def test_a_model_without_a_tokenizer(run, tmp_path):
+    from sphereflow.llm.model.tiny import tiny_model
+
+    tiny_model("llama").save_pretrained(tmp_path / "model")
+    code, _, said, written = run(tmp_path / "model")
+    assert (code, written) == (2, False)
+    assert said.splitlines()[-1].endswith("has no tokenizer: put its tokenizer.json beside the weights.")
+
+
+def test_a_folder_that_is_no_model(run, tmp_path):
+    code, _, said, written = run(tmp_path)
+    assert (code, written) == (2, False)
+    assert said == f"sphereflow: {tmp_path} is not a model of transformers: there is no config.json in it.\n"
+
+
+def test_a_truncated_gguf_file(run, tmp_path):
+    """The header and nothing of what it promises."""
+    import struct
+
+    path = tmp_path / "part.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 5, 7))
+    code, _, said, written = run(path)
+    assert (code, written) == (2, False)
+    assert said.count("\n") == 1
+    assert "truncated" in said
 
 
 def test_two_texts(run, model_folder, text_file):
@@ -73,7 +113,7 @@ def test_ctrl_c_leaves_nothing(run, model_folder, text_file, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(measuring, "_measure_layer", interrupted)
-    code, _, said, written = run(model_folder, "--text", text_file, "--window", "40", "--prompts", "0")
+    code, _, said, written = run(model_folder, "--text", text_file, "--window", "40", "--sections", "none")
     assert (code, written) == (130, False)
     assert "nothing was left half written" in said
 
@@ -83,7 +123,9 @@ def test_a_picture_that_cannot_be_drawn_leaves_nothing(run, model_folder, text_f
         raise SphereflowError("no picture today.")
 
     monkeypatch.setattr(pictures, "draw_curves", broken)
-    code, _, _, written = run(model_folder, "--text", text_file, "--window", "40", "--documents", "1", "--prompts", "0")
+    code, _, _, written = run(
+        model_folder, "--text", text_file, "--window", "40", "--documents", "1", "--sections", "none"
+    )
     assert (code, written) == (2, False)
 
 

@@ -1,4 +1,4 @@
-"""`sphereflow measure`: the attention geometry of a language model, per layer and head."""
+"""`sphereflow measure`: every head of a language model, and every theory beside it, on one page."""
 
 from __future__ import annotations
 
@@ -12,10 +12,18 @@ import typer
 from sphereflow.cli.output import answer, say, written
 
 if TYPE_CHECKING:
-    from sphereflow.llm import KeyValueProfile
-    from sphereflow.progress import Report
-    from sphereflow.retrieval import FittedProfile, ShapeTest
+    from sphereflow.llm.measurement.sections import Section
 
+# Sections, with the forward passes of 256 tokens that each takes on a small model.
+SECTIONS = {
+    "geometry": 47,
+    "normalisation": 18,
+    "position": 33,
+    "depth": 15,
+    "initialisation": 2,
+    "sparsification": 75,
+}
+_COSTS = ", ".join(f"{name} ({passes})" for name, passes in SECTIONS.items())
 _FILES = (
     "index.html",
     "heads.csv",
@@ -27,12 +35,10 @@ _FILES = (
     "sink.png",
     "regimes.png",
     "theory.png",
-    "retrieval.png",
+    *(f"{name}.png" for name in SECTIONS),
 )
-# Pairs in a list of the key-value task, so as many rotations of each set of words; a test of shape needs three sets.
-_PAIRS, _LEAST_SETS = 8, 3
-# Of the work, the part that the documents take; the rest is the key-value task.
-_DOCUMENTS_SHARE = 0.8
+# Of the work, the part that the heads take when there are sections as well.
+_HEADS_SHARE = 0.4
 
 
 def command(
@@ -54,19 +60,29 @@ def command(
         typer.Option(metavar="auto|float32|bfloat16|float16", help="Precision of the model; statistics use float64."),
     ] = "auto",
     repeats: Annotated[int, typer.Option(help="Random rankings of the control.")] = 16,
+    sections: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help=f"Theories to lay beside the model: all, none, or some of {_COSTS}. A number is about how many "
+            "forward passes of 256 tokens the section takes, beside those of the documents.",
+        ),
+    ] = "all",
     prompts: Annotated[
-        int, typer.Option(help="Lists of the key-value task, eight rotations of each set of words; 0 leaves it out.")
+        int, typer.Option(help="Lists of the key-value task of position, eight for each set of words; 0: none.")
     ] = 24,
     seed: Annotated[int, typer.Option(help="Seed of the control, the prompts and the bootstrap.")] = 0,
 ) -> None:
-    """Precision, recall and F of top-N selection for every head, regimes, sink, and the particle theory beside it.
+    """Every head of a model (precision, recall, F, regimes, sink), and every theory beside it with a verdict.
 
-    Example: sphereflow measure smollm2 --window 512 --documents 4 --out heads
+    Examples: sphereflow measure smollm2 --window 512 --documents 4 --out heads;
+    sphereflow measure smollm2 --sections geometry,depth
     """
     from sphereflow.errors import SphereflowError, whole_number
     from sphereflow.llm import corpus as known_corpus
     from sphereflow.llm import load_model, measure_heads, read_text, windows
     from sphereflow.llm.model.loading import require_torch
+    from sphereflow.model_theories import Subject, chosen_sections, make_sections
     from sphereflow.progress import reporting
     from sphereflow.saving import writable_folder, write_into
 
@@ -74,14 +90,16 @@ def command(
         raise SphereflowError("give either --text or --corpus.")
     whole_number("--repeats", repeats)
     whole_number("--prompts", prompts, least=0)
+    wanted = chosen_sections(sections)
     writable_folder(out, _FILES)
     require_torch()
     words = known_corpus(corpus or "python-topics") if text is None else read_text(text)
     with reporting("loading the model", None) as report:
         loaded = load_model(model, dtype=dtype, device=device)
+        if loaded.tokenizer is None:
+            raise SphereflowError(f"{model} has no tokenizer: put its tokenizer.json beside the weights.")
         tokens = windows(words, loaded.tokenizer, window=window, documents=documents)
-        share = _DOCUMENTS_SHARE if prompts else 1.0
-
+        share = _HEADS_SHARE if wanted else 1.0
         heads = measure_heads(
             loaded.model,
             tokens,
@@ -89,40 +107,33 @@ def command(
             seed=seed,
             progress=lambda done, words: report(share * done, words),
         )
-        retrieval = None
-        if prompts:
-            retrieval = _retrieval(loaded, prompts, seed, lambda done, words: report(share + (1 - share) * done, words))
+        subject = Subject(
+            *(loaded, words, heads, window, documents, prompts, seed),
+            report=lambda done, words: report(share + (1 - share) * done, words),
+        )
+        beside = make_sections(subject, wanted)
         report(1.0, "writing")
         about = loaded.shape | {"text": str(text or corpus or "python-topics"), "device": device}
-        files, lines = _files(heads, about, retrieval, seed)
+        files, lines = _files(heads, about, beside, seed)
     write_into(out, files)
     if len(tokens) < documents:
         say(f"the text has room for {len(tokens)} windows of {window} tokens; {documents} were asked for.")
     for line in lines:
         say(f"- {line}")
+    for section in beside:
+        say(f"{section.title}: {section.verdict}")
+        for each in section.statements:
+            say(f"- {each.theory}: {each.verdict}. {each.measured}")
     written(out)
     answer(json.loads(files["summary.json"]) | {"written": out})
 
 
-def _retrieval(
-    loaded: Any, prompts: int, seed: int, progress: Report
-) -> tuple[KeyValueProfile, ShapeTest, FittedProfile]:
-    """The key-value profile, the test of its shape, and the theory's curve beside its rivals."""
-    from sphereflow.llm import retrieval_profile
-    from sphereflow.retrieval import fit_profile, u_shape
-
-    sets = max(_LEAST_SETS, -(-prompts // _PAIRS))
-    found = retrieval_profile(loaded, pairs=_PAIRS, sets=sets, seed=seed, progress=progress)
-    return found, u_shape(found.rows(), seed=seed), fit_profile(found.rows(), seed=seed)
-
-
-def _files(
-    heads: Any, about: dict[str, Any], retrieval: tuple[KeyValueProfile, ShapeTest, FittedProfile] | None, seed: int
-) -> tuple[dict[str, bytes], list[str]]:
+def _files(heads: Any, about: dict[str, Any], beside: list[Section], seed: int) -> tuple[dict[str, bytes], list[str]]:
     """Every file as bytes, so that nothing is written before all of it is there."""
     from sphereflow.llm.measurement import pictures, record
-    from sphereflow.llm.measurement.findings import findings, retrieval_finding
-    from sphereflow.llm.measurement.page import Picture, measurement_page
+    from sphereflow.llm.measurement.findings import findings
+    from sphereflow.llm.measurement.page import measurement_page
+    from sphereflow.llm.measurement.sections import Picture
     from sphereflow.pictures import rendered
 
     png = partial(rendered, kind="png")
@@ -145,30 +156,7 @@ def _files(
             png(pictures.draw_theory(heads)),
         ),
     }
-    if retrieval is not None:
-        found, test, fit = retrieval
-        lines.append(retrieval_finding(found, test.facts()[0], fit.facts()[0]))
-        told["key_value"] = {
-            "places": found.places.tolist(),
-            "probability": found.profile().tolist(),
-            "error": found.error().tolist(),
-            "hit": found.profile("hit").tolist(),
-            "shape": test.shape,
-            "p_decreasing": test.p_decreasing,
-            "p_increasing": test.p_increasing,
-            "c": fit.c,
-            "slope": fit.slope,
-            "aicc": fit.aicc,
-        }
-        shown["retrieval"] = Picture(
-            "Retrieval by position",
-            "A list of keys and values, and a question for one of them.",
-            png(
-                pictures.draw_retrieval(
-                    found, fit.curves["theory"], f"closed form, c = {fit.c:.2g}, slope {fit.slope:.2g}"
-                )
-            ),
-        )
+    told["sections"] = {section.name: section.record() for section in beside}
     told["findings"] = lines
     tables = {"heads": record.head_table(heads), "curves": record.curve_table(heads)}
     files = {f"{name}.csv": record.as_csv(table) for name, table in tables.items()}
@@ -180,5 +168,6 @@ def _files(
     files["measurement.nc"] = bytes(labelled.to_netcdf(engine="scipy"))
     files["summary.json"] = (json.dumps(told, indent=2) + "\n").encode()
     files |= {f"{name}.png": picture.png for name, picture in shown.items()}
-    files["index.html"] = measurement_page(told, lines, list(shown.values()), tables["heads"])
+    files |= {f"{section.name}.png": section.picture.png for section in beside if section.picture is not None}
+    files["index.html"] = measurement_page(told, lines, list(shown.values()), tables["heads"], beside)
     return files, lines

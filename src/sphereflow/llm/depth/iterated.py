@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.evolution import predict_limit
-from sphereflow.llm.model.anatomy import AttentionPlace, attention_places
+from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, input_device
 from sphereflow.llm.model.head_weights import head_matrices
 from sphereflow.llm.model.loading import LanguageModel, require_torch
 from sphereflow.llm.model.source import loaded, named_model, source, token_documents
@@ -227,7 +227,7 @@ def _states(
     def enter(module: Any, args: Any, kwargs: Any) -> None:
         entered.update(args=args, kwargs=kwargs)
 
-    device = next(asked.model.parameters()).device
+    device = input_device(asked.model)
     with torch.no_grad():
         handle = place.decoder_layer.register_forward_pre_hook(enter, with_kwargs=True)
         try:

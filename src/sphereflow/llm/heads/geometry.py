@@ -107,10 +107,12 @@ def separations(
     for part in _portions(flat_values, len(sizes)):
         alpha, v = flat_weights[part], flat_values[part]
         y = alpha[..., None] * v
-        order = descending(alpha if ranking == "attention" else np.linalg.norm(y, axis=-1))[..., None]
-        y = np.take_along_axis(y, order, axis=1)
-        cloud = y if points == "weighted" else np.take_along_axis(v, order, axis=1)
-        sums = partial_sums(y, np.arange(y.shape[1])[None], sizes)
+        order = descending(alpha if ranking == "attention" else np.linalg.norm(y, axis=-1))
+        rows = np.arange(len(y))[:, None]
+        y = y[rows, order]
+        cloud = y if points == "weighted" else v[rows, order]
+        blocks = np.add.reduceat(y[:, : sizes[-1]], (0, *sizes[:-1]), axis=1)
+        sums = np.cumsum(blocks, axis=1)[:, None]
         found.append(_measured(cloud, sums, None, sizes, distances))
     return _gathered(found, heads, sizes, distances)
 
@@ -193,25 +195,35 @@ def _measured(
     length2 = np.sum(sums**2, axis=-1)
     square = np.sum(cloud**2, axis=-1)[:, None, None]
     found = np.full((len(distances), 5, heads, count), np.nan)
+    z = np.empty_like(inner)  # written in place: tables made anew would cost more than what is done with them
     for at, distance in enumerate(distances):
         if distance == "euclidean":
-            z = square - 2 * inner
+            np.multiply(inner, -2, out=z)
+            z += square
         else:
-            z = -inner / (np.sqrt(length2)[..., None] * np.sqrt(square) + _COSINE_FLOOR)
+            np.multiply(np.sqrt(length2)[..., None], np.sqrt(square), out=z)
+            z += _COSINE_FLOOR
+            np.divide(inner, z, out=z)
+            np.negative(z, out=z)
         if orders is not None:
             for r, order in enumerate(orders):
                 z[:, r] = np.take(z[:, r], order, axis=-1)
         for m, size in enumerate(sizes):
             inside, outside = z[:, :, m, :size], z[:, :, m, size:]
             far, near = inside.max(axis=-1), outside.min(axis=-1)
-            precision = size / (size + np.count_nonzero(outside <= far[..., None], axis=-1))
-            recall = np.count_nonzero(inside < near[..., None], axis=-1) / size
+            precision = size / (size + _true(outside <= far[..., None]))
+            recall = _true(inside < near[..., None]) / size
             table = np.stack([precision, recall, 2 * precision * recall / (precision + recall)])
             found[at, :3, :, m] = table.mean(axis=2)
             if orders is None:
                 margin = _margin(near, far, length2[..., m]) if distance == "euclidean" else near - far
                 found[at, 3, :, m], found[at, 4, :, m] = _inversions(inside[:, 0], outside[:, 0]), margin[:, 0]
     return found
+
+
+def _true(mask: np.ndarray) -> np.ndarray:
+    """How many are true in each row: by bits, faster than `count_nonzero` along an axis."""
+    return np.bitwise_count(np.packbits(mask, axis=-1)).sum(axis=-1, dtype=np.int64)
 
 
 def _inversions(inside: np.ndarray, outside: np.ndarray) -> list[int]:

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from sphereflow.llm.position.keyvalue import KeyValueProfile
-
 # A correlation below this explains less than a quarter of the variance.
 _WEAK = 0.5
 
@@ -19,16 +17,6 @@ def findings(told: dict[str, Any]) -> list[str]:
     if "mean_cosine" in told:
         lines += [_collapse(told), _logits(told), _entropy(told), _clusters(told)]
     return lines
-
-
-def retrieval_finding(profile: KeyValueProfile, test: str, theory: str) -> str:
-    """The measured profile of the key-value task, what a test of its shape says, and the theory's curve beside it."""
-    means = profile.profile()
-    return (
-        f"Key-value retrieval (probability of the right value among {len(means)}): {means[0]:.2f} at the first place, "
-        f"{means[-1]:.2f} at the last, median {np.median(means):.2f}, chance {profile.chance:.2f}. Shape: {test}. "
-        f"Beside free exponentials and polynomials: {theory}."
-    )
 
 
 def _selection(told: dict[str, Any]) -> str:

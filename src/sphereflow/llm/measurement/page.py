@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from sphereflow.llm.measurement.sections import Picture, Section
 
 _METHOD = (
     "For every layer and head, at the last token of each window: the N tokens of largest attention weight are "
@@ -18,26 +19,18 @@ _METHOD = (
     "heads are counted from 0, as in the names of transformers; numbers about the first token are missing where a "
     "sliding window ends before it."
 )
+_SHOWN = 0.66  # pixels on the page for each of a picture
 _COLUMNS = ("layer", "head", "regime", "F4_attention", "F4_random", "sink_mass", "compression", "effective_number")
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A drawn figure, as a PNG file, with its title and one sentence."""
-
-    title: str
-    caption: str
-    png: bytes
-
-    @property
-    def source(self) -> str:
-        return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
-
-
 def measurement_page(
-    told: dict[str, Any], lines: list[str], pictures: list[Picture], table: dict[str, list[Any]]
+    told: dict[str, Any],
+    lines: list[str],
+    pictures: list[Picture],
+    table: dict[str, list[Any]],
+    sections: list[Section],
 ) -> bytes:
-    """The page: findings, pictures, a few heads, settings."""
+    """The page: theories in a table and in sections, findings about heads, pictures, a few heads, settings."""
     about, protocol = told["model"], told["protocol"]
     environment = Environment(
         loader=PackageLoader("sphereflow.llm.measurement", "template"),
@@ -46,13 +39,15 @@ def measurement_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {"source": _source, "width": _width}
     columns = [name for name in _COLUMNS if name in table]
     text = environment.get_template("page.html").render(
-        title=f"Attention geometry of {about['model']}",
+        title=f"Theory beside {about['model']}",
         subtitle=(
             f"{about['layers']} layers of {about['heads']} heads ({about['key_value_heads']} for keys and values), "
             f"{protocol['documents']} documents of {protocol['window']} tokens"
         ),
+        sections=sections,
         findings=lines,
         pictures=pictures,
         columns=columns,
@@ -61,6 +56,16 @@ def measurement_page(
         settings=[*about.items(), *protocol.items(), *told["versions"].items()],
     )
     return text.encode()
+
+
+def _source(picture: Picture) -> str:
+    """The picture inside the page."""
+    return f"data:image/png;base64,{base64.b64encode(picture.png).decode()}"
+
+
+def _width(picture: Picture) -> int:
+    """Pixels on the page, so that letters are as large in small pictures as in large ones."""
+    return round(int.from_bytes(picture.png[16:20]) * _SHOWN)  # the header of a PNG file
 
 
 def _selected(table: dict[str, list[Any]]) -> list[int]:

@@ -50,6 +50,16 @@ class AttentionPlace:
         return np.ascontiguousarray(np.moveaxis(values, 2, 1))
 
 
+def input_device(model: Any) -> Any:
+    """Where tokens have to be: with the embeddings, whatever lies on other devices.
+
+    Weights that were moved out of memory are nowhere; what brings them back says where they will be.
+    """
+    embedding = model.get_input_embeddings()
+    device = next(embedding.parameters()).device
+    return embedding._hf_hook.execution_device if device.type == "meta" else device
+
+
 def attention_places(model: Any) -> list[AttentionPlace]:
     """All attention modules of a language model, causal or an encoder, in the order of the layers."""
     parents = {id(child): parent for parent in model.modules() for child in parent.children()}

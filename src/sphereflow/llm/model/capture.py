@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from sphereflow.errors import SphereflowError
-from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, expand
+from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, expand, input_device
 
 # Relative error of the identity that single precision explains; half precision rounds each weight and value.
 _TOLERANCE = {"float32": 1e-4, "float64": 1e-6, "float16": 2e-2, "bfloat16": 1e-1}
@@ -99,7 +99,7 @@ def capture(
     if (chosen < 0).any() or (chosen >= tokens.shape[1]).any():
         raise SphereflowError(f"queries must be positions from 0 to {tokens.shape[1] - 1}.")
     places = attention_places(model)
-    device = next(model.parameters()).device
+    device = input_device(model)
     with ExitStack() as hooks, torch.no_grad():
         for place in places:
             _Listener(place, chosen, mask, observe).listen(hooks)

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
-from sphereflow.llm.model.anatomy import attention_places
+from sphereflow.llm.model.anatomy import attention_places, input_device
 from sphereflow.llm.model.loading import LanguageModel, require_torch
 from sphereflow.llm.model.source import loaded, named_model, source, text_digest, tokenizer_of
 from sphereflow.llm.model.texts import windows
@@ -179,7 +179,7 @@ def _influences(
     import torch
 
     model = asked.model
-    device = next(model.parameters()).device
+    device = input_device(model)
     states: dict[int, Any] = {}
     attention: dict[int, Any] = {}
 
@@ -210,13 +210,13 @@ def _influences(
         sizes = inputs.detach().double().norm(dim=-1)
         gradients, rollouts = [], []
         for k, depth in enumerate(depths):
-            along = torch.as_tensor(probes[:, k], device=device, dtype=states[depth].dtype)
+            along = torch.as_tensor(probes[:, k]).to(states[depth])
             (slope,) = torch.autograd.grad((states[depth] * along).sum(), inputs, retain_graph=True)
             gradients.append((slope.double().norm(dim=-1) * sizes).cpu().numpy())
             row = torch.zeros(ids.shape, dtype=torch.float64, device=device)
             row[:, -1] = 1.0
             for index in range(depth - 1, -1, -1):
-                row = (row + torch.einsum("bi,bij->bj", row, attention[index])) / 2
+                row = (row + torch.einsum("bi,bij->bj", row, attention[index].to(device))) / 2
             rollouts.append(row.cpu().numpy())
     return np.stack(gradients, axis=1), np.stack(rollouts, axis=1)
 

@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
+from sphereflow.llm.model.anatomy import input_device
 from sphereflow.llm.model.loading import require_torch
 from sphereflow.llm.model.source import loaded, named_model, source, tokenizer_of
 from sphereflow.progress import Progress, reporting
@@ -164,7 +165,7 @@ def _asked(asked: Any, keys: list[str], values: list[str]) -> tuple[np.ndarray, 
     prefix = front + _ids(tokenizer, _OPENING + lines)
     questions = [_ids(tokenizer, _QUESTION.format(key=key)) for key in keys]
     answers = [_ids(tokenizer, value)[0] for value in values]
-    device = next(model.parameters()).device
+    device = input_device(model)
     with torch.no_grad():
         read = model.base_model(input_ids=torch.tensor([prefix], device=device), use_cache=True).past_key_values
         read.batch_repeat_interleave(len(keys))

@@ -112,11 +112,13 @@ def record_lengths(
     sizes: Sequence[int] = SIZES,
     temperatures: Sequence[float] = TEMPERATURES,
     documents: int = 3,
+    independent: bool = True,
     progress: Progress = None,
 ) -> LengthRecording:
     """Run a decoder on windows of the longest length and keep how its heads select at every length.
 
-    **Arguments:** `model` and `texts` as for `record`; sizes that leave no token unselected are NaN.
+    **Arguments:** `model` and `texts` as for `record`; sizes that leave no token unselected are NaN; the recall of
+    `independent` values, which takes longer than all else, is NaN where it is not asked for.
     """
     require_torch("recording a language model")
     chosen, counts = (_increasing(n, given) for n, given in (("lengths", lengths), ("sizes", sizes)))
@@ -139,7 +141,7 @@ def record_lengths(
 
             def observe(layer: LayerCapture, number: int = number) -> None:
                 report(number / len(tokens), f"document {number + 1}, layer {layer.index}")
-                layers[-1].append(_layer(layer, chosen, counts, warmth))
+                layers[-1].append(_layer(layer, chosen, counts, warmth, independent))
 
             capture(loaded.model, document[None, : chosen[-1]], observe, queries=chosen[None] - 1)
         report(1.0, "")
@@ -165,7 +167,9 @@ def _increasing(name: str, given: Sequence[int]) -> np.ndarray:
     return found
 
 
-def _layer(layer: LayerCapture, lengths: np.ndarray, sizes: np.ndarray, temperatures: np.ndarray) -> dict[str, Any]:
+def _layer(
+    layer: LayerCapture, lengths: np.ndarray, sizes: np.ndarray, temperatures: np.ndarray, independent: bool
+) -> dict[str, Any]:
     """One layer of one document."""
     heads = layer.heads
     found = {name: np.full((heads, 2, len(lengths), len(sizes)), np.nan) for name in SELECTION}
@@ -178,7 +182,7 @@ def _layer(layer: LayerCapture, lengths: np.ndarray, sizes: np.ndarray, temperat
         values = values / np.median(np.linalg.norm(values[:, 1:], axis=-1), axis=-1)[:, None, None]
         for sink, pair in enumerate(((alpha, values), without_sink(alpha, values))):
             fitting = sizes[sizes < pair[0].shape[-1]]
-            for name, rows in _selection(*pair, fitting).items():
+            for name, rows in _selection(*pair, fitting, independent).items():
                 found[name][:, sink, k, : len(fitting)] = rows
             for name, rows in _whole(*pair).items():
                 found[name][:, sink, k] = rows
@@ -190,19 +194,21 @@ def _layer(layer: LayerCapture, lengths: np.ndarray, sizes: np.ndarray, temperat
     return found
 
 
-def _selection(alpha: np.ndarray, values: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
+def _selection(alpha: np.ndarray, values: np.ndarray, sizes: np.ndarray, independent: bool) -> dict[str, np.ndarray]:
     order = descending(alpha)
     sorted_weights = np.take_along_axis(alpha, order, axis=-1)
     sums = np.cumsum(np.take_along_axis(alpha[..., None] * values, order[..., None], axis=1), axis=1)
-    laws = [
-        [expected_recall(row[:n], row[n:][row[n:] > 0], values.shape[-1]) if row[n] > 0 else np.nan for n in sizes]
-        for row in sorted_weights
-    ]
+
+    def law(row: np.ndarray, n: int) -> float:
+        if not independent or row[n] <= 0:
+            return float("nan")
+        return float(expected_recall(row[:n], row[n:][row[n:] > 0], values.shape[-1]))
+
     return {
         "distance": np.linalg.norm(sums[:, -1:] - 2 * sums[:, sizes - 1], axis=-1),
         "recall": separations(alpha, values, sizes.tolist(), distances=("euclidean",))["euclidean"].recall,
         "top_mass": np.cumsum(sorted_weights, axis=-1)[:, sizes - 1],
-        "expected_recall": np.array(laws),
+        "expected_recall": np.array([[law(row, n) for n in sizes.tolist()] for row in sorted_weights]),
     }
 
 

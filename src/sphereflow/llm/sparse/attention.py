@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from sphereflow.errors import SphereflowError
-from sphereflow.llm.model.anatomy import AttentionPlace, attention_places
+from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, input_device
 from sphereflow.llm.sparse.rules import GEOMETRIC, LayerRule
 
 NAME = "sphereflow_sparse"
@@ -146,7 +146,7 @@ def faithful(model: Any) -> None:
     import torch
 
     known = model.config.get_text_config().vocab_size
-    tokens = torch.as_tensor(np.arange(1, 13)[None] % known, device=next(model.parameters()).device)
+    tokens = torch.as_tensor(np.arange(1, 13)[None] % known, device=input_device(model))
     try:
         with torch.no_grad():
             own = model(input_ids=tokens, use_cache=False).logits.float()

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
+from sphereflow.llm.model.anatomy import input_device
 from sphereflow.llm.model.loading import LanguageModel, load_model, require_torch
 from sphereflow.llm.model.texts import corpus, windows
 from sphereflow.llm.sparse.attention import Usage, exchanged, faithful, vocabulary_logits
@@ -204,7 +205,7 @@ def run_states(model: Any, plan: SparsePlan | None, tokens: np.ndarray, number: 
     import torch
 
     start = first_query(tokens)
-    device = next(model.parameters()).device
+    device = input_device(model)
     rules = None if plan is None else plan.layers()
     final, kept, seen = [], [], []
     for document in torch.as_tensor(tokens, device=device):
@@ -219,13 +220,12 @@ def losses(model: Any, states: States, tokens: np.ndarray) -> Float[np.ndarray, 
     """The mean loss in nats of the tokens after `first_query`, by document."""
     import torch
 
-    targets = torch.as_tensor(tokens[:, first_query(tokens) + 1 :], device=next(model.parameters()).device)
+    found = []
     with torch.no_grad():
-        told = [
-            torch.nn.functional.cross_entropy(vocabulary_logits(model, final).float(), target)
-            for final, target in zip(states.final, targets, strict=True)
-        ]
-    return np.array([float(each) for each in told])
+        for final, target in zip(states.final, torch.as_tensor(tokens[:, first_query(tokens) + 1 :]), strict=True):
+            logits = vocabulary_logits(model, final).float()
+            found.append(float(torch.nn.functional.cross_entropy(logits, target.to(logits.device))))
+    return np.array(found)
 
 
 def first_query(tokens: np.ndarray) -> int:
