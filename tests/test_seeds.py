@@ -89,6 +89,8 @@ BY_JAX = {
 }
 # Drawn by NumPy: a key gives what its number gives.
 BY_NUMPY = {
+    "model_theories.subject.drawn_again": lambda f, s: f(6, lambda at: ROWS[at, 0].mean(), s, repeats=20),
+    "model_theories.subject.mean_of": lambda f, s: f(ROWS[:8, 0], s),
     "llm.sparse.comparison.SparsityComparison.excess_of": lambda f, s: f(CURVE, "uniform", seed=s),
     "llm.sparse.comparison.SparsityComparison.difference": lambda f, s: f(CURVE, "uniform", "mass", seed=s),
     "random_transformers.initial_network.run_cosines": lambda f, s: f(BLOCKS, 3, s),
@@ -228,6 +230,7 @@ NUMBERS_ONLY = {
 
 # Records that are no results: they keep what they were given. Every `Result` does.
 RECORDS = {
+    "model_theories.subject.Subject",
     "drifting.translation.Point",
     "evolution.settings.Settings",
     "report.results.PaperResult",

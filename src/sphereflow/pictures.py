@@ -92,7 +92,7 @@ def rendered(figure: Figure, kind: str, dpi: int = _PNG_DPI) -> bytes:
 class _PlainDigits(ScalarFormatter):
     """Numbers at ticks as text, a power of ten beside the axis as a formula."""
 
-    def __call__(self, x: float, pos: int | None = None) -> str:
+    def __call__(self, x: Any, pos: int | None = None) -> str:
         return super().__call__(x, pos).removeprefix(r"$\mathdefault{").removesuffix("}$")
 
 

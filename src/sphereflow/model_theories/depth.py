@@ -1,6 +1,6 @@
 r"""Depth: do tokens gather from layer to layer, does one layer alone gather them, and are logits those of the picture?
 
-Rules, set beforehand: tokens gather if their mean cosine is higher after the last layer than before the first; a layer
+Rules: tokens gather if their mean cosine is higher after the last layer than before the first; a layer
 without its MLP, iterated with the norms of tokens kept, gathers them if the mean cosine ends above .9; logits are
 $\beta\langle x_i,x_j\rangle$ if cosines explain more than half of their variance (median over heads).
 """

@@ -1,6 +1,6 @@
 r"""Geometry of heads: three assumptions about values and weights, envelopes, the sink, and kinds of heads.
 
-Rules, set beforehand: norms are stable if the median variation is below 1/2, and the sink is short if the median
+Rules: norms are stable if the median variation is below 1/2, and the sink is short if the median
 $\kappa$ is below 1; a form describes heads if it is best by AICc for more than half of them; the envelope of
 independent values holds if more than half of all (head, N) have a recall within .1 of it; sink and recall go together
 as in `sink_and_recall`; the rule's regimes are found if the adjusted Rand index is above 1/2.

