@@ -35,6 +35,7 @@ AREAS: dict[str, str] = {
     "drifting": "Drifting",
     "llm": "Language models",
     "normalisation": "Normalisation",
+    "model_theories": "Theories beside a model",
     "sweeps": "Sweeps",
     "papers": "Papers",
     "claims": "Claims",

@@ -145,6 +145,7 @@ def test_a_model_none_of_whose_heads_sees_the_first_token():
             lines,
             [],
             record.head_table(heads),
+            [],
         )
         draw_maps(heads)
         draw_sink(heads)
