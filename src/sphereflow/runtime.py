@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -82,7 +83,7 @@ def trim_cache(folder: Path, most: float = MOST_CACHE_BYTES) -> None:
     """
     mark = folder / "trimmed"
     try:
-        if time.time() - mark.stat().st_mtime < _TRIM_EVERY:
+        if datetime.now(UTC).timestamp() - mark.stat().st_mtime < _TRIM_EVERY:
             return
     except OSError:
         if not folder.is_dir():

@@ -28,11 +28,15 @@ CHANGES = {
     "out": "other.npz",
     "steps": 5,
     "seed": 1,
+    "kl": 0.1,
 }
 
 
 def fit(**changed):
-    words = [word for name, value in (PLAIN | changed).items() for word in (f"--{name}", str(value))]
+    asked = PLAIN | changed
+    if "kl" in changed:  # in place of a number of pieces, and for laws only
+        asked = {name: value for name, value in asked.items() if name != "pieces"} | {"target": "two-modes"}
+    words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
     return CliRunner().invoke(transport.app, ["fit", *words], catch_exceptions=False)
 
 

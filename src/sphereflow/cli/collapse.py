@@ -47,8 +47,7 @@ def command(
 
     With --config: cosines of tokens through a real architecture at initialisation, and tested advice.
 
-    Examples: sphereflow collapse --d 64 --layers 1000 --heads 8;
-    sphereflow collapse --config llama --width 512 --layers 24
+    Example: sphereflow collapse --config llama --width 512 --layers 24
     """
     from sphereflow.errors import whole_number
 

@@ -75,8 +75,7 @@ def command(
 ) -> None:
     """Every head of a model (precision, recall, F, regimes, sink), and every theory beside it with a verdict.
 
-    Examples: sphereflow measure smollm2 --window 512 --documents 4 --out heads;
-    sphereflow measure smollm2 --sections geometry,depth
+    Example: sphereflow measure smollm2 --sections geometry,depth --out heads
     """
     from sphereflow.errors import SphereflowError, whole_number
     from sphereflow.llm import corpus as known_corpus

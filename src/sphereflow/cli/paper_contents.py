@@ -33,8 +33,9 @@ def contents() -> list[Contents]:
 
 def contents_of(slug: str) -> Contents:
     """One paper of the library."""
-    folder = Path(papers.__path__[0]) / slug.replace("-", "_")
-    texts = [path.read_text() for path in sorted(folder.glob("*.py"))]
+    places = [Path(place) / slug.replace("-", "_") for place in papers.__path__]
+    files = [file for place in places for file in (place.with_suffix(".py"), *sorted(place.glob("*.py")))]
+    texts = [file.read_text() for file in files if file.is_file()]
     found = [entry for text in texts for entry in _ENTRY.findall(text)]
     (said,) = (_declared(text) for text in texts if "PAPER = Paper(" in text)
     return Contents(

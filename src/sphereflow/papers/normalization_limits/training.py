@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from sphereflow.claims import Check, Run, basis
 from sphereflow.papers.normalization_limits import PAPER
 from sphereflow.pictures import PALETTE, blank, look
+from sphereflow.reading import file_bytes, packed_arrays
 
 TEMPERATURES = (0.1, 0.3, 1.0, 3.0)
 LOWEST = 0.03
@@ -46,8 +47,7 @@ class Training:
 @cache
 def runs() -> tuple[dict[str, Training], dict[str, Any]]:
     """All runs by normaliser ("softmax .3" is temperature .3), and where they come from."""
-    with np.load(Path(__file__).parent / "training.npz", allow_pickle=False) as kept:
-        data = {name: kept[name] for name in kept.files}
+    data = packed_arrays(file_bytes(Path(__file__).parent / "training.npz"))
     names = list(dict.fromkeys(data["variant"].tolist()))
     found = {}
     for name in names:
