@@ -100,3 +100,17 @@ def test_old_programs_go_when_the_cache_is_full(tmp_path):
     os.utime(tmp_path / "trimmed", (0, 0))
     runtime.trim_cache(tmp_path, most=400)
     assert {path.name for path in tmp_path.glob("*-cache")} == {"7-cache", "8-cache", "9-cache"}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import importlib.util; importlib.util.find_spec('jax')",
+        "import importlib.util; [importlib.util.find_spec('jax') for _ in range(3)]",
+        "import importlib; importlib.invalidate_caches()",
+        "from concurrent.futures import ThreadPoolExecutor as P; list(P(4).map(__import__, ['jax'] * 4))",
+    ],
+)
+def test_whoever_looks_for_jax_first_gets_double_precision(before):
+    script = f"import sphereflow; {before}; import jax.numpy as jnp; print(jnp.ones(2).dtype)"
+    assert output(script) == ["float64"]

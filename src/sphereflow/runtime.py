@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import sys
 import time
@@ -37,13 +36,17 @@ class _BesideJax(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != "jax":
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("jax")
+        # Whoever only asks whether JAX is there does not import it: the finder stays until the module has run.
+        others = [finder for finder in sys.meta_path if finder is not self]
+        found = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((each for each in found if each is not None), None)
         if spec is not None and spec.loader is not None:
             run = spec.loader.exec_module
 
             def run_and_configure(module: ModuleType) -> None:
                 run(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
                 configure()
 
             spec.loader.exec_module = run_and_configure  # type: ignore[method-assign]
