@@ -209,5 +209,15 @@ def test_curves_that_come_with_the_package():
         for rule in ("deviation", "contribution", "mass", "uniform"):
             np.testing.assert_allclose(found.mean_kept(rule), found.keep, rtol=0.0101)
         assert all(word.startswith("sha256:") for word in found.source["texts"] + found.source["calibration"])
-    with pytest.raises(SphereflowError, match="the curve"):
+    with pytest.raises(SphereflowError, match="the recording"):
         llm.sparsity_curve("gpt5")
+
+
+def test_everything_that_comes_with_the_package_opens():
+    names = llm.recorded_results()
+    assert {name.split("/")[0] for name in names} == {"position", "depth"}
+    for name in names:
+        assert llm.recorded_result(name).source["model"] == "smollm2"
+    assert llm.length_recording("stories15m").source["model"] == "stories15m"
+    with pytest.raises(SphereflowError, match="the recording must be one of"):
+        llm.recorded_result("sparsity/smollm2-help")

@@ -27,7 +27,7 @@ from sphereflow.llm.measurement.theory import layer_theory, theory_queries
 from sphereflow.llm.model.anatomy import AttentionPlace, attention_places
 from sphereflow.llm.model.capture import LayerCapture, capture
 from sphereflow.llm.model.loading import require_torch
-from sphereflow.llm.model.source import loaded, named_model, source, token_documents
+from sphereflow.llm.model.source import given_digest, loaded_model, named_model, source, token_windows
 from sphereflow.progress import Progress, reporting
 from sphereflow.results import Result, Variables, recorded_call
 
@@ -124,14 +124,15 @@ def effective_betas(
     and keys (Llama, Mistral, Gemma, Qwen, Phi, ...).
     """
     require_torch("effective inverse temperatures")
-    asked = loaded(model)
+    asked = loaded_model(model)
     places = attention_places(asked.model)
     for place in places:
         if not (hasattr(place.attention, "q_proj") and hasattr(place.attention, "k_proj")):
             raise SphereflowError(
                 f"{asked.name} has no separate projections of queries and keys: their norms cannot be read."
             )
-    tokens, known = token_documents(asked, texts, window, documents)
+    tokens, _ = token_windows(asked, texts, window, documents)
+    known = given_digest(texts, tokens)
     rows: list[list[dict[str, np.ndarray]]] = []
     queries = theory_queries(tokens.shape[1])
     with reporting("documents", progress) as report:

@@ -28,7 +28,7 @@ from sphereflow.evolution import predict_limit
 from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, input_device
 from sphereflow.llm.model.head_weights import head_matrices
 from sphereflow.llm.model.loading import LanguageModel, require_torch
-from sphereflow.llm.model.source import loaded, named_model, source, token_documents
+from sphereflow.llm.model.source import given_digest, loaded_model, named_model, source, token_windows
 from sphereflow.llm.recorded.statistics import stream_numbers
 from sphereflow.progress import Progress, reporting
 from sphereflow.results import Result, Variables, recorded_call
@@ -162,12 +162,13 @@ def iterate_layer(
     require_torch("iterating a layer")
     one_of("variant", variant, VARIANTS)
     whole_number("steps", steps, least=4)
-    asked = loaded(model)
+    asked = loaded_model(model)
     places = attention_places(asked.model)
     place = places[whole_number("layer", layer, least=0, most=len(places) - 1)]
     if not hasattr(place.decoder_layer, "mlp"):
         raise SphereflowError(f"the layers of {asked.name} have no part named mlp: their iteration is not known here.")
-    tokens, known = token_documents(asked, texts, window, documents)
+    tokens, _ = token_windows(asked, texts, window, documents)
+    known = given_digest(texts, tokens)
     limit, axis = layer_limit(asked, layer)
     stream: dict[str, list[list[float]]] = {name: [[] for _ in tokens] for name in STREAM}
     change, alignment = np.empty((len(tokens), steps)), np.full((len(tokens), steps + 1), np.nan)

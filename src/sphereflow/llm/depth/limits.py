@@ -21,7 +21,7 @@ from sphereflow.evolution import predict_limit
 from sphereflow.evolution.limits import PredictedLimit
 from sphereflow.llm.model.head_weights import head_matrices
 from sphereflow.llm.model.loading import require_torch
-from sphereflow.llm.model.source import loaded, named_model, source
+from sphereflow.llm.model.source import loaded_model, named_model, source
 from sphereflow.progress import Progress, reporting
 from sphereflow.results import Result, Variables, recorded_call
 
@@ -79,7 +79,7 @@ def layer_limits(model: Any, layers: Sequence[int], *, progress: Progress = None
     chosen = tuple(layers)
     if not chosen:
         raise SphereflowError("layers must name at least one layer.")
-    asked = loaded(model)
+    asked = loaded_model(model)
     depth, heads = asked.shape["layers"], asked.shape["heads"]
     for layer in chosen:
         whole_number("layers", layer, least=0, most=depth - 1)

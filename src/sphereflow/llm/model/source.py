@@ -21,7 +21,7 @@ P = ParamSpec("P")
 R = TypeVar("R", bound=Result)
 
 
-def loaded(model: Any) -> LanguageModel:
+def loaded_model(model: Any) -> LanguageModel:
     """What `load_model` gives as it is; a name is loaded; a bare model of transformers has no tokenizer."""
     if isinstance(model, LanguageModel):
         return model
@@ -56,22 +56,45 @@ def source(model: LanguageModel, **more: Any) -> dict[str, Any]:
     )
 
 
-def token_documents(
-    model: LanguageModel, texts: str | Int[np.ndarray, "documents window"], window: int, documents: int
-) -> tuple[Int[np.ndarray, "documents window"], str]:
-    """Documents of tokens, and the digest of what was given."""
-    if isinstance(texts, str):
-        return windows(texts, tokenizer_of(model), window=window, documents=documents), text_digest(texts)
-    tokens = np.asarray(texts)
-    if tokens.ndim != 2 or len(tokens) < 1 or tokens.shape[1] < 8 or tokens.dtype.kind not in "iu":
+def token_windows(
+    model: LanguageModel, texts: Any, window: int, documents: int, least: int = 8
+) -> tuple[Int[np.ndarray, "documents window"], Int[np.ndarray, " documents"]]:
+    """Documents of at least so many tokens, and the number of the text that each comes from."""
+    if isinstance(texts, np.ndarray):
+        tokens, text = texts, np.zeros(len(texts), dtype=int)
+    else:
+        given = [texts] if isinstance(texts, str) else list(texts)
+        if not given or not all(isinstance(each, str) for each in given):
+            raise SphereflowError(
+                "texts must be a text, several texts, or an array of tokens by document and position."
+            )
+        cut = [windows(each, model.tokenizer, window=window, documents=documents) for each in given]
+        tokens, text = np.concatenate(cut), np.repeat(np.arange(len(cut)), [len(each) for each in cut])
+    if tokens.ndim != 2 or len(tokens) < 1 or tokens.shape[1] < least or tokens.dtype.kind not in "iu":
         raise SphereflowError(
-            "texts must be a text, or whole numbers by document and position, at least 8 positions; got "
-            f"{tokens.dtype} of shape {tokens.shape}."
+            f"tokens must be whole numbers by document and position, at least {least} positions; got {tokens.dtype} of "
+            f"shape {tokens.shape}."
         )
     known = model.model.config.get_text_config().vocab_size
     if tokens.min() < 0 or tokens.max() >= known:
         raise SphereflowError(f"tokens must lie from 0 to {known - 1}, got {tokens.min()} to {tokens.max()}.")
-    return tokens, digest(tokens)
+    longest = _learned_positions(model.model)
+    if longest is not None and tokens.shape[1] > longest:
+        raise SphereflowError(f"{model.name} has {longest} positions; documents of {tokens.shape[1]} do not fit.")
+    return tokens, text
+
+
+def _learned_positions(model: Any) -> int | None:
+    """How many positions a model with a table of them has."""
+    names = ("position_embeddings", "wpe", "embed_positions")
+    tables = [part for name, part in model.named_modules() if name.split(".")[-1] in names]
+    counts = [part.num_embeddings for part in tables if hasattr(part, "num_embeddings")]
+    return min(counts) if counts else None
+
+
+def given_digest(texts: Any, tokens: Int[np.ndarray, "documents window"]) -> str:
+    """A text told by its digest; several, or tokens that were given, by that of the tokens."""
+    return text_digest(texts) if isinstance(texts, str) else digest(tokens)
 
 
 def text_digest(text: str) -> str:

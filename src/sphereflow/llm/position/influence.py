@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.llm.model.anatomy import attention_places, input_device
 from sphereflow.llm.model.loading import LanguageModel, require_torch
-from sphereflow.llm.model.source import loaded, named_model, source, text_digest, tokenizer_of
+from sphereflow.llm.model.source import loaded_model, named_model, source, text_digest, tokenizer_of
 from sphereflow.llm.model.texts import windows
 from sphereflow.progress import Progress, reporting
 from sphereflow.results import Result, Variables, recorded_call
@@ -147,7 +147,7 @@ def influence_profile(
     require_torch("an influence profile")
     whole_number("n", n, least=8)
     whole_number("prompts", prompts, least=2)
-    asked = loaded(model)
+    asked = loaded_model(model)
     places = attention_places(asked.model)
     layers = len(places)
     chosen = tuple(sorted({max(1, layers * k // 4) for k in (1, 2, 3, 4)})) if depths is None else tuple(depths)

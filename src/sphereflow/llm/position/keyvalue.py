@@ -24,7 +24,7 @@ from jaxtyping import Float
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.llm.model.anatomy import input_device
 from sphereflow.llm.model.loading import require_torch
-from sphereflow.llm.model.source import loaded, named_model, source, tokenizer_of
+from sphereflow.llm.model.source import loaded_model, named_model, source, tokenizer_of
 from sphereflow.progress import Progress, reporting
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
@@ -119,7 +119,7 @@ def retrieval_profile(
     require_torch("a retrieval profile")
     whole_number("pairs", pairs, least=4)
     whole_number("sets", sets, least=2)
-    asked = loaded(model)
+    asked = loaded_model(model)
     words = single_words(tokenizer_of(asked))
     if 2 * pairs * sets > len(words):
         raise SphereflowError(

@@ -24,7 +24,8 @@ from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.llm.heads.geometry import descending, separations, without_sink
 from sphereflow.llm.model.capture import LayerCapture, capture
 from sphereflow.llm.model.loading import require_torch
-from sphereflow.llm.recorded.inputs import is_encoder, loaded_model, source_of, texts_by_digest, token_windows
+from sphereflow.llm.model.source import loaded_model, token_windows
+from sphereflow.llm.recorded.inputs import is_encoder, source_of, texts_by_digest
 from sphereflow.numerics.selection import expected_recall
 from sphereflow.numerics.softmax import spectral_norm
 from sphereflow.progress import Progress, reporting

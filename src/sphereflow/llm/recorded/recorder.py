@@ -13,8 +13,9 @@ from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.llm.measurement.theory import BINS
 from sphereflow.llm.model.capture import LayerCapture, capture
 from sphereflow.llm.model.loading import require_torch
+from sphereflow.llm.model.source import loaded_model, token_windows
 from sphereflow.llm.recorded import statistics
-from sphereflow.llm.recorded.inputs import is_encoder, loaded_model, source_of, texts_by_digest, token_windows
+from sphereflow.llm.recorded.inputs import is_encoder, source_of, texts_by_digest
 from sphereflow.progress import Progress, reporting
 from sphereflow.results import Result, Variables, recorded_call
 

@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,8 +14,9 @@ from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.llm.model.anatomy import input_device
-from sphereflow.llm.model.loading import LanguageModel, load_model, require_torch
-from sphereflow.llm.model.texts import corpus, windows
+from sphereflow.llm.model.loading import LanguageModel, require_torch
+from sphereflow.llm.model.source import loaded_model, token_windows
+from sphereflow.llm.model.texts import corpus
 from sphereflow.llm.sparse.attention import Usage, exchanged, faithful, vocabulary_logits
 from sphereflow.llm.sparse.calibration import Calibration, calibrate, shared_out
 from sphereflow.llm.sparse.rules import GEOMETRIC, RULES, THRESHOLDS, LayerRule
@@ -236,36 +236,16 @@ def first_query(tokens: np.ndarray) -> int:
 def as_loaded(model: Any) -> LanguageModel:
     """The language model that is meant, a decoder whose loss can be measured."""
     require_torch("making attention sparse")
-    if isinstance(model, (str, Path)):
-        model = load_model(model)
-    if not isinstance(model, LanguageModel):
-        if not hasattr(model, "base_model"):
-            raise SphereflowError(f"model must be a language model or the name of one, got {type(model).__name__}.")
-        model = LanguageModel(type(model).__name__, model, None)
-    if not model.model.can_generate():
-        raise SphereflowError(f"{model.name} is no decoder: it has no next token whose loss could be measured.")
-    return model
+    loaded = loaded_model(model)
+    if not loaded.model.can_generate():
+        raise SphereflowError(f"{loaded.name} is no decoder: it has no next token whose loss could be measured.")
+    return loaded
 
 
 def as_tokens(loaded: LanguageModel, texts: Any, window: int, documents: int) -> np.ndarray:
     """Windows of tokens of one or several texts, or the tokens that were given."""
     whole_number("window", window, least=24)
-    if not isinstance(texts, np.ndarray):
-        given = [texts] if isinstance(texts, str) else list(texts)
-        if not given or not all(isinstance(each, str) for each in given):
-            raise SphereflowError(
-                "texts must be a text, several texts, or an array of tokens by document and position."
-            )
-        return np.concatenate([windows(t, loaded.tokenizer, window=window, documents=documents) for t in given])
-    known = loaded.model.config.get_text_config().vocab_size
-    if texts.ndim != 2 or len(texts) < 1 or texts.shape[1] < 24 or texts.dtype.kind not in "iu":
-        raise SphereflowError(
-            f"tokens must be whole numbers by document and position, at least 24 positions; got {texts.dtype} of shape "
-            f"{texts.shape}."
-        )
-    if texts.min() < 0 or texts.max() >= known:
-        raise SphereflowError(f"tokens must lie from 0 to {known - 1}, got {texts.min()} to {texts.max()}.")
-    return texts
+    return token_windows(loaded, texts, window, documents, least=24)[0]
 
 
 def text_digests(texts: Any) -> list[str]:
