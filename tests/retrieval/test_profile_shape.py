@@ -138,6 +138,7 @@ def test_a_profile_that_no_theory_has_is_said_to_lie_at_the_edge():
         (lambda: sf.retrieval.fit_profile(np.ones((4, 6))), "at least 8 positions"),
         (lambda: sf.retrieval.fit_profile(np.ones((4, 8)), np.linspace(0, 1, 8)), "inside"),
         (lambda: sf.retrieval.fit_profile(np.ones((4, 8)), np.linspace(0.1, 0.9, 7)), "positions"),
+        (lambda: sf.retrieval.fit_profile(np.ones((4, 8))), "same mean at every position"),
     ],
 )
 def test_wrong_input_is_one_sentence(call, words):

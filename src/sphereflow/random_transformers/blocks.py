@@ -149,6 +149,8 @@ def read_blocks(
 def _content(config: str | Path | dict[str, Any]) -> dict[str, Any]:
     if isinstance(config, dict):
         return config
+    if not isinstance(config, (str, Path)):
+        raise SphereflowError(f"config must be 'gpt2', 'llama', a config.json or a dict, got {type(config).__name__}.")
     if str(config) in ("gpt2", "llama"):
         return {"model_type": str(config)}
     if not Path(config).exists():

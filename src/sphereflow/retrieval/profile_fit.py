@@ -166,6 +166,8 @@ def fit_profile(
     if (places <= 0).any() or (places >= 1).any() or (np.diff(places) <= 0).any():
         raise SphereflowError("positions must increase inside (0, 1).")
     mean, error = table.mean(axis=0), table.std(axis=0, ddof=1) / np.sqrt(units)
+    if np.ptp(mean) <= 1e-12 * np.abs(mean).max():
+        raise SphereflowError("rows have the same mean at every position: any curve fits them, and none is told.")
     grid = _Grid(places)
     drawn = rng.multinomial(units, np.full(units, 1 / units), size=repeats) @ table / units
     c_draws, slope_draws = np.array([grid.refined(y) for y in drawn]).T

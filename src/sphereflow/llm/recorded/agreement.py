@@ -15,7 +15,7 @@ from jaxtyping import Float
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.llm.heads.bootstrap import spearman
 from sphereflow.llm.heads.envelopes import equal_weights_recall
-from sphereflow.llm.recorded.recorder import SINKS, Recording
+from sphereflow.llm.recorded.recorder import SINKS, Recording, checked_recording
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 
@@ -84,6 +84,7 @@ def envelope_agreement(recording: Recording, *, sink: str = "with sink") -> Enve
     print(sf.llm.envelope_agreement(sf.llm.recording("smollm2")).summary())
     ```
     """
+    checked_recording(recording)
     one_of("sink", sink, SINKS)
     at = SINKS.index(sink)
 
@@ -152,6 +153,7 @@ def sink_and_recall(recording: Recording, *, size: int = 4, repeats: int = 2000,
     print(sf.llm.sink_and_recall(sf.llm.recording("smollm2")))
     ```
     """
+    checked_recording(recording)
     if size not in recording.sizes:
         raise SphereflowError(f"size must be one of the recorded sizes {recording.sizes}, got {size}.")
     repeats = whole_number("repeats", repeats, least=2)

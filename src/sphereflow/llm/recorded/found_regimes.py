@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.llm.heads.regimes import REGIMES, adjusted_rand, gaussian_mixture, regimes
-from sphereflow.llm.recorded.recorder import Recording
+from sphereflow.llm.recorded.recorder import Recording, checked_recording
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed
 
@@ -86,6 +86,7 @@ def found_regimes(recording: Recording, *, most: int = 8, restarts: int = 8, see
     print(sf.llm.found_regimes(sf.llm.recording("smollm2")))
     ```
     """
+    checked_recording(recording)
     most, restarts = whole_number("most", most, least=3), whole_number("restarts", restarts)
     if 4 not in recording.sizes:
         raise SphereflowError(f"the rule needs the separation of 4 tokens; recorded sizes are {recording.sizes}.")

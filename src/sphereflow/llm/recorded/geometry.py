@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError
 from sphereflow.llm.heads.forms import Form, Forms, attention_forms, compare_forms, similarity_forms
-from sphereflow.llm.recorded.recorder import Recording
+from sphereflow.llm.recorded.recorder import Recording, checked_recording
 from sphereflow.results import Result, Variables, recorded_call
 
 
@@ -84,6 +84,7 @@ def value_norms(recording: Recording) -> ValueNorms:
     print(sf.llm.value_norms(sf.llm.recording("smollm2")))
     ```
     """
+    checked_recording(recording)
     norms = recording.value_norms.astype(float)
     middle = np.median(norms[..., 1:], axis=-1)
     hidden = ~recording.sees_sink
@@ -145,6 +146,7 @@ def similarity_decay(recording: Recording, *, leave_out: bool = True) -> FormsOf
     Least squares in the cosine over the recorded lags (1 to 64), for every key/value head; the sink is left out. With
     `leave_out` every document is left out once, for errors and for the comparison on unseen text.
     """
+    checked_recording(recording)
     return _compared("cosine of values against lag", *similarity_curves(recording), leave_out)
 
 
@@ -162,6 +164,7 @@ def attention_decay(recording: Recording, *, leave_out: bool = True) -> FormsOfH
     Least squares in the logarithm of the mean weight of a bin, a factor being fitted, for every query head; the sink
     and the query itself are left out, and so are bins that no query reaches.
     """
+    checked_recording(recording)
     return _compared("attention against distance", *attention_curves(recording), leave_out)
 
 

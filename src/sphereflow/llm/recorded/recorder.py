@@ -117,6 +117,13 @@ class Recording(Result):
         return draw_recording(self)
 
 
+def checked_recording(given: Any) -> Recording:
+    """What verbs on recordings are given, which must be one."""
+    if not isinstance(given, Recording):
+        raise SphereflowError(f"recording must be what `record` or `recording` gives, got {type(given).__name__}.")
+    return given
+
+
 @texts_by_digest
 @recorded_call
 def record(
