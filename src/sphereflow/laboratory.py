@@ -14,7 +14,7 @@ from sphereflow.interaction.choice import METHODS
 from sphereflow.kernels import KERNEL_SCALES
 from sphereflow.parameters import model_name
 from sphereflow.progress import Progress
-from sphereflow.seeds import Seed, recorded
+from sphereflow.seeds import Seed
 from sphereflow.sphere import draw
 
 
@@ -89,13 +89,9 @@ def simulate(
         options: dict[str, Any] = {"causal": bool(causal), "kernel_scale": kernel_scale}
         dynamics = (SA if name == "sa" else USA)(beta, **options)
         parameters |= options
-    record = recorded(seed)
-    number = record if isinstance(record, int) else None
-    if not isinstance(record, int):  # of a trajectory `seed` is a number; the words of a key go with the call
-        parameters["seed"] = list(record)
     run: dict[str, Any] = {"saveat": saves, "tol": tol, "method": method, "out": out, "progress": progress}
     run |= {"solver": solver, "overwrite": overwrite}
-    return evolve(dynamics, x0, t1, seed=number, parameters=parameters, **run)
+    return evolve(dynamics, x0, t1, seed=seed, parameters=parameters, **run)
 
 
 def _of_dynamics(model: Dynamics, beta: float, causal: bool, kernel_scale: str) -> tuple[str, float]:

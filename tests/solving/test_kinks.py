@@ -11,6 +11,7 @@ from scipy.integrate import solve_ivp
 
 import sphereflow as sf
 from sphereflow.dynamics import Kinks, RescaledFeedForward, Traits
+from sphereflow.landscape.flows import Particles
 from sphereflow.solving import FORWARD, SOLVERS
 from sphereflow.solving.kinks import Cubics
 
@@ -46,6 +47,24 @@ def perceptron(seed, leak=0.0):
 def attraction(x, beta):
     kernel = np.exp(beta * (x @ x.T - 1))
     return tangent(x, kernel @ x / N)
+
+
+def unit_rows(x):
+    return x[:, :-1] / np.linalg.norm(x[:, :-1], axis=1, keepdims=True)
+
+
+def with_masses(seed):
+    """Descent of positions and logarithms of masses at rate 0.7, on given sides of the kinks."""
+    outer = weights(seed)[0]
+
+    def field(t, rows, active):
+        x, masses = unit_rows(rows), np.exp(rows[:, -1]) / np.exp(rows[:, -1]).sum()
+        kernel = np.exp(3.0 * (x @ x.T - 1))
+        move = tangent(x, kernel * masses @ x) + perceptron(seed)(t, x, active)
+        variation = kernel @ masses / 3.0 + np.where(active, inputs(seed)(t, x), 0) ** 2 @ outer / 2
+        return -np.concatenate([move, 0.7 * (variation - masses @ variation)[:, None]], axis=1)
+
+    return field
 
 
 def rescaled(t, y):
@@ -108,13 +127,17 @@ def flow(name, seed):
         now = lambda t, x: g(t, x) if t < 1.1 else theirs(t, x)  # noqa: E731
         turns = lambda t, x, a: field(t, x, a) if t < 1.1 else attraction(x, 3.0) + other(t, x, a)  # noqa: E731
         return model, unit, along(now, turns, unit, True, [1.1])
+    if name == "masses":
+        x0 = np.concatenate([unit, np.log(np.random.default_rng(seed).dirichlet(np.ones(N)))[:, None]], axis=1)
+        model = Particles(jnp.asarray(3.0), relu, *map(jnp.asarray, (-1.0, 0.7, 0.0)))
+        return model, x0, along(lambda t, x: g(t, unit_rows(x)), with_masses(seed), x0, False)
     x0 = np.random.default_rng(seed).normal(size=(N, D))
     model = RescaledFeedForward(sf.dynamics.EuclideanAttention(), D, "relu")
     return model, x0, along(rescaled, lambda t, y, active: np.where(active, rescaled(t, y), 0.0), x0, False)
 
 
 CASES = [("attention", "tsit5")]
-FLOWS = ("relu", "leaky", "attention", "descent", "schedule", "euclidean")
+FLOWS = ("relu", "leaky", "attention", "descent", "schedule", "euclidean", "masses")
 SLOW = [case for case in itertools.product(FLOWS, ("dopri8", "tsit5", "bosh3")) if case not in CASES]
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from sphereflow.dynamics import Dynamics
+from sphereflow.seeds import Record
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ class Settings:
     devices: int
     engine: str
     engine_error: float
-    seed: int | None
+    seed: Record | None
     parameters: dict[str, Any]
     versions: dict[str, str]
 

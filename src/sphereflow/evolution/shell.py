@@ -25,6 +25,7 @@ from sphereflow.interaction.choice import METHODS
 from sphereflow.progress import Progress, progress_bar
 from sphereflow.provenance import versions
 from sphereflow.runtime import forget_programs
+from sphereflow.seeds import Seed, recorded
 from sphereflow.shapes import ArrayLike
 from sphereflow.solving import FORWARD, SOLVERS, Solution, solve, step_grid
 
@@ -53,7 +54,7 @@ def evolve(
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress = None,
-    seed: int | None = None,
+    seed: Seed | None = None,
     parameters: dict[str, Any] | None = None,
 ) -> Trajectory:
     r"""Solve $\dot x = f(t,x)$, $x(t_0)=x_0$, with error control.
@@ -76,6 +77,7 @@ def evolve(
     - `out`: a zarr folder; frames go there as they come, memory stays that of one frame, a killed run can be resumed. A
       finished run that is asked for again is read; another one is replaced if `overwrite`.
     - `progress`: show a bar; by default on terminals for runs that take long.
+    - `seed`, `parameters`: from what x0 was drawn, to be kept with the run.
 
     **Returns:** a `Trajectory`; its `status` says how the run ended.
     """
@@ -120,7 +122,7 @@ def evolve(
         devices=1 if mesh is None else mesh.size,
         engine=fast.engine_name,
         engine_error=fast.engine_error,
-        seed=seed,
+        seed=None if seed is None else recorded(seed),
         parameters=parameters or {},
         versions=versions(),
     )

@@ -217,7 +217,8 @@ def _read(path: str | Path, model: Dynamics | None = None) -> Trajectory:
             seconds=seconds,
             stopped_at=stopped,
             x0=x0,
-            **{name: meta[name] for name in _SETTINGS},
+            **{name: meta[name] for name in _SETTINGS if name != "seed"},
+            seed=tuple(meta["seed"]) if isinstance(meta["seed"], list) else meta["seed"],  # the words of a key
         )
 
 

@@ -177,7 +177,7 @@ class Trajectory(Result):
         apart = end - float(self.ts[-2]) if len(self.ts) > 1 else end - self.t0
         if saveat is None:
             saveat = max(2, round((real_number("t1", t1, above=end) - end) / apart) + 1)
-        settings = {name: getattr(self, name) for name in ("tol", "solver", "dt", "max_steps", "method", "seed")}
+        settings = {name: getattr(self, name) for name in ("tol", "solver", "dt", "max_steps", "method")}
         more = evolve(self.model, self.final, t1, t0=end, saveat=saveat, progress=False, **settings)
         new = slice(1 if more.ts[0] == end else 0, None)
         return dataclasses.replace(

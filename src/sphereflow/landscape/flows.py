@@ -10,16 +10,16 @@ divides the attraction by its partition function; it is not a gradient flow of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from sphereflow.dynamics import SA, USA, Dynamics, Perceptron, Traits
+from sphereflow.dynamics import SA, USA, Dynamics, Kinks, Perceptron, Traits
 from sphereflow.errors import SphereflowError, one_of, real_number
 from sphereflow.evolution import Trajectory, evolve
 from sphereflow.landscape.problem import Problem
@@ -55,7 +55,8 @@ class Particles(Dynamics):
     """Positions and logarithms of masses as rows (x, log m) in R^{d+1}; positions count by their direction only.
 
     All four flows are one program: `direction` is +1 or -1, `rate` that of the masses, and the attraction is divided by
-    the partition function to the power `normalised`, 0 or 1.
+    the partition function to the power `normalised`, 0 or 1. `moving` moves positions in the place of the perceptron,
+    with its neurons continued beyond their kinks; masses follow a potential whose derivative has none.
     """
 
     beta: Float[Array, ""]
@@ -63,6 +64,7 @@ class Particles(Dynamics):
     direction: Float[Array, ""]
     rate: Float[Array, ""]
     normalised: Float[Array, ""]
+    moving: Dynamics | None = None
 
     traits = Traits(space="euclidean")
 
@@ -74,10 +76,16 @@ class Particles(Dynamics):
         kernel = jnp.exp(self.beta * (points @ points.T - 1))
         partition = kernel @ masses
         pull = (kernel * masses) @ points / partition[:, None] ** self.normalised
-        velocity = project(points, pull) + self.perceptron.field(t, points)
+        velocity = project(points, pull) + (self.moving or self.perceptron).field(t, points)
         variation = partition / self.beta + self.perceptron.potential(points) / 2
         growth = self.rate * (variation - masses @ variation)
         return self.direction * jnp.concatenate([velocity, growth[:, None]], axis=1)
+
+    def kinks(self, t: Float[Array, ""], x: Float[Array, "n e"]) -> Kinks | None:
+        return self.perceptron.kinks(t, normalise(x[:, :-1]))
+
+    def continued(self, t: Float[Array, ""], sides: Bool[Array, "n J"] | None) -> Dynamics:
+        return replace(self, moving=self.perceptron.continued(t, sides))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,8 +144,8 @@ def weighted_flow(
     # The normalised flow knows no convention of the kernel, and its weights are taken as they are.
     seen = problem if normalised else problem.converted("peak")
     direction, speed = 1.0 if sign == "ascent" else -1.0, 1.0 if normalised else problem.factor
-    numbers = (jnp.asarray(float(value)) for value in (direction, rate, normalised))
-    model = Particles(jnp.asarray(seen.beta), seen.perceptron, *numbers)
+    way, growth, power = (jnp.asarray(float(value)) for value in (direction, rate, normalised))
+    model = Particles(jnp.asarray(seen.beta), seen.perceptron, way, growth, power)
     rows = np.concatenate([start.points, np.log(start.masses)[:, None]], axis=1)
     # Raw time runs e^beta times faster than the peak time in which the flow is computed.
     options = {"tol": 1e-10} | options
