@@ -18,6 +18,7 @@ AREAS: dict[str, str] = {
     "dynamics": "Dynamics",
     "solving": "Solving",
     "evolution": "Evolution",
+    "figures": "Figures",
     "interaction": "Interaction",
     "observables": "Observables",
     "sphere": "Sphere",

@@ -86,6 +86,7 @@ _AREAS = (
     "dynamics",
     "solving",
     "evolution",
+    "figures",
     "sweeps",
     "claims",
     "estimates",

@@ -44,7 +44,7 @@ def simulate(
     - `model`: "sa" (softmax) or "usa" (unnormalised, kernel exp(beta(<x,y>-1)); `kernel_scale="raw"` for
       exp(beta<x,y>)); `causal` lets tokens look back only. Or any dynamics; `beta`, `causal` and `kernel_scale` then
       stay out, since it has its own.
-    - `start`: one of uniform, vmf, orthogonal, mixture, fibonacci, grid; `seed`: a whole number or a JAX key.
+    - `start`: one of uniform, hemisphere, vmf, orthogonal, mixture, fibonacci, grid; `seed`: a number or a JAX key.
     - `saves`: the number of frames; `tol`, `method`, `solver`, `out`, `overwrite` and `progress` as for `evolve`.
 
     `t1="inf"` runs until everything is one cluster, however long that takes (times of e^1000 are no problem), and

@@ -15,6 +15,7 @@ import matplotlib
 from cycler import cycler
 from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, PillowWriter
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
@@ -22,6 +23,9 @@ from sphereflow.errors import SphereflowError, one_of
 
 # The colours of Okabe and Ito, told apart with any colour vision; the pale yellow of the set is left out.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+# The same colours around a circle, for angles: it ends where it begins, and no part of it is white.
+AROUND = LinearSegmentedColormap.from_list("around", [PALETTE[k] for k in (0, 2, 4, 1, 3, 0)])
 
 # A scatter of many points makes an SVG of many megabytes: beyond this size a picture is kept as PNG.
 _LARGEST_SVG_BYTES = 300_000

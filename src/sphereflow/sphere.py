@@ -16,7 +16,7 @@ from sphereflow.errors import SphereflowError, enough_memory, one_of, real_numbe
 from sphereflow.seeds import Seed, key_from
 from sphereflow.shapes import AnyArray
 
-STARTS = ("uniform", "vmf", "orthogonal", "mixture", "fibonacci", "grid")
+STARTS = ("uniform", "hemisphere", "vmf", "orthogonal", "mixture", "fibonacci", "grid")
 
 
 def normalise(x: Float[AnyArray, "... d"]) -> Float[Array, "... d"]:
@@ -138,8 +138,9 @@ def circle_grid(n: int) -> Float[Array, "n 2"]:
 def draw(
     start: str, n: int, d: int, seed: Seed = 0, *, concentration: float = 10.0, components: int = 3
 ) -> Float[Array, "n d"]:
-    """Initial tokens by name: uniform, vmf, orthogonal, mixture, fibonacci (d=3) or grid (d=2).
+    """Initial tokens by name: uniform, hemisphere, vmf, orthogonal, mixture, fibonacci (d=3) or grid (d=2).
 
+    A hemisphere is that of a positive last coordinate, uniform there.
     `seed` is a whole number or a JAX key, and may be traced:
 
     ```python
@@ -156,6 +157,9 @@ def draw(
     key = key_from(seed)
     if start == "uniform":
         return uniform(key, (n, d))
+    if start == "hemisphere":
+        x = uniform(key, (n, d))
+        return x * jnp.where(x[:, -1:] < 0, -1.0, 1.0)
     if start == "vmf":
         real_number("concentration", concentration, above=0)
         return von_mises_fisher(key, n, jnp.eye(1, d)[0], concentration)

@@ -14,6 +14,7 @@ from sphereflow.cli import (
     collapse,
     drift,
     explore,
+    figures,
     info,
     landscape,
     measure,
@@ -45,6 +46,7 @@ app.add_typer(transport.app, name="transport")
 app.add_typer(drift.app, name="drift")
 app.command("retrieval")(with_output_options(retrieval.command))
 app.command("sweep")(with_output_options(sweep.command))
+app.command("figures")(with_output_options(figures.command))
 app.command("plot")(with_output_options(plot.command))
 app.command("measure")(with_output_options(measure.command))
 app.command("landscape")(with_output_options(landscape.command))

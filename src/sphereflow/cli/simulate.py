@@ -27,7 +27,7 @@ def command(
     model: Annotated[str, typer.Option(metavar="sa|usa", help="Softmax or unnormalised attention.")] = "sa",
     causal: Annotated[bool, typer.Option("--causal", help="Tokens look back only.")] = False,
     start: Annotated[
-        str, typer.Option(help="First tokens: uniform, vmf, orthogonal, mixture, fibonacci or grid.")
+        str, typer.Option(help="First tokens: uniform, hemisphere, vmf, orthogonal, mixture, fibonacci or grid.")
     ] = "uniform",
     seed: Annotated[int, typer.Option(help="Seed of the first tokens.")] = 0,
     saves: Annotated[int, typer.Option(help="Number of saved times.")] = 101,

@@ -28,6 +28,7 @@ _energy = eqx.filter_jit(lambda model, x: model.energy(x))
 _energy_rate = eqx.filter_jit(lambda model, x: model.energy_rate(x))
 # What stands for the tolerance where steps were fixed: the sums over tokens and the comparison are that accurate.
 FIXED_STEP_TOL = 1e-8
+CAMERA = (22.0, -60.0)  # elevation and azimuth from which tokens in three dimensions are seen, in degrees
 _order_parameter = jax.jit(order_parameter)
 _overlaps = jax.jit(overlaps)
 
@@ -210,11 +211,24 @@ class Trajectory(Result):
 
         return plot_trajectory(self)
 
-    def movie(self, path: str | Path, *, fps: int = 20, overwrite: bool = True) -> Path:
-        """A movie of the tokens (.mp4, .gif)."""
+    def movie(
+        self,
+        path: str | Path,
+        *,
+        fps: int = 20,
+        overwrite: bool = True,
+        colour: Any = "cluster",
+        trails: float = 0.0,
+        labels: bool = False,
+        camera: tuple[float, float] = CAMERA,
+        turn: float = 0.0,
+    ) -> Path:
+        """A movie of the tokens (.mp4, .gif); how they are drawn is said in `figures.tokens`."""
         from sphereflow.evolution.plots import make_movie
+        from sphereflow.evolution.token_view import Drawing
 
-        return make_movie(self, path, fps=fps, overwrite=overwrite)
+        drawing = Drawing(colour, trails, labels, camera, turn)
+        return make_movie({"": self}, path, drawing, fps=fps, overwrite=overwrite)
 
     def webpage(self, path: str | Path, *, title: str | None = None, overwrite: bool = True) -> Path:
         """One HTML file with the sphere to turn, a time slider and the energy; it opens without server or network."""

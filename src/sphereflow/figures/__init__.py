@@ -1,0 +1,14 @@
+"""Pictures and movies of runs in one style, and a gallery with the figures of the field, each by its name."""
+
+from sphereflow.figures.angles import angle_paths as angle_paths
+from sphereflow.figures.gallery import GALLERY as GALLERY
+from sphereflow.figures.gallery import draw_named as draw_named
+from sphereflow.figures.histograms import histogram as histogram
+from sphereflow.figures.histograms import sphere_histogram as sphere_histogram
+from sphereflow.figures.landscapes import landscape_movie as landscape_movie
+from sphereflow.figures.landscapes import neurons_on_sphere as neurons_on_sphere
+from sphereflow.figures.overlays import counts_against_beta as counts_against_beta
+from sphereflow.figures.overlays import profiles as profiles
+from sphereflow.figures.views import movie as movie
+from sphereflow.figures.views import snapshots as snapshots
+from sphereflow.figures.views import tokens as tokens
