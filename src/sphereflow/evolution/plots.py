@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sphereflow.errors import SphereflowError, writable_target
 from sphereflow.evolution.density import DensityView
 from sphereflow.evolution.token_view import MOST_DRAWN, Drawing, TokenView
-from sphereflow.pictures import look, movie_writer
+from sphereflow.pictures import blank, look, movie_writer
 from sphereflow.progress import progress_bar
 from sphereflow.saving import whole_file
 
@@ -27,8 +26,7 @@ _MOST_PAIRS_TOKENS = 600
 def plot_trajectory(run: Trajectory) -> Figure:
     """Tokens with their paths, coloured by final cluster; energy and inner products against time."""
     with look():
-        figure = Figure(figsize=(10, 4.2), layout="constrained")
-        FigureCanvasAgg(figure)
+        figure = blank(10, 4.2)
         grid = figure.add_gridspec(2, 2, width_ratios=(1, 1.1))
         view = TokenView(figure, grid[:, 0], run)
         view.draw_paths()
@@ -54,8 +52,7 @@ def make_movie(
         raise SphereflowError("runs in one movie must be saved at the same times.")
     writer = movie_writer(target.suffix.lower(), fps)
     with look(), whole_file(target) as temporary:
-        figure = Figure(figsize=(5 * len(named), 5.2), layout="constrained")
-        FigureCanvasAgg(figure)
+        figure = blank(5 * len(named), 5.2)
         cells = figure.add_gridspec(1, len(named))
         views = [_view(figure, cells[0, place], run, drawing, name) for place, (name, run) in enumerate(named.items())]
         with (

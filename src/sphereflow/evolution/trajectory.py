@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sphereflow.dynamics import Dynamics
-from sphereflow.errors import SphereflowError, real_number
+from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.evolution.status import Status
 from sphereflow.numerics.unit_vectors import unit
 from sphereflow.observables import cluster_count, cluster_labels, order_parameter, overlaps
@@ -22,6 +22,8 @@ from sphereflow.results import Result, Variables, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from sphereflow.evolution.webpage import Player
 
 # Compiled once for all trajectories: the model is an argument, not a constant.
 _energy = eqx.filter_jit(lambda model, x: model.energy(x))
@@ -235,6 +237,12 @@ class Trajectory(Result):
         from sphereflow.evolution.webpage import write_webpage
 
         return write_webpage(self, path, title=title, overwrite=overwrite)
+
+    def player(self, *, title: str | None = None, height: int = 780) -> Player:
+        """The page of `webpage` in a cell of a notebook, to turn and to play."""
+        from sphereflow.evolution.webpage import Player, page_of
+
+        return Player(page_of(self, title), whole_number("height", height, least=100, most=10_000))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write everything to a zarr folder; `sphereflow.load` reads it back bit for bit."""

@@ -81,7 +81,7 @@ class LiveRun:
         s = self.settings
         plain = Recorder(Camera(s.n, s.d, self._on_sphere))
         angle = np.degrees(plain.delta)
-        touching = f"tokens closer than {angle:.1f}° form a cluster; one alone counts too" if self._on_sphere else ""
+        touching = f"tokens closer than {angle:.1f}° form a cluster" if self._on_sphere else ""
         note = " · ".join(part for part in (plain.camera.note, touching) if part)
         curve = "Energy" if s.model in ("sa", "usa", "perceptron") else "Energy of attention"
         return plain.about(s.times, curve=curve, words=s.caption(), logarithmic=s.logarithmic, note=note)

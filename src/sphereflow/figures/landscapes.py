@@ -6,7 +6,6 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sphereflow.dynamics import Perceptron
@@ -45,8 +44,7 @@ def landscape_movie(
     target = writable_target(path, overwrite=overwrite)
     writer = movie_writer(target.suffix.lower(), fps)
     with look(), whole_file(target) as temporary:
-        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-        FigureCanvasAgg(figure)
+        figure = blank(6.4, 4.0)
         axes = figure.add_subplot()
         margin = 0.05 * max(high - low, 1e-12)
         axes.set(xlim=(-np.pi, np.pi), ylim=(low - margin, high + margin), xlabel=r"$\theta$")

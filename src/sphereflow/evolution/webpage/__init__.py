@@ -4,5 +4,7 @@ from sphereflow.evolution.webpage.frames import Camera as Camera
 from sphereflow.evolution.webpage.frames import Recorder as Recorder
 from sphereflow.evolution.webpage.frames import viewing_directions as viewing_directions
 from sphereflow.evolution.webpage.page import PLAYER as PLAYER
+from sphereflow.evolution.webpage.page import Player as Player
 from sphereflow.evolution.webpage.page import assemble as assemble
+from sphereflow.evolution.webpage.page import page_of as page_of
 from sphereflow.evolution.webpage.page import write_webpage as write_webpage

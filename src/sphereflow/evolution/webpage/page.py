@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,10 +88,31 @@ def assemble(about: dict[str, Any], frames: list[bytes], *, title: str, lead: st
 
 
 def write_webpage(run: Trajectory, path: str | Path, *, title: str | None = None, overwrite: bool = True) -> Path:
-    """Write the first replica of a run as a page; of many tokens every k-th is shown, and the page says so."""
+    """Write the first replica of a run as a page."""
     target = writable_target(path, overwrite=overwrite)
     if target.suffix.lower() not in (".html", ".htm"):
         raise SphereflowError(f"a web page is an .html file, got '{target.suffix or 'no suffix'}'.")
+    write_bytes(target, page_of(run, title))
+    return target
+
+
+@dataclass(frozen=True, repr=False)
+class Player:
+    """The page of a run in a cell of a notebook, `height` pixels tall."""
+
+    page: bytes
+    height: int
+
+    def __repr__(self) -> str:
+        return f"Player({len(self.page):,} bytes; the last line of a cell of a notebook shows it)"
+
+    def _repr_html_(self) -> str:
+        inside = html.escape(self.page.decode("utf-8"), quote=True)
+        return f'<iframe srcdoc="{inside}" style="width: 100%; height: {self.height}px; border: 0"></iframe>'
+
+
+def page_of(run: Trajectory, title: str | None = None) -> bytes:
+    """The first replica of a run as a page; of many tokens every k-th is shown, and the page says so."""
     chosen = np.linspace(0, run.n - 1, min(run.n, _MOST_TOKENS)).astype(int)
     most_frames = max(2, _MOST_BYTES // (8 * len(chosen) + 104))
     moments = np.linspace(0, len(run) - 1, min(len(run), most_frames)).astype(int).tolist()
@@ -101,8 +123,7 @@ def write_webpage(run: Trajectory, path: str | Path, *, title: str | None = None
     words = f"{run.n} tokens in dimension {run.d}{shown}"
     about = recorder.about(run.ts[moments], curve=curve, words=words)
     lead = f"<p>{html.escape(words)}, from t = {run.ts[0]:g} to {run.ts[-1]:g}. Drag to turn, space to pause.</p>"
-    write_bytes(target, assemble(about, frames, title=title or "Tokens under attention", lead=lead))
-    return target
+    return assemble(about, frames, title=title or "Tokens under attention", lead=lead)
 
 
 def _tokens(run: Trajectory, index: int, chosen: np.ndarray) -> np.ndarray:

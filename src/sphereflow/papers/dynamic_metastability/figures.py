@@ -17,7 +17,7 @@ from sphereflow.papers.dynamic_metastability.mergers import sequences
 from sphereflow.papers.dynamic_metastability.paper import PAPER
 from sphereflow.papers.dynamic_metastability.separation import BETAS, SIZES, fraction
 from sphereflow.papers.dynamic_metastability.staircase import START, merge
-from sphereflow.pictures import PALETTE, look
+from sphereflow.pictures import PALETTE, blank, look
 
 ENERGY = r"normalised energy $2\beta E_\beta$"
 
@@ -31,7 +31,7 @@ ENERGY = r"normalised energy $2\beta E_\beta$"
 )
 def staircase_sharpens(run: Run) -> Figure:
     with look():
-        figure = Figure(figsize=(9.6, 3.8), layout="constrained")
+        figure = blank(9.6, 3.8)
         for axes, kind in zip(figure.subplots(1, 2, sharey=True), ("sa", "usa"), strict=True):
             for colour, beta in zip(PALETTE, (20, 50, 200, 1000, 4000), strict=False):
                 rows = merge(kind, float(beta)).curve[1:]
@@ -54,7 +54,7 @@ def staircase_sharpens(run: Run) -> Figure:
 )
 def unglued_and_glued(run: Run) -> Figure:
     with look():
-        figure = Figure(figsize=(9.6, 3.8), layout="constrained")
+        figure = blank(9.6, 3.8)
         for axes, beta in zip(figure.subplots(1, 2, sharey=True), (50.0, 2000.0), strict=True):
             stairs = staircase(beta=beta, model="usa", x0=on_circle(START))
             for level in (0.2, 0.28, 0.44, 0.52, 1.0):
@@ -78,7 +78,7 @@ def unglued_and_glued(run: Run) -> Figure:
 def five_fifty_five_hundred(run: Run) -> Figure:
     sizes = (5, 50) if run.quick else (5, 50, 500)
     with look():
-        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+        figure = blank(6.4, 3.8)
         axes = figure.add_subplot()
         for colour, n in zip(PALETTE, sizes, strict=False):
             history = coarsen_to_one("sa", uniform(n, 2, run.seed), 200.0, tol=1e-6, errors=False)
@@ -99,7 +99,7 @@ def direct_against_coarse(run: Run) -> Figure:
     direct = np.array([row[2] for row in rows])
     coarse = np.array([row[1] for row in rows])
     with look():
-        figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+        figure = blank(9.0, 3.6)
         left, right = figure.subplots(1, 2)
         left.loglog(direct, coarse, "o", ms=5)
         ends = np.array([direct.min() / 2, direct.max() * 2])
@@ -126,7 +126,7 @@ def direct_against_coarse(run: Run) -> Figure:
 def certificates(run: Run) -> Figure:
     rows = random_brackets(run.seed, 8 if run.quick else 60)
     with look():
-        figure = Figure(figsize=(9.0, 3.8), layout="constrained")
+        figure = blank(9.0, 3.8)
         left, right = figure.subplots(1, 2)
         _against(left, rows, "log_T1", "log_collapse", below=True)
         left.set_xlabel(r"bound on $\log T_1$")
@@ -146,7 +146,7 @@ def certificates(run: Run) -> Figure:
 def separated_fractions(run: Run) -> Figure:
     draws = 500 if run.quick else 20_000
     with look():
-        figure = Figure(figsize=(5.2, 3.6), layout="constrained")
+        figure = blank(5.2, 3.6)
         axes = figure.add_subplot()
         for colour, beta in zip(PALETTE, BETAS, strict=False):
             shares = np.array([fraction(n, beta, draws, run.seed + n) for n in SIZES])
@@ -167,7 +167,7 @@ def separated_fractions(run: Run) -> Figure:
 )
 def saddle_to_saddle(run: Run) -> Figure:
     with look():
-        figure = Figure(figsize=(5.2, 4.2), layout="constrained")
+        figure = blank(5.2, 4.2)
         axes = figure.add_subplot()
         for colour, beta in zip(PALETTE, (20.0, 50.0, 200.0, 1000.0), strict=False):
             stairs = staircase(beta=beta, model="sa", x0=on_circle(START))

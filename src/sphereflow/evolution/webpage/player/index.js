@@ -77,7 +77,7 @@ export class Player {
   // `about`: n, frames (how many there will be), flat, onSphere, logarithmic, firstTime, lastTime, curve, note, words.
   open(about) {
     this.fetching?.abort();
-    this.run = { ...about, times: [], energy: [], clusters: [], largest: [], overlaps: [], points: [], looks: [], slots: new Map(), done: false };
+    this.run = { ...about, times: [], energy: [], clusters: [], alone: [], largest: [], overlaps: [], points: [], looks: [], slots: new Map(), done: false };
     this.position = 0;
     this.message = "";
     this.sphere.begin(about);
@@ -127,7 +127,9 @@ export class Player {
       run.clusters.push(clusters);
       run.largest.push(largest);
       run.overlaps.push(new Uint16Array(bytes, at + 24, BINS));
-      run.looks.push(appearance(new Uint16Array(bytes, at + HEAD, n), n, run.slots));
+      const { look, alone } = appearance(new Uint16Array(bytes, at + HEAD, n), n, run.slots);
+      run.looks.push(look);
+      run.alone.push(alone);
       run.points.push(new Int16Array(bytes, at + HEAD + 2 * n, 3 * n));
     }
     this.redraw = true;
@@ -160,7 +162,12 @@ export class Player {
     const t = this.time();
     parts.clock.textContent = `t = ${t === 0 ? "0" : t >= 1e5 ? short(t) : t.toPrecision(3)}`;
     const share = Math.round((100 * run.largest[k]) / run.n);
-    parts.count.textContent = `${run.clusters[k]} cluster${run.clusters[k] === 1 ? "" : "s"} · largest ${share}%`;
+    const alone = run.alone[k];
+    const together = run.clusters[k] - alone;
+    const words = [`${together} cluster${together === 1 ? "" : "s"}`];
+    if (alone) words.push(`${alone} token${alone === 1 ? "" : "s"} alone`);
+    if (together) words.push(`largest ${share}%`);
+    parts.count.textContent = words.join(" · ");
     this.root.dataset.clusters = run.clusters[k];
     this.root.dataset.frames = run.times.length;
     if (document.activeElement !== parts.time || this.playing) parts.time.value = this.position;
@@ -271,7 +278,8 @@ export class Player {
   }
 }
 
-// Colour slot and size (in sixteenths) of every token: clusters of some mass have a colour and larger dots.
+// Colour slot and size (in sixteenths) of every token, and how many tokens are alone: clusters of some mass have a
+// colour and larger dots.
 // `slots` remembers the colours from frame to frame; a new cluster takes the colour that is least in use.
 function appearance(clusters, n, slots) {
   const sizes = new Map();
@@ -295,7 +303,7 @@ function appearance(clusters, n, slots) {
     look[4 * i] = slots.get(id) ?? 0;
     look[4 * i + 1] = Math.round(16 * Math.min(2.6, 1 + 0.2 * Math.log2(sizes.get(id))));
   });
-  return look;
+  return { look, alone: [...sizes.values()].filter((size) => size === 1).length };
 }
 
 function icon(name) {
@@ -323,6 +331,6 @@ function layout() {
 <div class="sf-charts">
   ${figure("energy", '<span class="sf-curve">Energy</span>', "Energy against time")}
   ${figure("overlap", "Inner products of pairs", "Histogram of the inner products of pairs of tokens")}
-  ${figure("clusters", "Clusters, on logarithmic time", "Number of clusters against logarithmic time; dots are mergers")}
+  ${figure("clusters", "Clusters and single tokens, on logarithmic time", "Number of clusters and single tokens against logarithmic time; dots are mergers")}
 </div>`;
 }
