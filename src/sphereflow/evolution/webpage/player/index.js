@@ -165,7 +165,7 @@ export class Player {
     const alone = run.alone[k];
     const together = run.clusters[k] - alone;
     const words = [`${together} cluster${together === 1 ? "" : "s"}`];
-    if (alone) words.push(`${alone} token${alone === 1 ? "" : "s"} alone`);
+    if (alone) words.push(`${alone} alone`);
     if (together) words.push(`largest ${share}%`);
     parts.count.textContent = words.join(" · ");
     this.root.dataset.clusters = run.clusters[k];
@@ -331,6 +331,6 @@ function layout() {
 <div class="sf-charts">
   ${figure("energy", '<span class="sf-curve">Energy</span>', "Energy against time")}
   ${figure("overlap", "Inner products of pairs", "Histogram of the inner products of pairs of tokens")}
-  ${figure("clusters", "Clusters and single tokens, on logarithmic time", "Number of clusters and single tokens against logarithmic time; dots are mergers")}
+  ${figure("clusters", "Clusters and single tokens, log time", "Number of clusters and single tokens against logarithmic time; dots are mergers")}
 </div>`;
 }
