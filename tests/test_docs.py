@@ -22,6 +22,31 @@ CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$", re.DOTALL)
 
 
+# Functions without an example that is run: they need the weights of a language model, or are of use inside only.
+NOT_SHOWN = {
+    *("llm." + name for name in (
+        "effective_betas", "iterate_layer", "layer_limits", "measure_heads", "head_matrices", "load_model", "read_text",
+        "windows", "influence_profile", "record", "compare_sparsity", "plan_sparsity", "sparse_attention",
+    )),
+    *("memory.langevin", "memory.metropolis", "retrieval.source_average", "sphere.check_unit"),
+    *("dynamics.from_state_dict", "sweeps.run_specification"),
+}  # fmt: skip
+HIDDEN = {"claims", "errors", "papers", "pictures"}  # of use to authors of papers and of the library
+
+
+def test_every_public_function_has_an_example_that_is_run():
+    shown = [each.text for page in PAGES for each in blocks.blocks(page) if not each.skipped]
+    code = "\n".join([*shown, *(each.code for each in gallery.examples())])
+    functions = {
+        f"{area}.{name}"
+        for area in reference.AREAS
+        if area not in HIDDEN
+        for name in reference.public_names(area)
+        if name[0].islower() and not re.search(rf"\b{name}\b", code)
+    }
+    assert functions - NOT_SHOWN == set()
+
+
 @pytest.mark.slow
 def test_the_tour_runs():
     assert blocks.run_page(DOCS / "tour.md") >= 15

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from sphereflow.errors import SphereflowError
 from sphereflow.pictures import PALETTE, blank, look
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed
@@ -62,6 +63,9 @@ def compare(
     schedules: Mapping[str, Schedule], base: Law, target: Law, *, samples: int = 40_000, seed: Seed = 0
 ) -> ScheduleTable:
     """The rows of a table, fewest switches first; all are judged on the same samples."""
+    for name, schedule in schedules.items():
+        if not isinstance(schedule, Schedule):
+            raise SphereflowError(f"schedules must be schedules, but '{name}' is a {type(schedule).__name__}.")
     rows = [
         Row(
             name,
