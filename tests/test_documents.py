@@ -1,11 +1,16 @@
 """What the documents point to exists."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+
+from _generate.blocks import run_page
+
 SOURCE = ROOT / "src" / "sphereflow"
 
 
@@ -41,3 +46,7 @@ def test_every_command_is_in_the_readme():
     names = [command.name for command in app.registered_commands] + [group.name for group in app.registered_groups]
     for name in names:
         assert f"sphereflow {name}" in told, f"README.md does not show sphereflow {name}"
+
+
+def test_the_examples_for_contributors_run():
+    assert run_page(ROOT / "CONTRIBUTING.md") == 4
