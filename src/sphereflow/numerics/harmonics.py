@@ -20,25 +20,37 @@ def degrees(degree: int) -> Int[np.ndarray, " N"]:
     return np.repeat(np.arange(degree + 1), 2 * np.arange(degree + 1) + 1)
 
 
+def harmonic_values(x: Float[np.ndarray, "*n 3"], degree: int) -> Float[np.ndarray, "*n N"]:
+    """Values at unit vectors alone, in the same order."""
+    flat = x.reshape(-1, 3)
+    slopes, turned = _derivatives(flat[:, 2], degree), flat[:, 0] + 1j * flat[:, 1]
+    found, wave = np.empty((len(flat), (degree + 1) ** 2)), np.ones(len(flat), complex)
+    for m in range(degree + 1):
+        for order in range(m, degree + 1):
+            size = math.sqrt((2 if m else 1) * math.factorial(order - m) / math.factorial(order + m))
+            height, place = size * slopes[m][order], order**2 + max(2 * m - 1, 0)
+            found[:, place] = height * wave.real
+            if m:
+                found[:, place + 1] = height * wave.imag
+        wave = wave * turned
+    return found.reshape(*x.shape[:-1], -1)
+
+
 def harmonics(x: Float[np.ndarray, "n 3"], degree: int) -> tuple[Float[np.ndarray, "n N"], Float[np.ndarray, "n 3 N"]]:
     """Values at unit vectors, and gradients along the sphere; for each l, m = 0, then cosine and sine of m = 1..l."""
-    z = x[:, 2]
-    turned = x[:, 0] + 1j * x[:, 1]
-    slopes = _derivatives(z, degree)
-    values, gradients = [], []
-    zero = np.zeros_like(z)
+    turned, slopes = x[:, 0] + 1j * x[:, 1], _derivatives(x[:, 2], degree)
+    gradients = []
     for order in range(degree + 1):
         for m in range(order + 1):
             size = math.sqrt((2 if m else 1) * math.factorial(order - m) / math.factorial(order + m))
             wave, below = turned**m, m * turned ** max(m - 1, 0)
             height, steeper = size * slopes[m][order], size * slopes[m + 1][order]
-            for part in ("real", "imag") if m else ("real",):
-                across = getattr(below, part), -below.imag if part == "real" else below.real
-                values.append(height * getattr(wave, part))
-                flat = [height * across[0], height * across[1]] if m else [zero, zero]
-                gradients.append(np.stack([*flat, steeper * getattr(wave, part)], axis=1))
+            gradients.append(np.stack([height * below.real, -height * below.imag, steeper * wave.real], axis=1))
+            if m:
+                gradients.append(np.stack([height * below.imag, height * below.real, steeper * wave.imag], axis=1))
     along = np.stack(gradients, axis=2)
-    return np.stack(values, axis=1), along - x[:, :, None] * np.einsum("na,nak->nk", x, along)[:, None]
+    along -= x[:, :, None] * np.einsum("na,nak->nk", x, along)[:, None]
+    return harmonic_values(x, degree), along
 
 
 def sphere_points(exact: int) -> tuple[Float[np.ndarray, "n 3"], Float[np.ndarray, " n"]]:
