@@ -23,7 +23,7 @@ ATOMIC = basis.Derived("the normalised flow of the transcribed proposition, with
 
 
 def flat_density(b: float, theta: np.ndarray, orders: int = 60) -> np.ndarray:
-    r"""$1+2\sum_k\mu_k\cos k\theta$ with $\mu_k=(-1)^k\frac{I_k(\beta b)}{I_0(\beta b)}\frac{I_0(\beta)}{I_k(\beta)}$."""
+    r"""$1+2\sum_k\mu_k\cos k\theta$, $\mu_k=(-1)^k\frac{I_k(\beta b)}{I_0(\beta b)}\frac{I_0(\beta)}{I_k(\beta)}$."""
     k = np.arange(1, orders + 1)
     mu = (-1.0) ** k * ive(k, BETA * b) / ive(0, BETA * b) * ive(0, BETA) / ive(k, BETA)
     return np.asarray(1 + 2 * np.cos(np.outer(theta, k)) @ mu)
