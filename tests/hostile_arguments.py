@@ -110,6 +110,8 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "random_transformers.solve_density": (networks.solve_density, {"density": [1.0, 0.3], "beta": 1.0, "t1": 0.1,
         "score": "product", "saveat": 2, "repeats": 2, "steps": 20, "modes": 4, "nodes": 1, "scheme": "generator",
         "seed": 0}),
+    "random_transformers.solve_sphere_density": (networks.solve_sphere_density, {"density": np.eye(3)[:2], "beta": 1.0,
+        "t1": 0.1, "score": "product", "saveat": 2, "repeats": 2, "steps": 20, "degree": 2, "nodes": 1, "seed": 0}),
     "random_transformers.clock": (networks.clock, {"d": 4, "layers": 5, "heads": 1, "step": 0.1, "value_scale": 1.0}),
     "random_transformers.weights": (networks.weights, {"score": "product", "d": 4, "score_scale": 1.0,
         "value": "gaussian", "value_scale": 1.0, "value_mean": 0.0}),

@@ -243,6 +243,9 @@ EXAMPLES = {
     "Measured": lambda: sf.random_transformers.measure(architecture(), 2, seed=2),
     "CollapseTime": lambda: sf.random_transformers.collapse_time(architecture()),
     "DensityPaths": lambda: sf.random_transformers.solve_density([1.0, 0.3], beta=1.0, t1=0.1, repeats=3, seed=2),
+    "SphereDensityPaths": lambda: sf.random_transformers.solve_sphere_density(
+        np.eye(3)[:2], beta=1.0, t1=0.1, degree=2, repeats=3, seed=2
+    ),
     "Depths": lambda: sf.random_transformers.run(
         architecture().network(), np.stack([np.eye(4, 8)] * 2), [0, 2], observe=lambda x: {"tokens": x}, seed=4
     ),

@@ -141,6 +141,9 @@ BY_NUMPY = {
     "random_transformers.fokker_planck.solve_density": lambda f, s: (
         f([1.0, 0.3], beta=1.0, t1=0.1, repeats=2, modes=4, seed=s).modes
     ),
+    "random_transformers.sphere_density.solve_sphere_density": lambda f, s: (
+        f(np.eye(3)[:2], beta=1.0, t1=0.1, repeats=2, degree=2, seed=s).harmonics
+    ),
     "random_transformers.low_temperature_pairs.cold_pairs": lambda f, s: f(4, 1, 0.5, 0.1, 2, 3, seed=s).cosine,
     "transport.euclidean.comparison.compare": lambda f, s: (
         f({"": SCHEDULE}, NORMAL, NORMAL, samples=9, seed=s).rows[0].errors.tv.value

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy.special import ive, ndtr
 
 from sphereflow import landscape
 from sphereflow.errors import SphereflowError
@@ -254,3 +254,20 @@ def test_a_ring_is_told_from_atoms_below_rounding():
         assert ring.log_curvature(count) == pytest.approx(float(mpmath.log(-bend / 5)), abs=1e-9)
     with pytest.raises(SphereflowError, match="d=3"):
         landscape.ring_certificate(smooth())
+
+
+def test_normalised_attention_under_a_constant_pull_has_the_harmonics_of_a_bessel_function():
+    """g = exp(-beta b cos): |g_k|/g_0 = I_k(beta b)/I_0(beta b), above I_k/I_0 of beta if and only if b > 1."""
+    k, constant = np.arange(1, 31), landscape.Activation(lambda s: 1 + 0 * s, strip=np.inf)
+    for b in (0.6, 1.3):
+        found = landscape.obstruction(Problem(3.0, [1.0], [[0.0, b]], activation=constant), 30, normalised=True)
+        exact = np.log(ive(k, 3 * b) / ive(0, 3 * b))
+        np.testing.assert_allclose(found.harmonics, exact, atol=1e-6)
+        np.testing.assert_allclose(found.thresholds, np.log(ive(k, 3.0) / ive(0, 3.0)), atol=1e-9)
+        assert found.atomic is (b > 1)
+    weak = Problem(3.0, [0.01], [[1.0, 0.5]], activation="linear")
+    assert landscape.obstruction(weak, normalised=True).atomic
+    assert not landscape.obstruction(weak).atomic  # a density flattens it without the denominator
+    assert not landscape.obstruction(Problem(3.0, [], np.zeros((0, 2))), normalised=True).atomic
+    with pytest.raises(SphereflowError, match="on the circle, d=2"):
+        landscape.obstruction(Problem(3.0, [1.0], [[1.0, 0.0, 0.0]]), normalised=True)

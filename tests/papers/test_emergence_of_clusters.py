@@ -10,7 +10,7 @@ from sphereflow.claims import Run
 from sphereflow.dynamics import EuclideanAttention, RescaledAttention
 from sphereflow.evolution import evolve
 from sphereflow.papers import load
-from sphereflow.papers.emergence_of_clusters import flow, hyperplanes, mixed
+from sphereflow.papers.emergence_of_clusters import flow, hyperplanes, low_rank, mixed
 
 PAPER = load("emergence-of-clusters")
 
@@ -27,12 +27,14 @@ class TestVerdicts(Verdicts):
         "decay-of-general-matrices",
         "decay-rate",
         "escape-threshold",
+        "feed-forward-freezes-one-side",
         "heads-end-on-hyperplanes",
         "hull-areas",
         "hyperplanes-sizes",
         "leaders-in-the-plane",
         "limits-depend-on-the-context",
         "limits-exactly",
+        "low-rank-attention",
         "one-hot-rows",
         "modulus-in-the-hypothesis",
         "order-and-gaps",
@@ -49,6 +51,18 @@ def test_filling_up_changes_nothing():
     plain = evolve(RescaledAttention(EuclideanAttention(value), 2), x0, saveat=(0.0, 0.5, 2.0), tol=1e-11)
     np.testing.assert_allclose(filled, plain.xs, atol=1e-10)
     np.testing.assert_allclose(flow.attention(x0), softmax(x0 @ x0.T, axis=1), rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_moving_tokens_without_attention_is_seen(monkeypatch):
+    """The rank demonstration with x' = Vx, as in the authors' program."""
+
+    def alone(x0, times, value):
+        rates, basis = np.linalg.eigh(value)
+        return [softmax((x := x0 @ (basis * np.exp(t * rates))) @ x.T, axis=1) for t in times]
+
+    monkeypatch.setattr(low_rank, "attention_under", alone)
+    assert low_rank.low_rank_attention(Run()).verdict == "fails"
 
 
 def test_all_asked_times_are_among_the_refined_ones():

@@ -18,6 +18,7 @@ PAPER = load("lost-in-the-middle")
 class TestVerdicts(Verdicts):
     paper = PAPER
     slow_claims = (
+        "cumulants-at-all-positions",
         "accuracy-simulated",
         "double-well",
         "finite-tokens",

@@ -1,13 +1,16 @@
 """The paper's claims hold, and the known mistakes are caught by them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from verdicts import Verdicts
 
 from sphereflow.claims import Run
-from sphereflow.meanfield.zero_temperature import uniform_square_distance
+from sphereflow.meanfield import CircleConcentration, concentrating_circle
+from sphereflow.meanfield.zero_temperature import concentration, uniform_square_distance
 from sphereflow.papers import load
-from sphereflow.papers.low_temperature_concentration import directions, expansion, particles, phases, rates
+from sphereflow.papers.low_temperature_concentration import directions, expansion, particles, phases, rates, samples
 from sphereflow.papers.low_temperature_concentration import zero_temperature as limits
 
 PAPER = load("low-temperature-concentration")
@@ -19,6 +22,7 @@ class TestVerdicts(Verdicts):
         "best-concentration",
         "certified-distance",
         "bound",
+        "caught-at-the-divide",
         "equator",
         "first-and-last-axis",
         "gaussian-clusters",
@@ -84,6 +88,35 @@ def test_another_time_unit_is_caught(monkeypatch):
     right = phases.measured_best
     monkeypatch.setattr(phases, "measured_best", lambda run: right(run) * np.array([1.0, 1.2, 1.2]))
     assert phases.best_concentration(Run()).verdict == "fails"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("grading", [(1e-4, 1.3, 1.8), (2e-4, 1.2, 2.2), (3e-5, 1.15, 1.4)])
+def test_phases_do_not_depend_on_where_the_nodes_fall(monkeypatch, grading):
+    for name, value in zip(("_FINEST", "_SLOW", "_FAST"), grading, strict=True):
+        monkeypatch.setattr(concentrating_circle, name, value)
+    phases.split_law.cache_clear()
+    assert {phases.best_concentration(Run()).verdict, phases.gaussian_clusters(Run()).verdict} == {"holds"}
+    phases.split_law.cache_clear()
+
+
+def test_a_node_at_the_divide_is_counted_as_stray():
+    """One node of mass 1/400 a right angle away from the limit points, all others at the distance 0.06."""
+    off, masses = np.append(np.full(399, 0.06), np.pi / 2), np.full(400, 1 / 400)
+    limit = concentration(particles.SPLIT_V, particles.SPLIT_B)
+    law = CircleConcentration(np.zeros(1), 300.0, limit, np.pi / 2 + off[None], masses)
+    square = 399 / 400 * 0.06**2 + np.pi**2 / 1600
+    assert phases.stray_share(law) == pytest.approx(np.pi**2 / 1600 / (2 * square))
+    assert phases.stray_share(replace(law, angles=law.angles[:, :-1], masses=masses[1:])) == 0
+
+
+def test_tokens_at_the_divide_are_where_they_are_said_to_be():
+    both, one = (samples.starts(600, k, np.array([0.001, -0.001])) for k in (2, 1))
+    gaps = 2 * np.pi / 600 / np.array([1.3, 0.7])
+    np.testing.assert_allclose(np.sin(both[[0, 300]]), [0.001 * gaps[0], 0.001 * gaps[1]], rtol=1e-3)
+    assert np.abs(np.sin(one[300])) == pytest.approx(0.5 * gaps[1], rel=1e-3)
+    assert both.shape == (600,)
+    assert np.unique(np.round(np.mod(both, 2 * np.pi), 6)).size == 600
 
 
 def test_axis_distance_wraps():

@@ -21,6 +21,7 @@ from sphereflow.papers.mathematical_perspective import (
     normalisation,
     particles,
     phase,
+    sphere_limits,
     trained_layers,
 )
 
@@ -79,6 +80,19 @@ USA_32 = {0: 5.186261, 1: 2.897049, 3: 1.391519, 5: 0.974607, 7: 0.793962, 9: 0.
 def test_collapse_times(model, n, table):
     computed = [equiangular.collapse_time(n, beta, 1e-3, model) for beta in table]
     np.testing.assert_allclose(computed, list(table.values()), rtol=1e-6)
+
+
+def test_runs_written_out_are_those_of_the_library_and_a_token_stands_where_one_equation_says():
+    rng = np.random.default_rng(3)
+    q, k, v = rng.normal(size=(3, 3, 3))
+    x = sphere_limits.starts(rng, 8, 3)
+    field = SA(1.0, query=q, key=k, value=v).field(jnp.zeros(()), jnp.asarray(x))
+    np.testing.assert_allclose(sphere_limits.speeds(x[None], (q.T @ k)[None], v[None])[0], field, atol=1e-12)
+    s = sphere_limits.standing_token(sphere_limits.BESIDE)
+    tokens = np.array([[1.0, 0.0]] * 3 + [[-np.sqrt(1 - s * s), s]])
+    rest = SA(1.0, query=sphere_limits.BESIDE.T, value=np.diag([1.0, 0.0])).field(jnp.zeros(()), jnp.asarray(tokens))
+    assert np.abs(rest).max() < 1e-12
+    assert s > 0.2
 
 
 def test_collapse_time_at_beta_zero_has_a_closed_form():

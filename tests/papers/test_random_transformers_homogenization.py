@@ -41,6 +41,7 @@ class TestVerdicts(Verdicts):
         "final-collapse-rate",
         "fokker-planck-at-infinite-temperature",
         "fokker-planck-slopes",
+        "sphere-density-against-networks",
         "largest-noise",
         "mitigations",
         "modified-equation",

@@ -18,6 +18,7 @@ PAPER = load("synchronization-by-noise")
 class TestVerdicts(Verdicts):
     paper = PAPER
     slow_claims = (
+        "strong-order-on-the-sphere",
         "activation-table",
         "attention-shifts-the-exponent",
         "bias-and-the-ratio",

@@ -38,6 +38,7 @@ def test_sources_and_their_waves_may_be_exchanged():
     ("told", "call"),
     [
         ("different tokens", lambda: third_cumulant(8, (3, 3), 1.0, beta=1.0, weights=1.0)),
+        ("target must be", lambda: third_cumulant(8, (2, 5), 1.0, beta=1.0, weights=1.0, target=5)),
         ("sum to 0", lambda: third_cumulant(8, (2, 3), 1.0, beta=1.0, weights=1.0, waves=(1, 1, 1))),
         ("each of sources", lambda: third_cumulant(8, (2, 8), 1.0, beta=1.0, weights=1.0)),
     ],
@@ -45,3 +46,10 @@ def test_sources_and_their_waves_may_be_exchanged():
 def test_refusals(told, call):
     with pytest.raises(SphereflowError, match=told):
         call()
+
+
+def test_a_token_does_not_know_those_behind_it():
+    """The 9th of 12 tokens is the last of 9: distances are counted in units of the length, so the slope is 9/12."""
+    early = third_cumulant(12, (3, 6), 0.8, beta=1.3, weights=0.5, target=9)
+    assert early == pytest.approx(third_cumulant(9, (3, 6), 0.8, beta=1.3, weights=0.5 * 9 / 12), rel=1e-8)
+    assert early != pytest.approx(third_cumulant(12, (3, 6), 0.8, beta=1.3, weights=0.5), rel=0.1)

@@ -45,6 +45,18 @@ def test_features_have_the_covariance_of_the_field(squares):
     assert field.slope_at_one == pytest.approx(sum(k * c for k, c in enumerate(squares)))
 
 
+def test_features_of_any_activation_in_three_dimensions_have_its_covariance():
+    """The arc-cosine kernel of ReLU; what is cut off is its tail, which is positive."""
+    x = np.random.default_rng(1).standard_normal((6, 3))
+    x /= np.linalg.norm(x, axis=-1, keepdims=True)
+    field = noise_modes(of_activation("relu"), 3, modes=20)
+    phi, r = field.features(x), x @ x.T - np.eye(6) * 1e-15
+    exact = (np.sqrt(np.maximum(1 - r**2, 0)) + r * (np.pi - np.arccos(np.clip(r, -1, 1)))) / (2 * np.pi)
+    np.testing.assert_allclose(phi @ phi.T, exact, atol=3e-5)
+    assert 0 < 0.5 - field.at_one < 3e-5
+    assert 0 < 0.5 - field.slope_at_one < 0.02
+
+
 @pytest.mark.parametrize("beta", [0.0, 1.0, 30.0])
 def test_attention_by_modes_is_softmax(beta):
     x, field = circle(3, 7), noise_modes(of_activation("relu"), 2, modes=4)
@@ -150,7 +162,7 @@ def test_requests_for_strong_errors_that_make_no_sense_are_refused():
     with pytest.raises(SphereflowError, match="multiple of every depth"):
         strong_errors("relu", depths=(3, 4), steps=8)
     with pytest.raises(SphereflowError, match="polynomial activations"):
-        strong_errors("relu", d=3)
+        strong_errors("relu", d=4)
     with pytest.raises(SphereflowError, match="on the circle"):
         strong_errors("linear", d=3, sizes=(4,))
     with pytest.raises(SphereflowError, match="not both"):

@@ -51,7 +51,7 @@ _WORDS = {
     "Boolean matrix": "attention becomes a Boolean matrix but for at most one row: tokens follow the first or the last",
     "origin": "the tokens themselves tend to the origin",
     "single point": "all tokens tend to one point of the sphere, from almost every start",
-    "antipodal points": "tokens tend to the two opposite points along the leading eigenvector, or to one of them",
+    "antipodal points": "tokens tend as a rule to the two opposite points along the leading eigenvector, or to one",
     "open": "no theorem says what the tokens tend to",
 }
 
@@ -326,7 +326,8 @@ def _on_sphere(s: _Spectrum) -> PredictedLimit:
     axis = s.right[:, 0]
     why = (
         f"the leading eigenvalue {s.leading:.4g} of V is real, positive and simple, and <Q phi, K phi> > 0; expected "
-        "as without normalisation, where the direction of a token tends to this eigenvector"
+        "as without normalisation, where the direction of a token tends to this eigenvector; at a finite temperature "
+        "some tokens may be held beside the axis"
     )
     return replace(
         s.limit("antipodal points", False, why), coordinates=axis[None] * np.sign(axis[np.argmax(np.abs(axis))])

@@ -11,6 +11,13 @@ $\nabla g$ does not vanish identically for any measure. For analytic $\sigma$ it
 support of every stationary measure, have no area; on the circle they are finitely many points. For activations that are
 polynomials between kinks a jump of the second derivative of v proves the same.
 
+With normalised (softmax) attention on the circle the flat case is
+$\int e^{\beta\cos(\theta-\phi)}d\mu=Ce^{-\beta v/2}$: the harmonics of a measure would be
+$\mu_k=(g_k/g_0)\,(I_0/I_k)(\beta)$ with those of $g=e^{-\beta v/2}$, and $|g_k/g_0|>I_k/I_0$ for one k excludes it.
+If v is a trigonometric polynomial of degree $p\ge2$, some k does: $\log I_k$ falls like $-k\log k$ and $\log|g_k|$ like
+$-\frac kp\log k$. The same on one arc between kinks of a polynomial activation leaves atoms, or a density of full
+support, which a jump elsewhere excludes.
+
 High harmonics of a smooth v are far below rounding. They are read off a shifted contour,
 $v_k=e^{-k\tau}\frac1{2\pi}\int v(\theta-i\tau)e^{-ik\theta}d\theta$, where they are not.
 """
@@ -18,13 +25,14 @@ $v_k=e^{-k\tau}\frac1{2\pi}\int v(\theta-i\tau)e^{-ik\theta}d\theta$, where they
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import erfc
 
-from sphereflow.errors import whole_number
+from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.landscape.activation import Activation
 from sphereflow.landscape.potential import respond, size_of
 from sphereflow.landscape.problem import Problem
@@ -57,7 +65,8 @@ class Obstruction(Result):
     - `degree`: the first one that is too large for a flat first variation (0 if none); `harmonics`, `thresholds`: lower
       bounds of the size of each degree of v, and what it may be, as logarithms, degrees from 1.
     - `jump`: the largest jump of the second derivative of v across a kink.
-    - `slope`: on the circle, $\sup|g'|$ is at least this for every probability measure.
+    - `slope`: on the circle, $\sup|g'|$ is at least this for every probability measure; 0 for normalised attention.
+    - `normalised`: whether attention was taken with its denominator; `harmonics` are then those of $e^{-\beta v/2}$.
     """
 
     problem: Problem
@@ -67,6 +76,7 @@ class Obstruction(Result):
     thresholds: Float[np.ndarray, " k"]
     jump: float
     slope: float
+    normalised: bool = False
 
     @property
     def singular(self) -> bool:
@@ -92,6 +102,7 @@ class Obstruction(Result):
         told = {
             "kink": f"the second derivative of v jumps by {self.jump:.3g} at a kink",
             "harmonic": f"degree {self.degree} of v is too large for a flat first variation",
+            "polynomial": "v is a trigonometric polynomial of degree two or more, which no measure can flatten",
             "none": f"nothing up to degree {len(self.harmonics)} excludes a density",
         }[self.reason]
         what = "finitely many atoms" if self.problem.d == 2 else "supported on a set without area"
@@ -99,8 +110,10 @@ class Obstruction(Result):
 
 
 @recorded_call
-def obstruction(problem: Problem, degrees: int = 80) -> Obstruction:
+def obstruction(problem: Problem, degrees: int = 80, *, normalised: bool = False) -> Obstruction:
     """Whether the weights exclude stationary measures that are spread out, whatever the measure.
+
+    `normalised` is for the flow with softmax attention, on the circle; the convention of the kernel plays no part then.
 
     `degrees`: how many harmonics of v are looked at. On the circle they are found to full relative precision where the
     activation is analytic near the real line (all named ones; your own with `strip=`); otherwise to rounding.
@@ -110,6 +123,8 @@ def obstruction(problem: Problem, degrees: int = 80) -> Obstruction:
     ```
     """
     count = whole_number("degrees", degrees, least=1, most=200)
+    if normalised:
+        return _normalised(problem, count)
     peak = problem.converted("peak")
     jump = net_jump(peak)
     if peak.d == 2:
@@ -134,6 +149,47 @@ def obstruction(problem: Problem, degrees: int = 80) -> Obstruction:
         problem.factor * jump,
         problem.factor * slope,
     )
+
+
+def _normalised(problem: Problem, count: int) -> Obstruction:
+    """The same question for softmax attention on the circle."""
+    if problem.d != 2:
+        raise SphereflowError(f"normalised attention is known on the circle, d=2, got a problem with d={problem.d}.")
+    k = np.arange(1, count + 1).astype(float)
+    thresholds = log_ive(k, problem.beta) - log_ive(np.zeros(1), problem.beta)
+    harmonics, mean = np.full(count, -np.inf), 0.0
+    for shift, derivative, rounding in _shifted(problem):
+        if rounding > 1e-6:  # kinks: nothing is read from contours then
+            break
+        waves = np.fft.fft(derivative)
+        order = np.fft.fftfreq(_ANGLES, 1 / _ANGLES)
+        v = np.fft.ifft(np.where(order == 0, 0.0, waves / np.where(order == 0, 1.0, 1j * order)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            g = np.exp(-problem.beta / 2 * v)
+        if not np.isfinite(g).all():
+            break
+        mean = mean or float(np.mean(g.real))  # on the real line, the first contour
+        error = (_ROUNDING * _ANGLES + problem.beta * rounding) * float(np.abs(g).max())
+        lower = np.abs(np.fft.fft(g)[1 : count + 1]) / _ANGLES - error
+        with np.errstate(divide="ignore"):
+            harmonics = np.maximum(harmonics, np.log(np.maximum(lower, 0.0)) - k * shift - math.log(mean))
+    larger = np.flatnonzero(harmonics > thresholds)
+    jump = net_jump(problem)
+    pieces = _piecewise_polynomial(problem)
+    bent = pieces and not size_of(problem).kinks and harmonics_of_v(problem, 2) > 1e-12
+    kinked = bool(size_of(problem).kinks)
+    reason = "kink" if jump > 0 and pieces else "polynomial" if bent else "none"
+    if reason == "none" and len(larger) and not kinked:
+        reason = "harmonic"
+    first = int(larger[0]) + 1 if len(larger) else 0
+    return Obstruction(problem, reason, first, harmonics, thresholds, jump, 0.0, True)
+
+
+def harmonics_of_v(problem: Problem, least: int) -> float:
+    """The largest harmonic of v of this order or above, on the real line."""
+    _, derivative, _ = next(_shifted(problem))
+    found = np.abs(np.fft.fft(derivative)[least : _ANGLES // 2]) / _ANGLES
+    return float(np.max(found / np.arange(least, _ANGLES // 2)))
 
 
 def net_jump(problem: Problem) -> float:
@@ -168,7 +224,7 @@ def _signed_kinks(problem: Problem) -> list[tuple[float, float]]:
 
 def _piecewise_polynomial(problem: Problem) -> bool:
     if not isinstance(problem.activation, Activation):
-        return problem.activation in ("relu", "leaky_relu")
+        return problem.activation in ("linear", "relu", "leaky_relu")
     reach = float((np.linalg.norm(problem.inner, axis=1) + np.abs(problem.bias)).max(initial=0.0))
     return all(len(piece.series[1]) <= _POLYNOMIAL for piece in problem.activation.pieces(reach))
 
@@ -176,13 +232,22 @@ def _piecewise_polynomial(problem: Problem) -> bool:
 def _circle(problem: Problem, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Logarithms of lower bounds of |v_k|, and of 2 Lambda_k / beta, for k from 1."""
     k = np.arange(1, count + 1)
+    best = np.full(count, -np.inf)
+    for shift, derivative, rounding in _shifted(problem):
+        lower = np.abs(np.fft.fft(derivative)[k]) / _ANGLES - rounding
+        with np.errstate(divide="ignore"):
+            best = np.maximum(best, np.log(np.maximum(lower, 0.0)) - np.log(k) - k * shift)
+    return best, math.log(2 / problem.beta) + log_ive(k.astype(float), problem.beta)
+
+
+def _shifted(problem: Problem) -> Iterator[tuple[float, np.ndarray, float]]:
+    r"""$\tau$, $v'(\theta-i\tau)$ at equally spaced angles and its error, from the real line outwards."""
     theta = 2 * np.pi * np.arange(_ANGLES) / _ANGLES
     length = np.linalg.norm(problem.inner, axis=1)
     phase = np.arctan2(problem.inner[:, 1], problem.inner[:, 0])
     sigma, strip = _continued(problem.activation)
     widest = float(length[problem.active].max(initial=0.0)) if len(problem.active) else 1.0
     farthest = _ENTIRE if math.isinf(strip) else math.asinh(strip / widest)
-    best = np.full(count, -np.inf)
     for shift in _SHIFTS * farthest if strip > 0 else [0.0]:
         z = theta[:, None] - phase - 1j * shift
         s = length * np.cos(z) + problem.bias
@@ -190,15 +255,11 @@ def _circle(problem: Problem, count: int) -> tuple[np.ndarray, np.ndarray]:
             hidden = sigma(s) if shift > 0 else respond(problem.activation, s.real)[1]
             terms = -2 * problem.outer * hidden * length * np.sin(z)
         if not np.isfinite(terms).all():
-            break
-        derivative = terms.sum(axis=1)
-        found = np.abs(np.fft.fft(derivative)[k]) / _ANGLES
-        lower = found - _ROUNDING * float(np.abs(terms).sum(axis=1).max(initial=0.0))
+            return
+        rounding = _ROUNDING * float(np.abs(terms).sum(axis=1).max(initial=0.0))
         if strip == 0:  # kinks: harmonics fold over as the inverse square of the number of angles
-            lower = lower - np.abs(problem.outer) @ length**2 * 8 / _ANGLES**2
-        with np.errstate(divide="ignore"):
-            best = np.maximum(best, np.log(np.maximum(lower, 0.0)) - np.log(k) - k * shift)
-    return best, math.log(2 / problem.beta) + log_ive(k.astype(float), problem.beta)
+            rounding += float(np.abs(problem.outer) @ length**2 * 8 / _ANGLES**2)
+        yield float(shift), terms.sum(axis=1), rounding
 
 
 def _continued(activation: str | Activation):

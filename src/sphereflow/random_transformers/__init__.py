@@ -1,9 +1,9 @@
 """Transformers with random weights: one noise that all tokens share.
 
 The discrete network (`network`, `weight_laws`), its Gram matrix (`gram_chain`), its limits (`mean_field`,
-`common_noise`, `fokker_planck`), the law of many tokens under its own layers (`circle_density`), closed equations for
-overlaps (`equiangular`, `pair_equation`, `low_temperature`), the collapse calculator, and real architectures at
-initialisation (`blocks`, `initial_network`, `gram_recursion`, `initial_cosines`).
+`common_noise`, `fokker_planck`, `sphere_density`), the law of many tokens under its own layers (`circle_density`),
+closed equations for overlaps (`equiangular`, `pair_equation`, `low_temperature`), the collapse calculator, and real
+architectures at initialisation (`blocks`, `initial_network`, `gram_recursion`, `initial_cosines`).
 """
 
 from sphereflow.random_transformers.collapse import Architecture as Architecture
@@ -27,6 +27,8 @@ from sphereflow.random_transformers.pair_equation import pair_expectation as pai
 from sphereflow.random_transformers.pair_equation import pair_variance_rate as pair_variance_rate
 from sphereflow.random_transformers.passage_times import CollapseTime as CollapseTime
 from sphereflow.random_transformers.passage_times import collapse_time as collapse_time
+from sphereflow.random_transformers.sphere_density import SphereDensityPaths as SphereDensityPaths
+from sphereflow.random_transformers.sphere_density import solve_sphere_density as solve_sphere_density
 from sphereflow.random_transformers.time_scales import TimeScales as TimeScales
 from sphereflow.random_transformers.time_scales import clock as clock
 from sphereflow.random_transformers.weight_laws import AnyLaw as AnyLaw

@@ -112,7 +112,7 @@ def solve_density(
     one_of("scheme", scheme, SCHEMES)
     repeats, nodes = whole_number("repeats", repeats, least=2), whole_number("nodes", nodes, most=4096)
     count = max(20, math.ceil(_PER_TIME * t1)) if steps is None else whole_number("steps", steps, most=10**7)
-    times = _times(t1, saveat)
+    times = save_times(t1, saveat)
     enough_memory(16.0 * repeats * (modes + 1) * (len(times) + 6), f"{repeats} paths of {modes} modes")
     move = Step(beta, score, modes, nodes, scheme)
     rng = rng_from(seed)
@@ -159,7 +159,7 @@ def _start(density: Callable[[np.ndarray], np.ndarray] | Sequence[complex] | np.
     return found
 
 
-def _times(t1: float, saveat: int | Sequence[float] | np.ndarray) -> np.ndarray:
+def save_times(t1: float, saveat: int | Sequence[float] | np.ndarray) -> np.ndarray:
     if isinstance(saveat, (int, np.integer)):
         return np.linspace(0.0, t1, whole_number("saveat", saveat, least=2))
     times = real_array("saveat", saveat)

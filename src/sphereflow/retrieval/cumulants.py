@@ -27,16 +27,18 @@ def third_cumulant(
     beta: float,
     weights: CausalWeights | float,
     waves: tuple[int, int, int] = (2, -1, -1),
+    target: int | None = None,
 ) -> float:
     """The leading third cumulant of the last of n tokens at time t with the starts of two sources (from one).
 
     **Arguments:** `weights` are positional weights, or the slope of ALiBi; `waves` are whole numbers other than 0 that
-    sum to 0, the first for the last token.
+    sum to 0, the first for the last token. `target`: another token than the last, after both sources.
     """
     n = whole_number("n", n, least=3, most=4096)
     j, k = (whole_number("each of sources", s, most=n - 1) - 1 for s in sources)
     if j == k:
         raise SphereflowError(f"the two sources must be different tokens, got {tuple(sources)}.")
+    seen = n if target is None else whole_number("target", target, least=max(j, k) + 2, most=n)
     if len(waves) != 3 or sum(waves) != 0 or 0 in waves:
         raise SphereflowError(f"waves must be three whole numbers other than 0 that sum to 0, got {tuple(waves)}.")
     t, beta = real_number("t", t, above=0, most=1e3), real_number("beta", beta, above=0, most=500)
@@ -54,4 +56,4 @@ def third_cumulant(
     start = np.zeros((3, n))
     start[1, j] = start[2, k] = 1.0
     found = solve_ivp(rate, (0.0, t), start.ravel(), "DOP853", rtol=1e-10, atol=1e-14)
-    return float(found.y[n - 1, -1])
+    return float(found.y[seen - 1, -1])

@@ -172,7 +172,7 @@ def strong_errors(
 
     **Arguments:**
 
-    - `activation`: of the perceptron; on the circle any, for d > 2 a polynomial of degree at most 3.
+    - `activation`: of the perceptron; any for d = 2 and 3, for d > 3 a polynomial of degree at most 3.
     - `strength`, `beta`: attention of value matrix v I in every layer; 0 for none.
     - `depths`: n tokens in networks of infinite width against the limiting equation, followed in `steps` steps
       (a multiple of all depths; four times the largest if None).
@@ -181,7 +181,7 @@ def strong_errors(
       the noise, which 4 max(sizes) tokens at quantiles stand for; on the circle only.
     - `x0`: the first tokens, the same on every path; n independent ones if None.
     - `density`: of the start on the circle, values at equally spaced angles from 0; uniform if None.
-    - `modes`: the highest cosine of the noise on the circle.
+    - `modes`: the highest cosine of the noise on the circle, or degree of its harmonics for d = 3.
 
     ```python
     synchronisation.strong_errors("tanh", strength=1.0, beta=2.0, depths=(8, 16, 32, 64)).order()

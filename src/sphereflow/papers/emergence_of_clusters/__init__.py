@@ -36,6 +36,8 @@ from sphereflow.papers.emergence_of_clusters import hyperplanes as hyperplanes
 from sphereflow.papers.emergence_of_clusters import decay as decay
 from sphereflow.papers.emergence_of_clusters import spectra as spectra
 from sphereflow.papers.emergence_of_clusters import context as context
+from sphereflow.papers.emergence_of_clusters import feed_forward as feed_forward
 from sphereflow.papers.emergence_of_clusters import heads as heads
 from sphereflow.papers.emergence_of_clusters import figures as figures
 from sphereflow.papers.emergence_of_clusters import high_dimension as high_dimension
+from sphereflow.papers.emergence_of_clusters import low_rank as low_rank

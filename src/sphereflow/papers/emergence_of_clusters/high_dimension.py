@@ -38,7 +38,7 @@ def low_rank(run: Run) -> Figure:
     value = normalised_positive(random, d)
     x0 = random.uniform(-1, 1, (n, d))
     times = np.linspace(0, t1, 45)
-    matrices = _attention_quick(x0, times, value) if run.quick else _attention_large(x0, times, value)
+    matrices = attention_under(x0, times, value)
     rates, basis = np.linalg.eigh(value)
     alone = [attention_of(x0 @ ((basis * np.exp(t * rates)) @ basis.T), run.quick) for t in times]
     with look():
@@ -64,7 +64,12 @@ def attention_of(x: np.ndarray, small: bool) -> np.ndarray:
     return attention(x) if small else np.asarray(EuclideanAttention().attention_matrix(0.0, jnp.asarray(x)))
 
 
-def _attention_quick(x0: np.ndarray, times: np.ndarray, value: np.ndarray) -> list[np.ndarray]:
+def attention_under(x0: np.ndarray, times: np.ndarray, value: np.ndarray) -> list[np.ndarray]:
+    """Attention matrices at these times; small systems share one program."""
+    return _attention_small(x0, times, value) if x0.shape[1] <= 3 else _attention_large(x0, times, value)
+
+
+def _attention_small(x0: np.ndarray, times: np.ndarray, value: np.ndarray) -> list[np.ndarray]:
     rates, basis = np.linalg.eigh(value)
     z = rescaled(x0, times, value=value)
     return [attention(frame @ ((basis * np.exp(t * rates)) @ basis.T)) for t, frame in zip(times, z, strict=True)]

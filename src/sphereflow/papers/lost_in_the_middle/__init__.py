@@ -39,5 +39,6 @@ from sphereflow.papers.lost_in_the_middle import monte_carlo as monte_carlo
 from sphereflow.papers.lost_in_the_middle import accuracy as accuracy
 from sphereflow.papers.lost_in_the_middle import own_prompt as own_prompt
 from sphereflow.papers.lost_in_the_middle import cumulants as cumulants
+from sphereflow.papers.lost_in_the_middle import positions as positions
 from sphereflow.papers.lost_in_the_middle import real_models as real_models
 from sphereflow.papers.lost_in_the_middle import figures as figures

@@ -247,10 +247,12 @@ def third_cumulant(
     *,
     pairings: tuple[int, int] = (1, 1),
     steps: int = 60,
+    target: int = 0,
 ) -> float:
-    """N^2 times the leading third cumulant at beta = slope = t = 1, by classical Runge-Kutta steps; sources from one.
+    """N^2 times the leading third cumulant at beta = slope = t = 1, by classical Runge-Kutta steps; places from one.
 
-    `pairings` are factors of the two terms: of each token with the first source, of each with the second.
+    `pairings` are factors of the two terms: of each token with the first source, of each with the second. The target
+    is the last token unless given.
     """
     w, a = attention_matrix(n, 1.0), {m: rates(1.0)[abs(m) - 1] for m in waves}
     first, second, third = waves
@@ -268,4 +270,4 @@ def third_cumulant(
         k2 = slope(y + h / 2 * k1)
         k3 = slope(y + h / 2 * k2)
         y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + slope(y + h * k3))
-    return float(n**2 * y[0, -1])
+    return float(n**2 * y[0, target - 1])

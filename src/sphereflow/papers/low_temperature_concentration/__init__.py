@@ -32,6 +32,7 @@ PAPER = Paper(
 from sphereflow.papers.low_temperature_concentration import zero_temperature as zero_temperature
 from sphereflow.papers.low_temperature_concentration import expansion as expansion
 from sphereflow.papers.low_temperature_concentration import phases as phases
+from sphereflow.papers.low_temperature_concentration import samples as samples
 from sphereflow.papers.low_temperature_concentration import rates as rates
 from sphereflow.papers.low_temperature_concentration import directions as directions
 from sphereflow.papers.low_temperature_concentration import sphere as sphere

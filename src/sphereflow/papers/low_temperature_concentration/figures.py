@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from sphereflow.claims import Run
 from sphereflow.estimates import fit_power
+from sphereflow.meanfield import concentrate
 from sphereflow.papers.low_temperature_concentration import PAPER, phases, rates
 from sphereflow.papers.low_temperature_concentration.particles import (
     FRAMES,
@@ -16,6 +17,7 @@ from sphereflow.papers.low_temperature_concentration.particles import (
     follow,
     follow_limit,
     quantile_points,
+    tilted,
 )
 from sphereflow.pictures import PALETTE, blank, look
 
@@ -36,7 +38,8 @@ def three_phases(run: Run) -> Figure:
     with look():
         figure = blank(9.4, 3.8)
         left, right = figure.subplots(1, 2)
-        times, angles = phases.split_run(100.0, run.quick)
+        times = 0.25 * np.arange(FRAMES)
+        angles = follow(100.0, SPLIT_V, SPLIT_B, quantile_points(phases.TOKENS), times, 0.25)
         for row in angles[:, ::12].T:
             left.plot(times, row / np.pi, color=PALETTE[0], lw=0.5, alpha=0.6)
         for place, word in ((0.5, "$e_2$"), (-0.5, "$-e_2$"), (0.0, "$e_1$")):
@@ -48,9 +51,9 @@ def three_phases(run: Run) -> Figure:
         right.plot(grid, axis_distance(limit, phases.HALF), color="black", lw=1, label=r"$\beta=\infty$")
         best = phases.measured_best(run)
         for colour, beta, row in zip(PALETTE, phases.betas(run), best, strict=False):
-            t, a = phases.split_run(beta, run.quick)
-            used = t <= row[2] + 3
-            right.plot(t[used], axis_distance(a, phases.HALF)[used], color=colour, label=rf"$\beta={beta:g}$")
+            law = phases.split_law(beta, run.quick)
+            used = law.ts <= row[2] + 3
+            right.plot(law.ts[used], law.support_distance()[used], color=colour, label=rf"$\beta={beta:g}$")
             right.plot(row[1], row[0], "o", color=colour, mec="white", mew=0.7, ms=5.5, zorder=4)
         right.set(xlabel="$t$", ylabel="$D$", yscale="log", ylim=(0.008, 2))
         right.legend(loc="lower left")
@@ -100,22 +103,21 @@ def rates_figure(run: Run) -> Figure:
     "phase-diagram",
     caption="Distance to the push-forward over temperature and time. Solid: the crossover t* at which attention stops "
     "resolving the clusters; dashed: the time of departure predicted from it. Concentration below the dark ridge, rest "
-    "in it, terminal phase above. Right of the dotted line, if there is one, tokens are too far apart for the kernel.",
+    "in it, terminal phase above.",
     shows=("best-concentration", "predicted-rates"),
 )
 def phase_diagram(run: Run) -> Figure:
     if run.quick:
         betas = np.array([3.0, 10.0, 30.0, 100.0, 300.0])
-        runs = [phases.split_run(float(b), True) for b in betas]
+        laws = [phases.split_law(float(b), True) for b in betas]
     else:
         betas = np.geomspace(10**0.5, 1e4, 15)
-        times = np.linspace(0, 60, 241)
-        runs = []
+        laws = []
         for i, b in enumerate(betas):
-            runs.append((times, follow(float(b), SPLIT_V, SPLIT_B, quantile_points(1200), times, 0.25)))
+            laws.append(concentrate(SPLIT_V, SPLIT_B, float(b), tilted, 60.0, saveat=241, tol=1e-4))
             run.notify((i + 1) / len(betas), f"beta = {b:.0f}")
-    times = runs[0][0]
-    table = np.array([phases.transport_distance(angles) for _, angles in runs]).T
+    times = laws[0].ts
+    table = np.array([law.wasserstein() for law in laws]).T
     crossover, leave = predicted_times(betas)
     with look():
         figure = blank(6.6, 4.4)
@@ -137,9 +139,6 @@ def phase_diagram(run: Run) -> Figure:
                 fontsize=12,
                 ha=side,
             )
-        finest = 2 * np.log10(0.3 * runs[0][1].shape[1] / (2 * np.pi))
-        if finest < np.log10(betas[-1]):
-            axes.axvline(finest, color="white", lw=1, ls=":")
         axes.set(xlabel=r"$\log_{10}\beta$", ylabel="$t$", ylim=(0, times[-1]))
         figure.colorbar(colours, label=r"$\log_{10}W_2(\mu_\beta(t),\Pi_\#\mu_0)$")
     return figure
@@ -161,26 +160,23 @@ def predicted_times(betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @PAPER.figure(
     "gaussian-cluster",
-    caption="Mean (left) and variance (right) of the cluster at +e2 for beta = 300: tokens (dots) and the two "
-    "equations of the Gaussian reduction started from the tokens at t = 8 (lines).",
+    caption="Mean (left) and variance (right) of the cluster at +e2 for beta = 300: the law (dots) and the two "
+    "equations of the Gaussian reduction started from it at t = 8 (lines).",
     shows=("gaussian-clusters",),
 )
 def gaussian_cluster(run: Run) -> Figure:
     beta = 300.0
-    times, angles = phases.split_run(beta, run.quick)
-    first = int(np.searchsorted(times, 8.0 - 1e-9))
-    upper = np.sin(angles[first]) > 0
-    off = np.mod(angles[:, upper] - phases.HALF + np.pi, 2 * np.pi) - np.pi
-    shown = (times >= 8) & (times <= 16)
-    mean, variance = phases.CLUSTER.moments(beta, off[first].mean(), off[first].var(), times[shown])
+    times, measured, spread = phases.upper_cluster(phases.split_law(beta, run.quick), 8.0)
+    shown = times <= 16
+    mean, variance = phases.CLUSTER.moments(beta, measured[0], spread[0], times[shown])
     with look():
         figure = blank(8.6, 3.4)
         left, right = figure.subplots(1, 2)
         for axes, line, dots, word in (
-            (left, -mean, -off.mean(axis=1), r"$-\bar y$"),
-            (right, variance, off.var(axis=1), r"$\Sigma$"),
+            (left, -mean, -measured, r"$-\bar y$"),
+            (right, variance, spread, r"$\Sigma$"),
         ):
-            axes.plot(times[shown], dots[shown], "o", ms=3, color=PALETTE[1], label="tokens")
+            axes.plot(times[shown], dots[shown], "o", ms=3, color=PALETTE[1], label="law")
             axes.plot(times[shown], line, color=PALETTE[0], label="reduction")
             axes.set(xlabel="$t$", ylabel=word, yscale="log")
         right.axhline(1 / beta, color="0.6", lw=0.8, ls=":")

@@ -175,7 +175,7 @@ def no_departure(run: Run) -> Check:
         check.at_most(
             rf"largest growth, $\beta={beta:g}$", bound=0.0, measured=growth, because="monotone, with no slack"
         )
-    times, angles = phases.split_run(30.0, run.quick)
-    apart = float(np.diff(axis_distance(angles[times <= 9], phases.HALF)).max())
+    law = phases.split_law(30.0, run.quick)
+    apart = float(np.diff(law.support_distance()[law.ts <= 9]).max())
     check.null("different leading eigenvectors", {check.rows[0].name: apart})
     return check

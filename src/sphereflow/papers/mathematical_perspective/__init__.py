@@ -19,6 +19,7 @@ from sphereflow.papers.mathematical_perspective import (  # noqa: F401  (importi
     normalisation,
     orthogonal_start,
     phase,
+    sphere_limits,
     trained_layers,
     trained_networks,
 )

@@ -43,6 +43,7 @@ from sphereflow.papers.perceptrons_localization import ring_or_atoms as ring_or_
 from sphereflow.papers.perceptrons_localization import confinement as confinement
 from sphereflow.papers.perceptrons_localization import stationary as stationary
 from sphereflow.papers.perceptrons_localization import generic as generic
+from sphereflow.papers.perceptrons_localization import normalised as normalised
 from sphereflow.papers.perceptrons_localization import mean_field as mean_field
 from sphereflow.papers.perceptrons_localization import concentration as concentration
 from sphereflow.papers.perceptrons_localization import figures as figures

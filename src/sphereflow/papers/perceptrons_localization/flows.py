@@ -152,7 +152,9 @@ def ascent(run: Run) -> Check:
     formula=r"\mathrm{Proj}_x\nabla\tfrac1\beta\log\int e^{\beta x\cdot y}d\mu(y)+u(x)=0\ \text{on supp}\,\mu",
 )
 def normalised_flow(run: Run) -> Check:
-    check = Check(note="That the limit is atomic is not checked here.", parameters={"particles": N})
+    check = Check(
+        note="That all stationary measures are atomic is another claim, normalised-atoms.", parameters={"particles": N}
+    )
     plain, early = {}, {}
     for beta in (1.0, 5.0, 20.0):
         here = problem(beta, "two sides")

@@ -39,6 +39,7 @@ from sphereflow.papers.random_transformers_homogenization import last_stage as l
 from sphereflow.papers.random_transformers_homogenization import slow_motion as slow_motion
 from sphereflow.papers.random_transformers_homogenization import shared_noise as shared_noise
 from sphereflow.papers.random_transformers_homogenization import density as density
+from sphereflow.papers.random_transformers_homogenization import sphere_density as sphere_density
 from sphereflow.papers.random_transformers_homogenization import other_weights as other_weights
 from sphereflow.papers.random_transformers_homogenization import initialisation as initialisation
 from sphereflow.papers.random_transformers_homogenization import figures as figures

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.integrate import cumulative_simpson, quad
 from scipy.linalg.lapack import dgttrf, dgttrs
-from scipy.special import expit, log_ndtr, logit, roots_genlaguerre
+from scipy.special import expit, log_ndtr, logit, roots_genlaguerre, roots_jacobi
 
 Array = np.ndarray
 
@@ -159,5 +159,34 @@ def poisson_kernel(tau: float, start: float = 0.25, *, second: float = 1.0, stra
     high = 20.0 if second == 1 or stratonovich else 6.0  # elsewhere the drift is singular at R = 1
     found = diffusion_averages(
         drift, lambda y: 0.5 + 0 * y, [expit, squares], float(logit(start)), [tau], low=-20.0, high=high
+    )
+    return np.asarray(found[:, 0])
+
+
+def hyperbolic_centre(d: int, tau: float, start: float) -> Array:
+    r"""$E m$, $E m^2$ and $E p_2$ at $\beta=0$ for Moebius images of the uniform law on the sphere, from m = `start`.
+
+    $d\rho=\frac{(d-1)m}{2d}\coth\rho\,d\tau+\sqrt{m/d}\,dB$ for the hyperbolic distance of the centre; with the
+    coordinate $y=\frac{u+T}{1+uT}$ along the axis, $T=\tanh\rho$, u that of a uniform point, $m=(Ey)^2$ and
+    $p_2=(E\frac{dy^2-1}{d-1})^2$. In $z=\log\rho$.
+    """
+    u, weight = roots_jacobi(80, (d - 3) / 2, (d - 3) / 2)
+    weight = weight / weight.sum()
+
+    def powers(z: Array) -> tuple[Array, Array]:
+        t = np.tanh(np.exp(z))[..., None]
+        y = (u + t) / (1 + u * t)
+        return (y @ weight) ** 2, (((d * y**2 - 1) / (d - 1)) @ weight) ** 2
+
+    grid = np.linspace(-5, 2, 7001)
+    first = float(np.interp(start, powers(grid)[0], grid))
+    found = diffusion_averages(
+        lambda z: powers(z)[0] / (2 * d) * ((d - 1) / np.tanh(np.exp(z)) * np.exp(-z) - np.exp(-2 * z)),
+        lambda z: powers(z)[0] / d * np.exp(-2 * z),
+        [lambda z: powers(z)[0], lambda z: powers(z)[0] ** 2, lambda z: powers(z)[1]],
+        first,
+        [tau],
+        low=-5.0,
+        high=2.0,
     )
     return np.asarray(found[:, 0])

@@ -39,6 +39,7 @@ from sphereflow.papers.synchronization_by_noise import meeting as meeting
 from sphereflow.papers.synchronization_by_noise import chaos as chaos
 from sphereflow.papers.synchronization_by_noise import quadratic_form as quadratic_form
 from sphereflow.papers.synchronization_by_noise import pathwise as pathwise
+from sphereflow.papers.synchronization_by_noise import sphere_paths as sphere_paths
 from sphereflow.papers.synchronization_by_noise import depth as depth
 from sphereflow.papers.synchronization_by_noise import many_tokens as many_tokens
 from sphereflow.papers.synchronization_by_noise import limits as limits
