@@ -58,8 +58,7 @@ def test_a_method_that_cannot_serve_a_model_is_refused():
     circle = sf.draw("uniform", 4, 2)
     for model in (
         sf.Perceptron([1.0], [[1.0, 0.0]]),
-        sf.SA(1.0, query=np.eye(2)),
-        sf.LayerNormAttention(1.0, "pre", key=np.eye(2)),
+        sf.EuclideanAttention(np.diag([1.0, 0.5])),
     ):
         with pytest.raises(sf.SphereflowError, match="'fourier' cannot serve this"):
             sf.evolve(model, circle, 1.0, method="fourier")

@@ -103,6 +103,17 @@ def test_frame_by_frame_and_one_call_agree(monkeypatch):
     assert pieces.status is Status.REACHED_END
 
 
+def test_many_frames_are_solved_for_several_at_a_time(monkeypatch):
+    """In memory: a step need not end at each of them, and the run is the same to its tolerance."""
+    x0 = draw("uniform", N, D, 0)
+    whole = evolve(SA(5.0), x0, 4.0, saveat=41)
+    monkeypatch.setattr(sys.modules["sphereflow.evolution.shell"], "_ONE_CALL_PAIRS", 0)
+    pieces = evolve(SA(5.0), x0, 4.0, saveat=41, progress=False)
+    np.testing.assert_allclose(whole.xs, pieces.xs, atol=2e-8)
+    np.testing.assert_array_equal(whole.ts, pieces.ts)
+    assert pieces.steps < 40
+
+
 def test_event_stops_at_the_exact_moment():
     n, delta = N, 1e-3
     run = evolve(SA(0.0), equiangular_frame(n, n, 0.0), 50.0, saveat=2, event=AllClose(delta), tol=1e-11)

@@ -30,9 +30,9 @@ from sphereflow.interaction.linear import expand
         ({"n": 100, "d": 2, "beta": 10.0}, "direct"),
         ({"n": 10**5, "d": 2, "beta": None}, "direct"),
         ({"n": 10**5, "d": 2, "beta": 10.0, "unit_keys": False}, "direct"),
-        ({"n": 10**5, "d": 3, "beta": 10.0, "unit_queries": False}, "direct"),
-        ({"n": 10**5, "d": 2, "beta": 10.0, "dtype": "float32"}, "direct"),
-        ({"n": 10**5, "d": 2, "beta": 10.0, "dtype": "float32", "tol": 1e-3}, "fourier"),
+        ({"n": 10**5, "d": 3, "beta": 10.0, "unit_queries": False}, "harmonic"),
+        ({"n": 10**5, "d": 2, "beta": 10.0, "dtype": "float32"}, "fourier"),
+        ({"n": 10**6, "d": 3, "beta": 10.0, "dtype": "float32", "tol": 1e-7}, "harmonic"),
     ],
 )
 def test_engine_for_a_request(request_, engine):

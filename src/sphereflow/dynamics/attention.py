@@ -25,7 +25,7 @@ from sphereflow import parameters
 from sphereflow.dynamics.base import Dynamics, changed, in_precision, mean_square_speed
 from sphereflow.dynamics.traits import Traits, of_masses
 from sphereflow.errors import SphereflowError, one_of
-from sphereflow.interaction import DIRECT, Causal, Engine, Mask, Product, Sharded, attend, choose
+from sphereflow.interaction import DIRECT, Causal, Choice, Engine, Mask, Product, Sharded, attend, choose
 from sphereflow.kernels import EXPONENTIAL, KERNEL_SCALES, Function, Kernel, Potential, as_kernel, log_scale
 from sphereflow.shapes import AnyArray, ArrayLike
 from sphereflow.sphere import project
@@ -95,14 +95,15 @@ class Attention(Dynamics):
         if self.kernel != EXPONENTIAL and kernel_scale == "raw":
             raise SphereflowError("kernel_scale is for the exponential kernel; another is taken as it is.")
         self._check_matrices()
-        if self._through_matrices and engine.over(DIRECT) != engine:
+        if self._through_matrices and engine.over(DIRECT) != engine and not engine.any_query:
             raise SphereflowError(
-                f"the {engine.name} engine sums over unit tokens: with query or key, leave engine to be direct."
+                f"the {engine.name} engine sums over unit tokens: with query or key, leave engine to be direct,"
+                " or give one for queries of any length."
             )
 
     @property
     def _through_matrices(self) -> bool:
-        """Whether inner products are of images of the tokens, which need not be unit: those are summed directly."""
+        """Whether inner products are of images of the tokens: <Qx, Ky> = <K^T Q x, y>, a query of any length."""
         return self.query is not None or self.key is not None
 
     def _check_matrices(self) -> None:
@@ -134,30 +135,49 @@ class Attention(Dynamics):
         return changed(self, weights=jnp.asarray(masses, dtype=float))
 
     def tuned(self, n: int, d: int, tol: float, dtype: str = "float64", method: str | Engine = "auto") -> Attention:
-        if self._through_matrices or not parameters.known(self.beta):
+        if not parameters.known(self.beta) or any(not parameters.known(m) for m in self._matrices[:2]):
             return self
-        sharpest = float(np.max(np.asarray(self.beta)))  # of all pieces, where this attention is a stack of them
         if method == "auto" and self.engine != DIRECT:
             method = self.engine  # one that was given is used
         if isinstance(method, Engine):
-            method.check_kernel(self.kernel, sharpest)
+            if self._through_matrices and method != DIRECT and not method.any_query:
+                return self
+            method.check_kernel(self.kernel, float(np.max(np.asarray(self.beta))))
             return changed(self, engine=method)
+        return changed(self, engine=self.choice(n, d, tol, dtype, method).engine)
+
+    def choice(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Choice:
+        """Which engine a solver with this tolerance is given, what it is predicted to cost, and why it is taken."""
         # The error of the field acts at all times: it is kept well below the tolerance of the solver.
-        accuracy = max(tol * 1e-2, 1e-13)
-        equal = self.weights is None
-        choice = choose(
+        accuracy = max(tol * 1e-2, 1e-13 if dtype == "float64" else 1e-7)
+        shortest, longest = self._query_lengths(d)
+        return choose(
             n,
             n,
             d,
-            sharpest,
+            float(np.max(np.asarray(self.beta))),  # of all pieces, where this attention is a stack of them
             mask=self.mask,
             kernel=self.kernel,
             tol=accuracy,
             dtype=dtype,
-            self_attention=equal,
+            self_attention=self.weights is None and not self._through_matrices,
+            unit_queries=not self._through_matrices,
+            shortest_query=shortest,
+            longest_query=longest,
             method=method,
         )
-        return changed(self, engine=choice.engine)
+
+    def _query_lengths(self, d: int) -> tuple[float, float]:
+        """Between which |K^T Q x| lies for unit tokens, over all heads: the singular values."""
+        if not self._through_matrices:
+            return 1.0, 1.0
+        sizes = np.linalg.svd(np.asarray(self._forms(d)), compute_uv=False)
+        return float(sizes.min()), max(float(sizes.max()), 1e-12)
+
+    def _forms(self, d: int) -> Array:
+        """K^T Q of every head (and of all pieces)."""
+        q, k = (jnp.eye(d) if m is None else m for m in (self.query, self.key))
+        return jnp.swapaxes(k, -1, -2) @ q
 
     def sharded(self, mesh: Mesh) -> Attention:
         return changed(self, engine=Sharded(self.engine, mesh))
@@ -215,9 +235,10 @@ class Attention(Dynamics):
             plain = self.weights is None
             return attend(x, x, x, self.beta, self_attention=plain, method=self.engine, **options)
         q = x if query is None else x @ query.T
+        if self.engine.any_query:
+            return attend(q if key is None else q @ key, x, x, self.beta, method=self.engine, **options)
         k = x if key is None else x @ key.T
-        direct = self.engine.over(DIRECT)
-        return attend(q, k, x, self.beta, method=direct, **options)
+        return attend(q, k, x, self.beta, method=self.engine.over(DIRECT), **options)
 
     # --- energy -------------------------------------------------------------------------------------------------
 

@@ -34,6 +34,8 @@ FRAMES = 101
 # Below this many pairs per field evaluation a whole run is one compiled call; above it the run goes frame by frame,
 # so that it can show progress, be interrupted, and keep only what fits in memory.
 _ONE_CALL_PAIRS = 300_000
+# Frames that stay in memory are solved for several at a time, in so many spans or more, if they take no more room.
+_SPANS, _SPAN_BYTES = 10, 2**28
 _BOOKKEEPING_BYTES = 64  # of every saved time, wherever its frame goes
 
 
@@ -268,6 +270,13 @@ class _Run:
         run = self._trajectory(ts, xs, Status.EVENT, steps, began)
         return dataclasses.replace(run, stopped_at=stopped_at)
 
+    def _frames_at_once(self, frames: int) -> int:
+        """A tenth of those to come, in equal spans: a step need not end at every frame, and programs are few."""
+        room = _SPAN_BYTES // (self.start.size * self.start.dtype.itemsize)
+        most = max(1, min(-(-frames // _SPANS), room))
+        even = max(size for size in range(1, most + 1) if frames % size == 0)
+        return even if 2 * even > most else most
+
     def frame_by_frame(self, out: str | Path | None, overwrite: bool, progress: Progress, began: float) -> Trajectory:
         writer = None
         if out is not None:
@@ -280,28 +289,32 @@ class _Run:
         frames: list[np.ndarray] = [] if extra or writer is not None else [fetched(self.start)]
         done, x, steps, taken = (1 - extra, self.start, 0, 0) if writer is None else writer.resume_point(self.start)
         status = Status.REACHED_END
+        at_once = self._frames_at_once(len(self.times) - done) if writer is None else 1
         try:
             with progress_bar("evolving", progress, total=len(self.times), completed=done) as bar:
-                for index in range(done, len(self.times)):
-                    span = self.points[index + extra - 1 : index + extra + 1]
-                    # The step to begin with is the mean one of the frame before, which a resumed run knows as well.
-                    before = None if not taken else self.points[index + extra - 1] - self.points[index + extra - 2]
-                    first_step = None if before is None else float(before / taken)
-                    solved = self._solve(x, span, first_step)
+                while done < len(self.times):
+                    first = done + extra - 1
+                    span = self.points[first : min(done + at_once, len(self.times)) + extra]
+                    # The step to begin with is the mean one of the span before, which a resumed run knows as well.
+                    before = self.points[first] - self.points[max(first - at_once, 0)]
+                    solved = self._solve(x, span, float(before / taken) if taken else None)
                     taken = int(np.max(solved.steps))
                     if bool(solved.hit_limit.any()) or steps + taken > self.settings.max_steps:
                         status = Status.STEP_LIMIT
                         break
-                    if not bool(jnp.isfinite(solved.final).all()):
+                    if at_once > 1:
+                        new = np.moveaxis(fetched(solved.xs), -3, 0)[1:]
+                    else:
+                        new = [fetched(solved.final)] if writer is None else [np.asarray(solved.final)]
+                    good = next((i for i, frame in enumerate(new) if not np.isfinite(frame).all()), len(new))
+                    frames += [] if writer is not None else list(new[:good])
+                    if good < len(new):
                         status = Status.NOT_FINITE
                         break
-                    x, steps = solved.final, steps + taken
-                    if writer is None:
-                        frames.append(fetched(x))
-                    else:
-                        writer.append(np.asarray(x), steps)
-                    done = index + 1
-                    bar.advance()
+                    x, steps, done = solved.final, steps + taken, done + len(new)
+                    if writer is not None:
+                        writer.append(new[0], steps)
+                    bar.advance(len(new))
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         if writer is not None:

@@ -10,9 +10,11 @@ import numpy as np
 
 from sphereflow.errors import SphereflowError, free_memory, one_of, real_number, whole_number
 from sphereflow.interaction import nufft
-from sphereflow.interaction.costs import candidates, direct_cost, most_modes
+from sphereflow.interaction.costs import Ball, candidates, direct_cost, most_modes
+from sphereflow.interaction.direct import default_block
 from sphereflow.interaction.engines import DIRECT, Engine
-from sphereflow.interaction.linear import kernel_error
+from sphereflow.interaction.harmonic_ball import radial_terms
+from sphereflow.interaction.linear import kernel_error, working_precision
 from sphereflow.interaction.masks import Alibi, Causal, Mask
 from sphereflow.interaction.modes import Expansion
 from sphereflow.interaction.series import MOST_OWN_MODES, needed, samples
@@ -20,6 +22,8 @@ from sphereflow.kernels import EXPONENTIAL, Kernel, uniform_mean
 
 # Up to so many pairs the direct sum is the fastest, whatever the dimension, the temperature and the tolerance.
 _FEW_PAIRS = 128**2
+# So many times as fast an expansion must be: its programs take seconds longer to compile than those of the direct sum.
+_WORTH = 1.2
 # A kernel that is left with an error above this has not converged; below, it is rounding.
 _KINK = 1e-9
 METHODS = ("auto", "direct", "fourier", "harmonic", "polynomial")
@@ -55,6 +59,7 @@ def choose(
     unit_keys: bool = True,
     self_attention: bool = False,
     longest_query: float = 1.0,
+    shortest_query: float = 0.0,
     use_nufft: bool | None = None,
     memory: float | None = None,
 ) -> Choice:
@@ -67,7 +72,8 @@ def choose(
     - `beta`: the inverse temperature, or None if it is not known yet (traced): then only the direct sum will do.
     - `tol`: relative error of Z, and of the average relative to the largest value.
     - `method`: "auto", or the name of an engine that must be used if it can.
-    - `unit_queries`, `unit_keys`: are they unit vectors? `longest_query` bounds the length of queries that are not.
+    - `unit_queries`, `unit_keys`: are they unit vectors? Queries that are not have lengths from `shortest_query` to
+      `longest_query`.
     - `use_nufft`: whether the non-uniform FFT may be used; by default if it is installed.
     - `memory`: bytes that may be used; by default what the machine has free.
 
@@ -80,9 +86,11 @@ def choose(
     width = np.dtype(dtype).itemsize
     _check_memory(m, n, d, columns, width, memory)
     causal = mask is not None and mask.causal
-    pairs = m * n * (0.5 if causal else 1.0)
-    usual = kernel == EXPONENTIAL  # of which each pair serves two rows, and which has a program of its own in float32
-    cost = direct_cost(pairs, d, columns, usual and self_attention, usual and width == 4 and mask is None)
+    pairs = m * n * (0.5 if causal and n > default_block() else 1.0)  # blocks beyond the diagonal are left out
+    usual = kernel == EXPONENTIAL  # of which each pair serves two rows, and which has a kernel for GPUs in float32
+    symmetric = usual and self_attention and mask is None
+    fused = symmetric and n > default_block()
+    cost = direct_cost(pairs, d, columns, symmetric, dtype, mask is not None, fused)
     direct = Choice(DIRECT, 0, 1e-9 * cost, "every pair of tokens is summed")
     if method == "auto" and m * n <= _FEW_PAIRS:
         return _because(direct, "so few pairs are summed faster than expanded")
@@ -95,7 +103,8 @@ def choose(
         usable = jax.default_backend() == "cpu" and nufft.available()
         fft = (usable if use_nufft is None else use_nufft) and mask is None
         modes, reached = needed(kernel, strongest, error, on_sphere=d == 3)
-        found = candidates(d, max(1, modes), tol, columns, unit_queries, causal, fft) if reached < np.inf else []
+        ball = None if unit_queries else _ball(beta, shortest_query, longest_query, error)
+        found = candidates(d, max(1, modes), tol, columns, ball, causal, fft) if reached < np.inf else []
         for each in found:
             if not _attainable(each.engine.expansion(d).of(kernel), strongest, n, d, tol, dtype):
                 refusal = f"rounding in {dtype} does not allow an expansion to reach tol={tol:g} at beta={beta:g}"
@@ -117,11 +126,16 @@ def choose(
     if not options:
         return _because(direct, refusal or "no expansion applies")
     best = min(options, key=lambda o: o.predicted_seconds)
-    if best.predicted_seconds < direct.predicted_seconds:
+    if _WORTH * best.predicted_seconds < direct.predicted_seconds:
         return _because(best, f"the direct sum would take about {direct.predicted_seconds:.2g} s")
     return _because(
         direct, f"{best.engine.name} with {best.modes} modes would take about {best.predicted_seconds:.2g} s"
     )
+
+
+def _ball(beta: float, shortest: float, longest: float, error: float) -> Ball:
+    lengths = (real_number("shortest_query", shortest, least=0), real_number("longest_query", longest, above=0))
+    return Ball(lengths, radial_terms(beta, lengths, error))
 
 
 def _because(choice: Choice, reason: str) -> Choice:
@@ -161,7 +175,7 @@ def _too_large(kernel: Kernel, d: int, beta: float, tol: float) -> str:
 def _attainable(expansion: Expansion, beta: float, n: int, d: int, tol: float, dtype: str) -> bool:
     """Does a typical denominator, that of uniform tokens, leave the error of the kernel below the tolerance?"""
     with jax.ensure_compile_time_eval():
-        at = jnp.asarray(beta, dtype)
+        at = jnp.asarray(beta, working_precision(dtype))
         # That of the exponential is truncated as was asked; another may not converge.
         missed = 0.0 if expansion.kernel == EXPONENTIAL else float(expansion.tail(at))
         rounding = float(expansion.rounding(at))

@@ -4,7 +4,7 @@ r"""Engines: ways to sum over all pairs of tokens. Each computes what `attend` c
 | --- | --- | --- | --- |
 | `Direct()` | any | any | n^2 |
 | `Fourier(K)` | unit keys on the circle | none, `Causal`, `Alibi` | n K, $K\approx\sqrt{2\beta\log(n/tol)}$ |
-| `Harmonic(L)` | unit keys and queries on S^2 | none, `Causal`, `Alibi` | n L^2, $L\approx\sqrt{2\beta\log(n/tol)}$ |
+| `Harmonic(L)` | unit keys on S^2 | none, `Causal`, `Alibi` | n L^2, $L\approx\sqrt{2\beta\log(n/tol)}$ |
 | `Polynomial(L)` | unit vectors, few dimensions, small beta | none, `Causal`, `Alibi` | n binom(L+d, d) |
 
 Mode counts are fixed before compilation. Whatever their number, rows that do not keep the tolerance of the engine are
@@ -26,6 +26,7 @@ from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.interaction.circle import CircleModes
 from sphereflow.interaction.direct import Attended, default_block, direct_attention
 from sphereflow.interaction.harmonic import SphereModes
+from sphereflow.interaction.harmonic_ball import SphereBall
 from sphereflow.interaction.linear import expand
 from sphereflow.interaction.modes import Expansion
 from sphereflow.interaction.nufft import CircleNufft, SphereNufft
@@ -44,6 +45,7 @@ class Engine(abc.ABC):
 
     name: ClassVar[str]
     tol: float = 0.0  # of relative errors; zero: rounding only
+    any_query: bool = False  # takes queries that are no unit vectors, if not keys
 
     @abc.abstractmethod
     def attend(self, request: Request) -> Attended:
@@ -143,7 +145,7 @@ class Expanding(Engine):
             )
 
     def _check_queries(self) -> None:
-        if getattr(self, "any_query", False):
+        if self.any_query:
             raise SphereflowError("any_query is for the exponential kernel: another is expanded for unit queries.")
 
 
@@ -165,16 +167,37 @@ class Fourier(Expanding):
 
 @dataclass(frozen=True)
 class Harmonic(Expanding):
-    """Spherical harmonics up to degree L on S^2; `nufft` uses jax-finufft."""
+    """Spherical harmonics up to degree L on S^2; `nufft` uses jax-finufft.
+
+    Queries are unit vectors, or have `lengths` in an interval, of which `radial` Chebyshev polynomials are made.
+    """
 
     modes: int
     tol: float = 1e-9
     nufft: bool = False
+    lengths: tuple[float, float] | None = None
+    radial: int = 0
     name: ClassVar[str] = "harmonic"
     only_d: ClassVar[int] = 3
     most: ClassVar[int] = 256
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "radial", whole_number("radial", self.radial, least=0, most=1000))
+        if self.lengths is None:
+            return
+        low, high = (real_number("lengths", each, least=0) for each in self.lengths)
+        if not low <= high or high == 0 or self.nufft:
+            raise SphereflowError(f"lengths must be an interval above 0, without nufft, got {self.lengths}.")
+        object.__setattr__(self, "lengths", (low, high))
+
+    @property
+    def any_query(self) -> bool:  # type: ignore[override]
+        return self.lengths is not None
+
     def expansion(self, d: int) -> Expansion:
+        if self.lengths is not None:
+            return SphereBall(self.modes, lengths=self.lengths, radial=self.radial)
         return (SphereNufft if self.nufft else SphereModes)(self.modes)
 
 

@@ -84,7 +84,11 @@ def circle_coefficients(modes: int, beta: Float[Array, ""] | float) -> Float[Arr
 
 
 def _cumulate(first: Array, ratios: Array) -> Array:
-    return first * jnp.concatenate([jnp.ones_like(ratios[:1]), jnp.cumprod(ratios)]) if len(ratios) else first[None]
+    return (
+        first * jnp.concatenate([jnp.ones_like(ratios[:1]), jnp.cumprod(ratios, axis=0)])
+        if len(ratios)
+        else first[None]
+    )
 
 
 # --- the sphere S^2 ---------------------------------------------------------------------------------------------
@@ -99,7 +103,7 @@ def sphere_degree(beta: float, error: float) -> int:
     return int(np.argmax(beta * (coefficients[:-1] + coefficients[1:]) <= error))
 
 
-def sphere_coefficients(degree: int, beta: Float[Array, ""]) -> Float[Array, " l"]:
+def sphere_coefficients(degree: int, beta: Float[Array, "..."]) -> Float[Array, "l ..."]:
     r"""$\lambda_0,\dots,\lambda_L$, starting from $\lambda_0=(1-e^{-2\beta})/(2\beta)$."""
     safe = jnp.where(beta > 0, beta, 1)
     # The series serves the derivative at beta = 0 as well.

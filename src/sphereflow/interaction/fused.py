@@ -16,7 +16,8 @@ Two kernels, both written in Pallas:
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import cache, partial
+from importlib.util import find_spec
 from typing import Any
 
 import jax
@@ -32,10 +33,17 @@ _RUN = 128  # tiles of keys summed up before their sum joins the total
 _SPLIT_FLOAT = jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X6
 
 
+@cache
+def available() -> bool:
+    """Whether this release of JAX has Pallas' way to Triton, which is deprecated: without it, there are slower sums."""
+    return find_spec("jax.experimental.pallas.triton") is not None
+
+
 def supported(tokens: Float[Array, "n d"], columns: Float[Array, "n c"]) -> bool:
     """Whether there is a fused kernel for this type and these sizes."""
     widest = max(tokens.shape[1], columns.shape[1] - 1)
-    return tokens.dtype == jnp.float32 and columns.dtype == jnp.float32 and widest <= LARGEST_DIMENSION
+    single = tokens.dtype == jnp.float32 and columns.dtype == jnp.float32
+    return available() and single and widest <= LARGEST_DIMENSION
 
 
 def fused_sums(

@@ -60,7 +60,8 @@ class SphereModes(Expansion):
         return (2 * jnp.arange(self.degree + 1) + 1) * self.coefficients(beta)
 
     def weigh(self, moments: Float[Array, "m k 2 c"], coefficients: Float[Array, " l"]) -> Float[Array, "m k 2 c"]:
-        table = jnp.asarray(legendre_fourier(self.degree), moments.dtype)
+        # A barrier, lest the compiler transpose a large table before the program runs: that takes it seconds.
+        table = jax.lax.optimization_barrier(jnp.asarray(legendre_fourier(self.degree), moments.dtype))
         harmonic = jnp.einsum("mlk,mksc->mlsc", table, moments)
         both = coefficients[None] * double_all_but_first(jnp.ones_like(table[:, 0, 0]))[:, None]
         return jnp.einsum("mlk,mlsc->mksc", table, both[:, :, None, None] * harmonic)

@@ -55,9 +55,23 @@ class Expansion(abc.ABC):
     def evaluate(self, queries: Float[Array, "m d"], weighed: Array, beta: Float[Array, ""]) -> Float[Array, "m c"]:
         """The kernel sums at the queries, divided by $e^{\\beta(|q|-1)}$ where queries of any length are taken."""
 
+    def sums(
+        self,
+        queries: Float[Array, "m d"],
+        keys: Float[Array, "n d"],
+        columns: Float[Array, "n c"],
+        beta: Float[Array, ""],
+    ) -> Float[Array, "m c"]:
+        """All of it: the kernel sums at the queries, by the fastest way, which need not be differentiable."""
+        return sums_by_chunks(self, queries, keys, columns, beta)
+
     @abc.abstractmethod
     def tail(self, beta: Float[Array, "..."]) -> Float[Array, "..."]:
         """The error of the kernel made by truncation: a bound for the exponential, else measured on a dense grid."""
+
+    def row_tail(self, beta: Float[Array, ""], length: Float[Array, " m"]) -> Float[Array, " m"]:
+        """The same for queries of these lengths, where any are taken."""
+        return self.tail(beta * length)
 
     @abc.abstractmethod
     def terms(self, beta: Float[Array, ""]) -> Float[Array, " k"]:
@@ -113,6 +127,18 @@ def multiples(
         )
         cosine, sine = cosine * cosine - sine * sine, 2 * cosine * sine
     return re[:count], im[:count]
+
+
+def sums_by_chunks(
+    expansion: Expansion,
+    queries: Float[Array, "m d"],
+    keys: Float[Array, "n d"],
+    columns: Float[Array, "n c"],
+    beta: Float[Array, ""],
+) -> Float[Array, "m c"]:
+    """The kernel sums at the queries, with the features of one chunk in memory at a time."""
+    weighed = expansion.weigh(project_all(expansion, keys, columns), expansion.coefficients(beta))
+    return evaluate_all(expansion, queries, weighed, beta, columns.shape[1])
 
 
 def project_all(expansion: Expansion, keys: Float[Array, "n d"], columns: Float[Array, "n c"]) -> Array:

@@ -62,8 +62,9 @@ def _rows(named: dict[str, ArrayLike]) -> list[Array]:
 
 def _weights(given: ArrayLike) -> Array:
     w = given if isinstance(given, jax.Array) else array("weights", given, "n")
-    if known(w) and not bool((w >= 0).all()):
-        raise SphereflowError(f"weights must be masses, at least 0; got {float(jnp.min(w)):g}.")
+    # In NumPy, since operations of JAX on known numbers are traced as well where a function around them is.
+    if known(w) and not (np.asarray(w) >= 0).all():
+        raise SphereflowError(f"weights must be masses, at least 0; got {float(np.min(np.asarray(w))):g}.")
     return w
 
 

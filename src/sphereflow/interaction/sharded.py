@@ -24,7 +24,7 @@ from sphereflow.errors import SphereflowError
 from sphereflow.interaction.causal import causal_sums, prefix_mass
 from sphereflow.interaction.direct import Attended, default_block, kernel_sums, ratio
 from sphereflow.interaction.engines import Engine, Expanding
-from sphereflow.interaction.linear import Plan, read_off, row_error
+from sphereflow.interaction.linear import Plan, read_off, row_error, working_precision
 from sphereflow.interaction.masks import Alibi, Mask
 from sphereflow.interaction.modes import evaluate_all, project_all
 from sphereflow.interaction.request import Request
@@ -73,6 +73,10 @@ class Sharded(Engine):
     def tol(self) -> float:  # type: ignore[override]
         return self.engine.tol
 
+    @property
+    def any_query(self) -> bool:  # type: ignore[override]
+        return self.engine.any_query
+
     def saved_as(self) -> Engine:
         """Over which devices tokens are split is no part of a saved model."""
         return self.engine
@@ -85,7 +89,8 @@ class Sharded(Engine):
 
     def attend(self, request: Request) -> Attended:
         queries, keys, values = request.queries, request.keys, request.values
-        dtype = jnp.result_type(queries, keys, values)
+        given = jnp.result_type(queries, keys, values)
+        dtype = working_precision(given) if isinstance(self.engine, Expanding) else given
         _check_even(queries.shape[0], self.mesh)
         _check_even(keys.shape[0], self.mesh)
         queries, keys, values, beta = (jnp.asarray(a, dtype) for a in (queries, keys, values, request.beta))
@@ -105,7 +110,8 @@ class Sharded(Engine):
                 jnp.where(good, series.log_partition, exact.log_partition),
             )
 
-        return jax.lax.cond(jnp.all(good), lambda: series, replace)
+        found = jax.lax.cond(jnp.all(good), lambda: series, replace)
+        return Attended(found.average.astype(given), found.log_partition.astype(given))
 
     def _mapped(self, local: Any, split: tuple[Array, ...], whole: tuple[Any, ...]) -> tuple[Array, Array]:
         specs = (*(_SPLIT for _ in split), *(_WHOLE for _ in whole))
