@@ -17,8 +17,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from sphereflow.memory.energies import to_sphere
+from sphereflow.memory.selection import largest
 
 BLOCK = 8192  # patterns at a time, at most
+SEARCHED = 16_384  # in a search, where every block costs a few small sorts
 
 
 def block_size(count: int, most: int = BLOCK) -> int:
@@ -63,7 +65,7 @@ def nearest(
     def add(carry: tuple[Array, Array, Array], rows: Array) -> tuple[tuple[Array, Array, Array], None]:
         score, index, first = carry
         keys = to_sphere(rows) if on_sphere else rows
-        here, place = jax.lax.top_k(_scores(x, keys, "lse", 1.0), min(count, rows.shape[0]))
+        here, place = largest(_scores(x, keys, "lse", 1.0), min(count, rows.shape[0]))
         both, where = jnp.concatenate([score, here], axis=1), jnp.concatenate([index, place + first], axis=1)
         score, chosen = jax.lax.top_k(both, count)
         return (score, jnp.take_along_axis(where, chosen, axis=1), first + rows.shape[0]), None

@@ -10,9 +10,9 @@ Y=\operatorname{artanh}\sin2\rho .$$
 
 A gate about a whose level lies between what $|u_j|\le e$ leaves and what $|u_i|\ge1.1e$ allows moves measure j alone,
 to a fixed point p outside the cap: the error of the mean is forgotten, and j is never in the way again ($p\perp\alpha$,
-so that attention back leaves it there). The last measure is alone in the cap and needs no mean. e is made as large as the
-sample permits, and z = e over the standard error of $u_j$ is the safety of the step: two laws with means D apart and
-standard errors s have $z=D/(2.1s)$, so that n must grow like $1/D^2$.
+so that attention back leaves it there). The last measure is alone in the cap and needs no mean. e is made as large as
+the sample permits, and z = e over the standard error of $u_j$ is the safety of the step: two laws with means D apart
+and standard errors s have $z=D/(2.1s)$, so that n must grow like $1/D^2$.
 """
 
 from __future__ import annotations

@@ -108,8 +108,8 @@ class Interpolation(Result):
     def astray(self) -> float | None:
         r"""The chance, at most, that a law is taken for another; None without margins.
 
-        $(1+N)\sum_j(1-\Phi(z_j))$ with the safety z of each step, the means taken as Gaussian: one measure may be off to
-        either side, the others to one. Then W2 can be as large as pi; else only what `held_out` bounds is left.
+        $(1+N)\sum_j(1-\Phi(z_j))$ with the safety z of each step, the means taken as Gaussian: one measure may be off
+        to either side, the others to one. Then W2 can be as large as pi; else only what `held_out` bounds is left.
         """
         if self.safety is None:
             return None
