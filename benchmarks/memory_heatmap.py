@@ -66,8 +66,9 @@ def main() -> None:
     defaults = {"loads": 46, "temperatures": 50, "chains": 64, "steps": 100_000, "processes": os.cpu_count()}
     for name, value in defaults.items():
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--between", type=float, nargs=2, default=(0.20, 0.65), help="the smallest and largest load")
     asked = parser.parse_args()
-    loads = np.round(np.linspace(0.20, 0.65, asked.loads), 4)
+    loads = np.round(np.linspace(*asked.between, asked.loads), 4)
     temperatures = np.linspace(0.005, 0.495, asked.temperatures)
     asked.out.mkdir(parents=True, exist_ok=True)
     maps = {}
