@@ -96,7 +96,7 @@ def bent(seed: int) -> list[Callable[[np.ndarray], np.ndarray]]:
     r"all at once: fresh samples end no farther from fresh samples of the targets than the atoms that stand for these "
     r"and chance put them. With the attention left out they do not.",
     basis=theorem("1.2"),
-    formula=r"W_2\big(\Phi_\theta(\mu^i),T^i_\#\mu^i\big)\le"
+    formula=r"W_2\big(\Phi_\theta(\mu^i),T^i_\#\mu^i\big)\le "
     r"W_2\Big(\sum_k\tfrac1m\delta_{y^i_k},T^i_\#\mu^i\Big)+\varepsilon",
 )
 def several_densities(run: Run) -> Check:
