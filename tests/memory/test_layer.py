@@ -9,6 +9,7 @@ from scipy.special import softmax
 
 from sphereflow.errors import SphereflowError
 from sphereflow.memory import DenseMemory
+from sphereflow.memory.selection import largest
 
 RNG = np.random.default_rng(0)
 PATTERNS, QUERIES, TARGET = RNG.standard_normal((23, 6)), RNG.standard_normal((2, 3, 6)), RNG.standard_normal((2, 3, 6))
@@ -77,6 +78,17 @@ def test_exact_search(space):
     np.testing.assert_array_equal(index, wanted)
     cosines = QUERIES @ unit.T / np.linalg.norm(QUERIES, axis=-1, keepdims=True)
     np.testing.assert_allclose(cosine, np.take_along_axis(cosines, wanted, axis=-1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [64, 1000, 1027])
+def test_selection_by_groups_is_a_sort(n):
+    """Against a stable sort in NumPy, with many equal entries: the same places, the first of equals first."""
+    rng = np.random.default_rng(n)
+    for x in (rng.normal(size=(5, n)), rng.integers(0, n // 2, size=(300, n)).astype(float), np.zeros((1, n))):
+        best, place = largest(jnp.asarray(x), 3, group=4)
+        wanted = np.argsort(-x, axis=1, kind="stable")[:, :3]
+        np.testing.assert_array_equal(place, wanted)
+        np.testing.assert_array_equal(best, np.take_along_axis(x, wanted, axis=1))
 
 
 def test_the_working_memory_does_not_grow_with_the_patterns():

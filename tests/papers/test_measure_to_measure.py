@@ -31,6 +31,7 @@ class TestVerdicts(Verdicts):
     paper = PAPER
     refuted = ("gate-sign", "dropped-mass-rate", "both-endpoints-in-the-slab")
     slow_claims = (
+        "several-densities",
         "atomic-targets",
         "both-endpoints-in-the-slab",
         "chain-of-balls",

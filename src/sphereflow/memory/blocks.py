@@ -17,8 +17,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from sphereflow.memory.energies import to_sphere
+from sphereflow.memory.selection import largest
 
 BLOCK = 8192  # patterns at a time, at most
+SEARCHED = 32_768  # in a search, where every block costs a few small sorts
 
 
 def block_size(count: int, most: int = BLOCK) -> int:
@@ -55,15 +57,21 @@ def average(
 def nearest(
     x: Float[Array, "Q N"], patterns: Float[Array, "M N"], count: int, on_sphere: bool, block: int
 ) -> tuple[Int[Array, "Q k"], Float[Array, "Q k"]]:
-    """Indices of the `count` nearest patterns, nearest first, and their scores x.xi - |xi|^2/2."""
+    """Indices of the `count` nearest patterns, nearest first, and their scores x.xi - |xi|^2/2 (x.xi/|xi| on a sphere).
+
+    Dividing the scores by the lengths of the patterns saves a copy of every block with unit rows.
+    """
     x, patterns = jax.lax.stop_gradient((x, patterns))
     shape = (x.shape[0], count)
     start = (jnp.full(shape, -jnp.inf, x.dtype), jnp.zeros(shape, jnp.int32), jnp.zeros((), jnp.int32))
 
     def add(carry: tuple[Array, Array, Array], rows: Array) -> tuple[tuple[Array, Array, Array], None]:
         score, index, first = carry
-        keys = to_sphere(rows) if on_sphere else rows
-        here, place = jax.lax.top_k(_scores(x, keys, "lse", 1.0), min(count, rows.shape[0]))
+        if on_sphere:
+            scores = _product(x, rows.T) / jnp.maximum(jnp.linalg.norm(rows, axis=1), jnp.finfo(x.dtype).tiny)
+        else:
+            scores = _scores(x, rows, "lse", 1.0)
+        here, place = largest(scores, min(count, rows.shape[0]))
         both, where = jnp.concatenate([score, here], axis=1), jnp.concatenate([index, place + first], axis=1)
         score, chosen = jax.lax.top_k(both, count)
         return (score, jnp.take_along_axis(where, chosen, axis=1), first + rows.shape[0]), None

@@ -119,7 +119,7 @@ class DenseMemory(eqx.Module):
         *,
         steps: int = 1,
         top: int | None = None,
-        block: int = blocks.BLOCK,
+        block: int | None = None,
         key: Array | None = None,
     ) -> Float[Array, "*batch N"]:
         """`steps` updates of every query, to be traced: a layer of a network, in the dtype of the queries.
@@ -129,12 +129,12 @@ class DenseMemory(eqx.Module):
         of Equinox have it.
         """
         _traced(x, self.dimension)
-        steps, block = whole_number("steps", steps, least=0), whole_number("block", block)
+        steps = whole_number("steps", steps, least=0)
         top = None if top is None else whole_number("top", top, most=len(self))
         state, patterns = x.reshape(-1, self.dimension), self.stored.astype(x.dtype)
         state = to_sphere(state) if self.on_sphere else state
         beta = self.beta / self.dimension if self.kernel == "lsr" and self.on_sphere else self.beta
-        size = blocks.block_size(len(self), block)
+        size = self._block(block, blocks.BLOCK if top is None else blocks.SEARCHED)
         for _ in range(steps):
             if top is None:
                 state = blocks.average(state, patterns, self.kernel, beta, self.on_sphere, size)
@@ -143,15 +143,18 @@ class DenseMemory(eqx.Module):
             state = to_sphere(state) if self.on_sphere else state
         return state.reshape(x.shape)
 
+    def _block(self, asked: int | None, usual: int) -> int:
+        return blocks.block_size(len(self), usual if asked is None else whole_number("block", asked))
+
     def nearest(
-        self, x: Float[Array, "*batch N"], count: int = 1, *, block: int = blocks.BLOCK
+        self, x: Float[Array, "*batch N"], count: int = 1, *, block: int | None = None
     ) -> tuple[Int[Array, "*batch k"], Float[Array, "*batch k"]]:
         """Exact search, to be traced: the `count` nearest patterns, nearest first, and their cosines with the query."""
         _traced(x, self.dimension)
-        count, block = whole_number("count", count, most=len(self)), whole_number("block", block)
+        count = whole_number("count", count, most=len(self))
         state, patterns = x.reshape(-1, self.dimension), self.stored.astype(x.dtype)
         state = to_sphere(state) if self.on_sphere else state
-        index, _ = blocks.nearest(state, patterns, count, self.on_sphere, blocks.block_size(len(self), block))
+        index, _ = blocks.nearest(state, patterns, count, self.on_sphere, self._block(block, blocks.SEARCHED))
         near = patterns[index]
         lengths = jnp.linalg.norm(near, axis=-1) * jnp.linalg.norm(state, axis=-1, keepdims=True)
         cosine = jnp.einsum("qkn,qn->qk", near, state) / jnp.maximum(lengths, jnp.finfo(x.dtype).tiny)

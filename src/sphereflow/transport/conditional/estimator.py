@@ -76,7 +76,7 @@ class ConditionalFlow:
     """
 
     def __init__(
-        self, *, components: int | Sequence[int] = (1, 4, 16), pieces: int = 300, folds: int = 3, seed: Seed = 0
+        self, *, components: int | Sequence[int] = (1, 4, 16), pieces: int = 300, folds: int = 5, seed: Seed = 0
     ) -> None:
         self.components = components
         self.pieces = pieces

@@ -24,7 +24,17 @@ from sphereflow.transport.sphere.cap import into_cap
 from sphereflow.transport.sphere.certificates import separated_pairs
 from sphereflow.transport.sphere.construction import ConstructionState
 from sphereflow.transport.sphere.disentangling import disentangle
-from sphereflow.transport.sphere.inputs import Measure, distinct, images, laws_and_nodes, pairs, parted, quantised
+from sphereflow.transport.sphere.inputs import (
+    Measure,
+    distinct,
+    images,
+    laws_and_nodes,
+    measure,
+    pairs,
+    parted,
+    quantised,
+)
+from sphereflow.transport.sphere.laws import SphereLaw
 from sphereflow.transport.sphere.margins import Clusters, cluster
 from sphereflow.transport.sphere.matching import Group, match
 from sphereflow.transport.sphere.result import Interpolation
@@ -34,6 +44,8 @@ from sphereflow.transport.sphere.splitting import draw_together, gather_all, sin
 # Target atoms closer than this are parted by a schedule of their own before they are matched.
 _TOO_CLOSE = 1e-3
 _ATTEMPTS = 4
+_SIX = 6.0  # standard errors of the means
+_MOST_NODES = 200_000
 
 
 @recorded_call
@@ -58,7 +70,8 @@ def interpolate(
     - `tol`: how far a particle may end from its atom.
     - `atoms`: a target with more points than this, and not the same number of points as its source, stands for a
       density and is replaced by this many atoms; what that costs is in `.quantisation`.
-    - `nodes`: the points by which a law is represented while the schedule is built.
+    - `nodes`: the points by which a law is represented while the schedule is built; up to 200,000 where fewer do not
+      tell two laws apart by six standard errors.
     - `margins`: with one point per target, build for every law whose mean is near that of the points given
       (`.safety`, `.reach`, `held_out`); False builds for these particles alone, as the proof does.
     - `seed`: of the choices among directions, and of the nodes.
@@ -81,6 +94,12 @@ def interpolate(
     ]
     aims = parted([goals[i] for i in kept], tol)
     plan, clusters = _plan([starts[i] for i in kept], aims, tol, margins, rng)
+    if (more := _nodes_needed(clusters, [laws[i] for i in kept], nodes)) > nodes:
+        drawn = [
+            m if law is None else measure(law.drawn(more, rng), "sources") for m, law in zip(starts, laws, strict=True)
+        ]
+        starts = [drawn[i] if i in kept else m for i, m in enumerate(starts)]
+        plan, clusters = _plan([starts[i] for i in kept], aims, tol, margins, rng)
     return Interpolation(
         schedule=plan.schedule,
         phases=tuple(plan.phases),
@@ -93,6 +112,14 @@ def interpolate(
         laws=tuple(laws),
         target_laws=tuple(wanted),
     )
+
+
+def _nodes_needed(clusters: Clusters | None, laws: list[SphereLaw | None], nodes: int) -> int:
+    """How many points tell the laws apart by `_SIX` standard errors; as many as there are if no law was given."""
+    if clusters is None or all(law is None for law in laws):
+        return nodes
+    least = min(margin.safety for margin in clusters.margins)
+    return nodes if least >= _SIX else int(min(_MOST_NODES, 1.5 * nodes * (_SIX / max(least, 0.1)) ** 2))
 
 
 def _arrived(plan: ConstructionState, starts: list[Measure], kept: list[int]) -> tuple[np.ndarray, ...]:

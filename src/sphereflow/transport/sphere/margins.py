@@ -8,9 +8,11 @@ $\sinh\tau_i\approx u_ie^t$, and for every measure in the cap, whatever its shap
 $$\operatorname{sech}(|\tau|+Y)\cos2\rho\le\langle a,x\rangle\le\operatorname{sech}(|\tau|-Y),\qquad
 Y=\operatorname{artanh}\sin2\rho .$$
 
-A gate about a whose level lies between what $|u_j|\le e$ leaves and what $|u_i|\ge3e$ allows moves measure j alone, to
-the fixed point a: the error of the mean is forgotten. e is made as large as the sample permits, and z = e over the
-standard error of $u_j$ is the safety of the step.
+A gate about a whose level lies between what $|u_j|\le e$ leaves and what $|u_i|\ge1.1e$ allows moves measure j alone,
+to a fixed point p outside the cap: the error of the mean is forgotten, and j is never in the way again ($p\perp\alpha$,
+so that attention back leaves it there). The last measure is alone in the cap and needs no mean. e is made as large as
+the sample permits, and z = e over the standard error of $u_j$ is the safety of the step: two laws with means D apart
+and standard errors s have $z=D/(2.1s)$, so that n must grow like $1/D^2$.
 """
 
 from __future__ import annotations
@@ -25,15 +27,18 @@ from sphereflow.numerics.unit_vectors import angles, tangent_frames, unit
 from sphereflow.transport.sphere.cap import RADIUS, free_point
 from sphereflow.transport.sphere.construction import ConstructionState, random_orthogonal_units
 from sphereflow.transport.sphere.disentangling import COLINEAR, part_barycentres, smallest_sine
-from sphereflow.transport.sphere.flows import attention_shift, cap_times, log_tan_half_angle
+from sphereflow.transport.sphere.flows import attention_shift, cap_times, gate_times, log_tan_half_angle
 from sphereflow.transport.sphere.pieces import Drift, Gate, RankOne
 
 _TINY = 0.005  # radius of the cap in which measures are told apart by their means
-_APART = 1.25  # the mean of every other measure along alpha, in units of the error allowed for measure j's
+_APART = 1.1  # the mean of every other measure along alpha, in units of the error allowed for measure j's
 _OUTWARDS = 0.25  # of the way from the outermost point to the free point: how far points may still come from
 _WIDER = 1.1  # a cap of its own, over the one that the points of a measure fill
-_OPENED = 1.0  # radius that the clusters fill when the cap is opened again
 _DIRECTIONS = 400
+_PARKING = (0.2, 0.3, 0.4, 0.5)  # how far from the tiny cap measures are put; the gate opens to 0.78
+_IN_SIGHT = 0.02  # of a parked measure along alpha: attention carries it out of the gate at once
+_AS_GOOD = 0.95  # of the largest safety: among such directions the one with most room to park is taken
+_LOOKED_AT = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,31 +116,24 @@ def _draw(route: ConstructionState, centre: np.ndarray, level: float, start: flo
 
 
 def _by_attention(route: ConstructionState, wanted: float, rng: np.random.Generator) -> Clusters:
-    """All into a tiny cap, one measure after another to a point of its own there, and the cap opened again."""
+    """All into a tiny cap, and one measure after another out of it to a point of its own; the last one stays."""
     N = len(route.clouds)
-    start, reach = _tiny_cap(route, _TINY if N > 1 else wanted, rng)
-    centres, reaches = np.tile(start, (N, 1)), np.full(N, reach)
-    if N == 1:
-        route.enter("cluster")
-        return Clusters(centres, wanted, centres, reaches, (Margin(np.inf, np.inf),))
-    places = unit(route.means)
-    middle = unit(places.sum(axis=0))
-    opening = log_tan_half_angle(_OPENED) - log_tan_half_angle(float(angles(places, middle).max()))
-    small = wanted * np.exp(-opening) / (2 * (1 + _TINY))  # opening magnifies, and coming back displaces a little
-    route.enter("disentangle")
-    margins, waiting = {}, list(range(N))
-    while waiting:  # the safest first: a measure that has become a point has no error any more
-        found = {j: _direction(route, j, places[j], rng) for j in waiting}
+    middle, reach = _tiny_cap(route, _TINY if N > 1 else wanted, rng)
+    places, margins = np.tile(middle, (N, 1)), [Margin(np.inf, np.inf)] * N
+    waiting, parked = list(range(N)), list[int]()
+    if N > 1:
+        route.enter("disentangle")
+    while len(waiting) > 1:  # the safest first: a measure that has left is told from all others at sight
+        found = {j: _direction(route, j, waiting, places[parked], rng) for j in waiting}
         j = max(waiting, key=lambda k: found[k].margin.safety)
-        _told_apart(route, j, places[j], small, found[j])
+        places[j] = _told_apart(route, j, found[j], wanted / 2.1)  # coming back displaces by as much again
         margins[j] = found[j].margin
         waiting.remove(j)
-    route.enter("open the cap")
-    back = Drift(duration=opening, omega=-middle)
-    route.emit(back)
-    return Clusters(
-        unit(back.flow(places, np.full(N, 1 / N))), wanted, centres, reaches, tuple(margins[j] for j in range(N))
-    )
+        parked.append(j)
+    route.enter("cluster")
+    if parked:
+        _draw(route, middle, float(np.cos(angles(places[parked], middle).min() / 2)), _TINY, wanted)
+    return Clusters(places, wanted, np.tile(middle, (N, 1)), np.full(N, reach), tuple(margins))
 
 
 def _tiny_cap(route: ConstructionState, radius: float, rng: np.random.Generator) -> tuple[np.ndarray, float]:
@@ -164,12 +162,14 @@ def _tiny_cap(route: ConstructionState, radius: float, rng: np.random.Generator)
 
 @dataclass(frozen=True, eq=False)
 class _Direction:
+    a: Float[np.ndarray, " d"]
     alpha: Float[np.ndarray, " d"]
+    place: Float[np.ndarray, " d"]
     margin: Margin
 
 
-def _told_apart(route: ConstructionState, j: int, a: np.ndarray, small: float, way: _Direction) -> None:
-    """Emit attention, gate, and attention back, which bring measure j alone within `small` of a."""
+def _told_apart(route: ConstructionState, j: int, way: _Direction, small: float) -> Float[np.ndarray, " d"]:
+    """Emit attention, gate, and attention back, which bring measure j alone within `small` of its place."""
     allowed, sine = way.margin.allowed, np.sin(2 * _TINY)
     least = _APART * allowed
     time = -float(np.log(allowed * least)) / 2
@@ -184,32 +184,75 @@ def _told_apart(route: ConstructionState, j: int, a: np.ndarray, small: float, w
             f"measure {j} cannot be told from the others by its mean (smallest sine of two barycentres "
             f"{smallest_sine(route.means):.1e})."
         )
+    level = float((inside + outside) / 2)
     away = RankOne(duration=time, alpha=way.alpha)
-    route.emit(away)
-    _draw(route, a, float((inside + outside) / 2), float(np.arccos(inside)), small)
-    route.emit(away.inverse())
+    for piece in (away, _into(way.a, level, float(np.arccos(inside)), way.place, small), away.inverse()):
+        route.emit(piece)
+    return way.place
 
 
-def _direction(route: ConstructionState, j: int, a: np.ndarray, rng: np.random.Generator) -> _Direction:
+def _into(a: np.ndarray, level: float, radius: float, place: np.ndarray, small: float) -> Gate:
+    """The gate about a that brings all within `radius` of a within `small` of a place inside it.
+
+    Who starts inside the rim is met by somebody who comes from it, and the time from the rim depends on one angle.
+    """
+    towards = unit(place - (place @ a) * a)
+    across = random_orthogonal_units(np.random.default_rng(0), 1, np.stack([a, towards]))[0]
+    turn = np.linspace(0, np.pi, 181)[:, None]
+    rim = np.cos(radius) * a + np.sin(radius) * (np.cos(turn) * towards + np.sin(turn) * across)
+    time = 1.01 * float(gate_times(unit(rim), a, -level, place, small).max())
+    return Gate(duration=time, a=a, beta=-level, omega=place)
+
+
+def _direction(
+    route: ConstructionState, j: int, waiting: list[int], parked: Float[np.ndarray, "k d"], rng: np.random.Generator
+) -> _Direction:
     r"""Of many directions orthogonal to a the one with the largest safety.
 
     With standard errors s and the factor c between the means, all $|u_i|-zs_i\ge czs_j$ for
-    $z=\min_i|u_i|/(cs_j+s_i)$.
+    $z=\min_i|u_i|/(cs_j+s_i)$. Beside random directions stand those that tell measure j best from one other,
+    $(S_i+S_j)^{-1}(m_i-m_j)$: in many dimensions chance does not find them.
     """
-    alphas = random_orthogonal_units(rng, _DIRECTIONS, a[None])
+    means = route.means[waiting]
+    own = waiting.index(j)
+    a, others = unit(means[own]), np.arange(len(waiting)) != own
+    spreads = [_covariance(route.clouds[i], route.masses[i]) for i in waiting]
+    best_of_two = [_fisher(means[i] - means[own], spreads[i] + spreads[own], a) for i in np.flatnonzero(others)]
+    alphas = np.concatenate([random_orthogonal_units(rng, _DIRECTIONS, a[None]), best_of_two])
     alphas = unit(alphas - np.outer(alphas @ a, a))
-    means = route.means
-    errors = []
-    for x, mass, mean in zip(route.clouds, route.masses, means, strict=True):
-        off = mass[:, None] * (x - mean)
-        errors.append(np.sqrt(np.einsum("ki,ij,kj->k", alphas, off.T @ off, alphas)))
-    others = np.arange(len(means)) != j
-    along, error = np.abs(means[others] @ alphas.T), np.stack(errors)
-    # A measure of one point has no error, and one that was drawn together next to none: a tenth of the others' is kept.
-    allowance = np.maximum(error[j], 0.1 * error.max(axis=0) + 1e-9)
+    if len(parked):  # who has left must be seen at once
+        clear = np.abs(alphas @ parked.T).min(axis=1)
+        alphas = alphas[clear >= min(_IN_SIGHT, float(clear.max()))]
+    error = np.sqrt(np.maximum([np.einsum("ki,ij,kj->k", alphas, s, alphas) for s in spreads], 0))
+    along = np.abs(means[others] @ alphas.T)
+    # A measure of one point has no error: a tenth of the others' is kept.
+    allowance = np.maximum(error[own], 0.1 * error.max(axis=0) + 1e-9)
     safety = (along / (_APART * allowance + error[others])).min(axis=0)
-    best = int(np.argmax(safety))
+    good = np.flatnonzero(safety >= _AS_GOOD * safety.max())[:_LOOKED_AT]
+    best, place = max(((int(k), _place(a, alphas[k], parked, rng)) for k in good), key=lambda found: found[1][0])
     known = error[:, best].max() < 1e-12
-    return _Direction(
-        alphas[best], Margin(float(safety[best] * allowance[best]), np.inf if known else float(safety[best]))
-    )
+    margin = Margin(float(safety[best] * allowance[best]), np.inf if known else float(safety[best]))
+    return _Direction(a, alphas[best], place[1], margin)
+
+
+def _covariance(x: np.ndarray, mass: np.ndarray) -> Float[np.ndarray, "d d"]:
+    """Of the mean of a measure."""
+    off = mass[:, None] * (x - mass @ x)
+    return off.T @ off
+
+
+def _fisher(apart: np.ndarray, spread: np.ndarray, a: np.ndarray) -> np.ndarray:
+    least = 1e-6 * np.trace(spread) + 1e-300
+    way = np.linalg.solve(spread + least * np.eye(len(a)), apart - (apart @ a) * a)
+    return unit(way - (way @ a) * a)
+
+
+def _place(
+    a: np.ndarray, alpha: np.ndarray, parked: Float[np.ndarray, "k d"], rng: np.random.Generator
+) -> tuple[float, Float[np.ndarray, " d"]]:
+    """Of the points orthogonal to alpha, outside the tiny cap and inside the gate, the one farthest from the others."""
+    across = random_orthogonal_units(rng, 20, np.stack([a, alpha]))
+    tried = np.concatenate([np.cos(r) * a + np.sin(r) * side * across for r in _PARKING for side in (1.0, -1.0)])
+    room = angles(tried[:, None], np.concatenate([a[None], parked])).min(axis=1)
+    best = int(np.argmax(room))
+    return float(room[best]), unit(tried[best])

@@ -148,7 +148,7 @@ def _first_moved(
     route: ConstructionState, groups: list[Group], targets: np.ndarray, free: list[int], rng: np.random.Generator
 ) -> int | None:
     """The first group that can go straight to its target, or else by way of other points, having gone."""
-    for way in (_moved, _sent):
+    for way in (moved, _sent):
         for index in free:
             if way(route, groups[index], targets[index], rng):
                 return index
@@ -161,13 +161,14 @@ def _sent(route: ConstructionState, group: Group, y: np.ndarray, rng: np.random.
         trial = route.branch()
         near_start, near_end = (unit(p + 0.3 * rng.normal(size=route.d)) for p in (centre(route, group), y))
         stops = ([near_end], [near_start], [near_start, near_end])[attempt % 3]
-        if all(_moved(trial, group, stop, rng) for stop in (*stops, y)):
+        if all(moved(trial, group, stop, rng) for stop in (*stops, y)):
             route.adopt(trial)
             return True
     return False
 
 
-def _moved(route: ConstructionState, group: Group, y: np.ndarray, rng: np.random.Generator) -> bool:
+def moved(route: ConstructionState, group: Group, y: np.ndarray, rng: np.random.Generator) -> bool:
+    """Carry a group straight to y if nothing is in the way; say whether it has gone."""
     if single_gate_move(route, group, y):
         return True
     trial = route.branch()

@@ -27,7 +27,6 @@ _DONE = {
     "part barycentres": "barycentres parted",
     "disentangle": "disentangled",
     "cluster": "clustered",
-    "open the cap": "cap opened again",
     "split": "split",
     "match": "matched",
     "return the targets": "targets returned",

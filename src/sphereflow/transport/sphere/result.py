@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import ndtr
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.numerics.unit_vectors import angles, unit
@@ -91,7 +92,7 @@ class Interpolation(Result):
     def safety(self) -> Float[np.ndarray, " N"] | None:
         """By how many standard errors the mean of each law may differ from that of its points; None without margins.
 
-        Below 2 the points given do not tell two of the laws apart: another sample may well go astray.
+        Infinite for the last measure, which is told from the others by their absence.
         """
         if self.clusters is None:
             return None
@@ -102,6 +103,24 @@ class Interpolation(Result):
     def certified(self) -> bool:
         """Whether every measure has a safety of at least 3."""
         return self.safety is not None and bool((self.safety >= _SAFE).all())
+
+    @property
+    def astray(self) -> float | None:
+        r"""The chance, at most, that a law is taken for another; None without margins.
+
+        $(1+N)\sum_j(1-\Phi(z_j))$ with the safety z of each step, the means taken as Gaussian: one measure may be off
+        to either side, the others to one. Then W2 can be as large as pi; else only what `held_out` bounds is left.
+        """
+        if self.safety is None:
+            return None
+        return min(1.0, float((1 + len(self.safety)) * ndtr(-self.safety).sum()))
+
+    @property
+    def points_needed(self) -> int:
+        """How many points of each source, about, would give a safety of 3; the number there is where it is reached."""
+        most = max(map(len, self.sources))
+        least = np.inf if self.safety is None else float(self.safety.min())
+        return most if least >= _SAFE else int(np.ceil(most * (_SAFE / max(least, 0.05)) ** 2))
 
     @recorded_call
     def held_out(self, sources: Any = None, *, n: int = 10_000, confidence: float = 0.95, seed: Seed = 1) -> HeldOut:
@@ -141,7 +160,7 @@ class Interpolation(Result):
 
     @property
     def _separated_after(self) -> int:
-        later = [start for name, start in self.phases if name in ("cluster", "split", "open the cap")]
+        later = [start for name, start in self.phases if name in ("cluster", "split")]
         return later[0]
 
     @property
@@ -181,7 +200,7 @@ class Interpolation(Result):
 
         return draw_interpolation(self)
 
-    derived = ("safety", "n_pieces", "pieces_of", "bound", "limited_by")
+    derived = ("safety", "astray", "n_pieces", "pieces_of", "bound", "limited_by")
 
     def variables(self) -> Variables:
         """Errors of every measure, and its radius and distance to the others after every piece."""
@@ -195,18 +214,22 @@ class Interpolation(Result):
             f"{len(self.sources)} measures, d = {self.schedule.d}, {self.n_pieces} pieces, "
             f"{self.schedule.n_switches} switches",
             f"max W2 {self.w2.max():.1e}, {parted} of {pairs} pairs of hulls disjoint once disentangled",
-            *([] if self.safety is None else [_safety_told(self.safety)]),
+            *([] if self.safety is None else [self._safety_told()]),
             *([f"W2 limited by {self.limited_by}"] if self.limited_by else []),
         ]
+
+    def _safety_told(self) -> str:
+        least = np.inf if self.safety is None else float(self.safety.min())
+        if np.isinf(least):
+            return "the schedule does not depend on the means of the measures"
+        told = f"the means of the laws may be {least:.1f} standard errors from those of the points"
+        if least >= _SAFE:
+            return told
+        return (
+            f"{told}: not certified, with a chance of up to {self.astray:.2g} a law is taken for another; "
+            f"about {self.points_needed} points of each would do"
+        )
 
 
 def _nearest(x: np.ndarray, y: np.ndarray) -> float:
     return float(angles(x[:, None], y).min())
-
-
-def _safety_told(safety: np.ndarray) -> str:
-    least = float(safety.min())
-    if np.isinf(least):
-        return "the schedule does not depend on the means of the measures"
-    told = f"the means of the laws may be {least:.1f} standard errors from those of the points"
-    return told if least >= _SAFE else told + ": not certified, another sample may go astray"

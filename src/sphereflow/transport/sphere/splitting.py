@@ -16,10 +16,13 @@ from sphereflow.errors import SphereflowError
 from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.transport.sphere.construction import ConstructionState, random_orthogonal_units
 from sphereflow.transport.sphere.flows import cap_times, gate_times, polar
-from sphereflow.transport.sphere.matching import Group, centre, other_particles
+from sphereflow.transport.sphere.matching import Group, centre, moved, other_particles
 from sphereflow.transport.sphere.pieces import Gate, Gathering
 
 _DIRECTIONS = 100
+_FEW = 4  # atoms that find room beside what they were cut from
+_SPOTS = 400
+_TRIED = 30
 _CLEAR = 1.5  # radii between a new atom and what is still to be drawn together
 
 
@@ -76,6 +79,8 @@ def split(
         chosen = _cut(route, Group(i, remainder), count_share, wanted, whole_yet, rng)
         groups.append(Group(i, chosen))
         remainder = np.setdiff1d(remainder, chosen)
+        if len(shares) > _FEW:
+            _out_of_the_way(route, groups[-1], rng)
     groups.append(Group(i, remainder))
     draw_together(route, groups[-1], wanted)
     return groups
@@ -128,6 +133,16 @@ def _cut(
         )
     route.emit(Gate(duration=best[0], a=best[1], beta=-best[2], omega=best[1]))
     return np.sort(best[3])
+
+
+def _out_of_the_way(route: ConstructionState, group: Group, rng: np.random.Generator) -> None:
+    """Carry a new atom to one of the emptiest places it can reach, so that the next cap has room."""
+    others = other_particles(route, group)
+    spots = unit(rng.normal(size=(_SPOTS, route.d)))
+    room = angles(spots[:, None], others).min(axis=1)
+    for spot in spots[np.argsort(-room)[:_TRIED]]:
+        if moved(route, group, spot, rng):
+            return
 
 
 def _cap_centres(c: np.ndarray, own: float, others: np.ndarray, rng: np.random.Generator) -> np.ndarray:
