@@ -56,6 +56,7 @@ CHEAP: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "drift translate": ((), {"--source": "points.npy", "--target": "points.npy", "--budgets": "2", "--seeds": "1",
                              "--batch": "16", "--components": "0", "--methods": "drift"}),
     "retrieval": ((), {}),
+    "figures": (("profiles",), {}),
     "sweep": (("spec.toml",), {"--out": "new.zarr"}),
     "plot": (("sweep.zarr",), {}),
     "measure": (("folder",), {"--window": "16", "--documents": "1", "--prompts": "0"}),

@@ -160,6 +160,7 @@ def _start(density: Callable[[np.ndarray], np.ndarray] | Sequence[complex] | np.
 
 
 def save_times(t1: float, saveat: int | Sequence[float] | np.ndarray) -> np.ndarray:
+    """The times of so many frames from 0 to t1, or those given, if they increase up to t1."""
     if isinstance(saveat, (int, np.integer)):
         return np.linspace(0.0, t1, whole_number("saveat", saveat, least=2))
     times = real_array("saveat", saveat)
