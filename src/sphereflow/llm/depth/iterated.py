@@ -262,6 +262,8 @@ def _random_weights(layer: Any, rng: np.random.Generator) -> Any:
     """A copy of the layer, each matrix with its own singular values between random orthogonal ones."""
     import torch
 
+    if any(weight.is_meta for weight in layer.parameters()):
+        raise SphereflowError("this layer was moved out of memory (device_map): random weights need it in memory.")
     other = copy.deepcopy(layer)
     for weight in other.parameters():
         if weight.ndim == 2:

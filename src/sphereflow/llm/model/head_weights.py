@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, whole_number
-from sphereflow.llm.model.anatomy import attention_places
+from sphereflow.llm.model.anatomy import attention_places, stored
 
 _PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 _EXTRA = ("q_norm", "k_norm", "v_norm")
@@ -51,11 +51,11 @@ def head_matrices(
         )
     if kind.startswith("Gemma"):
         raise SphereflowError(f"the norm of {type(inner).__name__} is not that of Llama.")
-    query, key, value, output = (part.weight.detach().cpu().double().numpy() for part in parts)  # type: ignore[union-attr]
+    query, key, value, output = (stored(part).detach().cpu().double().numpy() for part in parts)
     heads = inner.config.get_text_config().num_attention_heads
     head = whole_number("head", head, least=0, most=heads - 1)
     width = len(query) // heads
     group = head * (len(key) // width) // heads
     own, shared = slice(head * width, (head + 1) * width), slice(group * width, (group + 1) * width)
-    gain = norm.weight.detach().cpu().double().numpy() * np.sqrt(query.shape[1])  # type: ignore[union-attr]
+    gain = stored(norm).detach().cpu().double().numpy() * np.sqrt(query.shape[1])
     return query[own] * gain / np.sqrt(width), key[shared] * gain, (output[:, own] @ value[shared]) * gain
