@@ -5,8 +5,8 @@
     python benchmarks/measure_device.py --small         a model of 2 million parameters, windows of 64 and 128 tokens
 
 The model is a Llama of 60 million parameters with random weights. Heads, a recording of effective inverse temperatures,
-influence of positions, an iterated layer and sparse attention are compared with those on the processor; then what measuring
-costs beside a bare forward pass, the shortest of five, and the peak of the memory of the card.
+influence of positions, an iterated layer and sparse attention are compared with those on the processor; then what
+measuring costs beside a bare forward pass, the shortest of five, and the peak of the memory of the card.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ def main() -> None:
         quick, slow = shortest(bare, cuda), shortest(measured, cuda)
         layer = moved.config.num_attention_heads * window**2 * 4 / 2**20
         print(
-            f"| {window} | {1e3 * quick:.1f} | {1e3 * slow:.1f} | {slow / quick:.2f} | {peaks[0]:.1f} | {peaks[1]:.1f} | "
-            f"{layer:.1f} |",
+            f"| {window} | {1e3 * quick:.1f} | {1e3 * slow:.1f} | {slow / quick:.2f} | "
+            f"{peaks[0]:.1f} | {peaks[1]:.1f} | {layer:.1f} |",
             flush=True,
         )
 

@@ -6,9 +6,9 @@ import pytest
 from sphereflow.errors import SphereflowError
 from sphereflow.llm.heads.geometry import (
     descending,
-    selections,
     random_control,
     random_controls,
+    selections,
     separation,
     separations,
     without_sink,

@@ -11,6 +11,7 @@ inversions $=\sum_{i\in S,j\notin S}1\{D_j\le D_i\}$ and margin $=\rho_{min}-\rh
 F is an extremal summary, not the F-score of a classifier. N = 1 in the Euclidean distance gives F = 1 for any
 selection and says nothing.
 
+Tokens of one value, as repeated ones are in the first layer, tie in the cosine distance: there rounding decides.
 Tokens are ordered by $z_i=\|y_i\|^2-2\langle s,y_i\rangle=D_i^2-\|s\|^2$: the distances themselves would tie tokens of
 tiny weight through rounding.
 """
@@ -25,6 +26,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
+from sphereflow.llm.heads.counting import Table, inversions, scores
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 
@@ -184,7 +186,7 @@ def _own_scores(
         inner *= alpha[:, :, None]
         square = square * alpha[:, :, None] ** 2
     found = np.empty((len(distances), 5, *shape[:3]))
-    table = _Table(inside, len(distances))
+    table = Table(inside, len(distances))
     z = table.z.reshape(len(distances), *shape)
     for at, distance in enumerate(distances):
         if distance == "euclidean":
@@ -192,8 +194,8 @@ def _own_scores(
         else:
             z[at] = -inner / (np.sqrt(length2)[..., None] * np.sqrt(square) + _COSINE_FLOOR)
     far, near, within, before = (each.reshape(len(distances), *shape[:3]) for each in table.counted())
-    found[:, :3] = _scores(within, before, sizes)
-    found[:, 3] = _inversions(z, inside, sizes)
+    found[:, :3] = scores(within, before, sizes)
+    found[:, 3] = inversions(z, inside, sizes)
     found[:, 4] = np.subtract(*(np.take_along_axis(z, k[..., None], axis=-1)[..., 0] for k in (near, far)))
     if "euclidean" in distances:
         # z_1 - z_2 over the sum of the distances: its sign is exact. These are taken as norms of differences, since
@@ -228,7 +230,7 @@ def _control_scores(
     y = (alpha / np.maximum(scale, _TINY)).astype(np.float32)[..., None] * v.astype(np.float32)[:, None]
     square = np.einsum("...ld,...ld->...l", y, y)
     norm = np.sqrt(square)
-    table = _Table(inside, len(distances), np.float32)
+    table = Table(inside, len(distances), np.float32)
     inner = np.empty((k * count, length), np.float32)
     counts = np.empty((2, groups, shared, len(distances), k * count), np.int64)
     for head in np.ndindex(groups, shared):
@@ -247,57 +249,8 @@ def _control_scores(
         counts[(slice(None), *head)] = table.counted()[2:]
     within, before = np.moveaxis(counts, 3, 1).reshape(2, len(distances), groups, shared, k, count)
     found = np.full((len(distances), 5, groups, shared, count), np.nan)
-    found[:, :3] = _scores(within, before, sizes).mean(axis=-2)
+    found[:, :3] = scores(within, before, sizes).mean(axis=-2)
     return found
-
-
-class _Table:
-    """z for several distances and given selections, (distance, row, L), and what is counted in its rows.
-
-    No selected token is beyond the farthest of them and no unselected one before the nearest, so both counts may run
-    over all tokens. Places are looked for instead of values, which NumPy finds four times as fast, and eight tokens are
-    counted at a time.
-    """
-
-    def __init__(self, inside: np.ndarray, distances: int, dtype: type = float):
-        length = inside.shape[-1]
-        self.z = np.empty((distances, inside.size // length, length), dtype)
-        self._edge = np.where(inside, dtype(np.inf), dtype(-np.inf)).reshape(self.z.shape[1:])
-        self._spare = np.empty_like(self.z)
-        self._mask = np.zeros((*self.z.shape[:2], -(-length // 8) * 8), dtype=bool)
-        self._starts = np.arange(0, self.z.size, length).reshape(self.z.shape[:2])
-
-    def counted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(farthest selected, nearest unselected, tokens not beyond the first, tokens before the second) by row."""
-        far = np.minimum(self.z, self._edge, out=self._spare).argmax(axis=-1)
-        near = np.maximum(self.z, self._edge, out=self._spare).argmin(axis=-1)
-        return far, near, self._true(np.less_equal, far), self._true(np.less, near)
-
-    def _true(self, compare: np.ufunc, place: np.ndarray) -> np.ndarray:
-        bound = self.z.reshape(-1)[place + self._starts]
-        compare(self.z, bound[..., None], out=self._mask[..., : self.z.shape[-1]])
-        return np.bitwise_count(self._mask.view(np.uint64)).sum(axis=-1, dtype=np.int64)
-
-
-def _scores(within: np.ndarray, before: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """(P, R, F) from the counts of a table."""
-    precision, recall = np.asarray(sizes, dtype=float) / within, before / np.asarray(sizes, dtype=float)
-    return np.stack([precision, recall, 2 * precision * recall / (precision + recall)], axis=1)
-
-
-def _inversions(z: np.ndarray, inside: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """The pairs of a selected and an unselected token of which the second is not farther.
-
-    All tokens are sorted, an unselected one before a selected one at the same distance: each pair then moves a selected
-    token one place back. To sort once, the selection is written into the last bit of the distance.
-    """
-    key = (z + 0.0).view(np.int64)  # -0 becomes 0
-    key ^= (key >> 63) & np.int64(2**63 - 1)  # whole numbers in the order of the numbers
-    key &= np.int64(-2)
-    key |= inside
-    key.sort(axis=-1)
-    count = np.asarray(sizes, dtype=float)
-    return (key & 1).astype(float) @ np.arange(z.shape[-1], dtype=float) - count * (count - 1) / 2
 
 
 def _portions(alpha: np.ndarray, sizes: int) -> list[slice]:
@@ -323,7 +276,7 @@ def _grouped(weights: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.nd
     length, d = values.shape[-2:]
     heads = weights.shape[:-1]
     shared = heads[-1] if heads and values.shape[:-2] == (*heads[:-1], 1) else 1
-    if values.shape[:-2] != heads and shared == 1 or weights.shape[-1] != length:
+    if (values.shape[:-2] != heads and shared == 1) or weights.shape[-1] != length:
         raise SphereflowError(f"weights of shape {weights.shape} do not fit values of shape {values.shape}.")
     return weights.reshape(-1, shared, length), values.reshape(-1, length, d), heads
 
