@@ -19,6 +19,7 @@ from sphereflow.papers.mathematical_perspective.paper import PAPER
 
 LAYERS = (4, 10, 16, 22, 28)
 _LIVE_LAYER = 10
+_GEMMA = "gemma3-270m"
 _VERDICT = "gathered or not after 40 steps"
 
 
@@ -131,7 +132,7 @@ def limit_predicted_for_a_trained_layer(run: Run) -> Check:
     "$\\beta$ is read. By norms of queries and keys nine of ten heads and more keep equiangular tokens apart and would "
     "not gather them within the depth of the network; by the spread of logits it is the reverse. The kernel "
     "$e^{\\beta\\langle x,y\\rangle}$ itself explains less than a quarter of the variance of the logits in half of the "
-    "heads.",
+    "heads. In Gemma 3 270M, whose tokens are more alike, fewer heads keep them apart by norms; the rest is the same.",
     basis=basis.Extension("the long-context transition and the phase curve, at the temperatures of trained heads"),
     formula=r"\beta(1-\rho)\gtrless\log n,\qquad t^*(n,\beta)\gtrless T",
 )
@@ -139,9 +140,9 @@ def inverse_temperature_of_trained_heads(run: Run) -> Check:
     check = Check(
         parameters={"heads": 270, "tokens": 255},
         note="Recorded; measured again in the paper preset. The three readings and both borders were fixed before, the "
-        "shares of nine and one in ten after a look at the recording.",
+        "shares of nine and one in ten after a look at the recording, what is said of Gemma alone after a look at its.",
     )
-    found = {"recorded": cast(EffectiveBetas, recorded_result("depth/betas-smollm2"))}
+    found = {name: cast(EffectiveBetas, recorded_result(f"depth/betas-{name}")) for name in ("smollm2", _GEMMA)}
     if not run.quick and has_model():
         from sphereflow.llm import corpus, effective_betas
 
@@ -158,8 +159,11 @@ def inverse_temperature_of_trained_heads(run: Run) -> Check:
             ("gather tokens", gather, "norms", "logits"),
         ):
             row = f"{name}: heads that {what}, beta by {high}"
-            check.at_least(row, bound=0.9, measured=share[high], because=because)
-            swapped[row] = share[low]
+            if name == _GEMMA and what == "keep tokens apart":
+                check.at_most(row, bound=0.9, measured=share[high], because=because)
+            else:
+                check.at_least(row, bound=0.9, measured=share[high], because=because)
+                swapped[row] = share[low]
             row = f"{name}: heads that {what}, beta by {low}"
             check.at_most(row, bound=0.1, measured=share[low], because=because)
             swapped[row] = share[high]
