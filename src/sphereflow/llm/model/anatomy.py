@@ -110,3 +110,8 @@ def sharing(rows: Float[np.ndarray, "*b h L"], groups: int) -> Float[np.ndarray,
     if heads % groups:
         raise SphereflowError(f"{heads} query heads cannot share {groups} key/value heads.")
     return rows.reshape(*rows.shape[:-2], groups, heads // groups, rows.shape[-1])
+
+
+def expand(values: Float[np.ndarray, "b g L d"], heads: int) -> Float[np.ndarray, "b h L d"]:
+    """Values by query head, shared as in `sharing`: groups are repeated in place."""
+    return np.repeat(values, heads // values.shape[1], axis=1)

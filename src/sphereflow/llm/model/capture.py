@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from sphereflow.errors import SphereflowError
-from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, input_device, sharing
+from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, expand, input_device, sharing
 
 # Relative error of the identity that single precision explains; half precision rounds each weight and value.
 _TOLERANCE = {"float32": 1e-4, "float64": 1e-6, "float16": 2e-2, "bfloat16": 1e-1}
@@ -67,8 +67,7 @@ class LayerCapture:
     def head_rows(self, document: int, query: int = -1) -> tuple[np.ndarray, np.ndarray]:
         """(weights, values) of all heads at one query, over its visible positions only: the sink comes first."""
         weights, values = self.shared_rows(document, query)
-        weights = weights.reshape(self.heads, -1)
-        return weights, np.repeat(values[:, 0], self.heads // len(values), axis=0)
+        return weights.reshape(self.heads, -1), expand(values[None, :, 0], self.heads)[0]
 
     def shared_rows(self, document: int, query: int = -1) -> tuple[np.ndarray, np.ndarray]:
         """The same, heads that share their values together: (g, r, L) and (g, 1, L, d)."""
