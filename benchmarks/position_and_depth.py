@@ -41,12 +41,14 @@ def limits(model: sf.llm.LanguageModel) -> dict[str, sf.results.Result]:
 def iterated(model: sf.llm.LanguageModel) -> dict[str, sf.results.Result]:
     """Layers evenly spread; every variant with tokens kept at their norms, the trained one also without.
 
-    Random weights were left out for Gemma.
+    Of Gemma only the whole layer and its attention alone, with norms kept.
     """
     found: dict[str, sf.results.Result] = {}
-    variants = [each for each in VARIANTS if each != "random weights" or model.name == "smollm2"]
+    variants = [*((each, True) for each in VARIANTS), ("trained", False)]
+    if model.name != "smollm2":
+        variants = [("no MLP", True), ("trained", True)]
     for layer in LAYERS[model.name]:
-        for variant, rescale in (*((each, True) for each in variants), ("trained", False)):
+        for variant, rescale in variants:
             made = sf.llm.iterate_layer(model, layer, sf.llm.corpus(), rescale=rescale, variant=variant, progress=False)
             name = f"{variant.lower().replace(' ', '-')}-{'rescaled' if rescale else 'plain'}"
             found[f"depth/iterated-{model.name}-{layer:02d}-{name}"] = made
