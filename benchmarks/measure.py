@@ -3,6 +3,7 @@
     python benchmarks/measure.py                      SmolLM2-135M, windows of 256, 512 and 1024 tokens
     python benchmarks/measure.py --quick              windows of 256 tokens
     python benchmarks/measure.py --model DIR --device cuda
+    python benchmarks/measure.py --sections --out DIR     what each section of the page costs
 
 Both run in the same process, in turn, on the same tokens; the shortest time of three counts. Memory is the peak of the
 resident set (Linux), reset before each run, or that of the GPU. It is taken in a process of its own that returns every
@@ -77,18 +78,50 @@ def peaks(chosen: argparse.Namespace, window: int) -> tuple[int, int]:
     return int(told[-2]), int(told[-1])
 
 
+def sections(chosen: argparse.Namespace) -> None:
+    """Processor seconds of each section on six windows of 256 tokens, over those of a bare forward pass."""
+    from sphereflow import model_theories
+    from sphereflow.cli.measure import command
+
+    loaded = load_model(chosen.model, device=chosen.device)
+    bare, _ = calls(loaded, 256)
+    bare()
+    unit = timed(bare, False)[1]
+    print(f"bare pass: {unit:.3f} processor seconds", flush=True)
+    del loaded, bare
+
+    def watched(name: str, made: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def call(subject: Any) -> Any:
+            began = time.process_time()
+            found = made(subject)
+            used = time.process_time() - began
+            print(f"{name}: {used:.1f} processor seconds, {used / unit:.0f} passes", flush=True)
+            return found
+
+        return call
+
+    for name, (title, made) in model_theories._MADE.items():
+        model_theories._MADE[name] = title, watched(name, made)
+    command(chosen.model, None, None, 256, 6, Path(chosen.out), chosen.device, "auto", 16, "all", 24, 0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--threads", type=int, default=0, help="threads of torch (default: its own choice)")
+    parser.add_argument("--sections", action="store_true")
+    parser.add_argument("--out", default="measurement", help="folder of the page, with --sections")
     parser.add_argument("--peaks", type=int, default=0, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     import torch
 
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
+    if chosen.sections:
+        sections(chosen)
+        return
     loaded = load_model(chosen.model, device=chosen.device)
     cuda = chosen.device.startswith("cuda")
     if chosen.peaks:

@@ -3,7 +3,7 @@
     python benchmarks/position_and_depth.py FOLDER MODEL WHAT ...
 
 FOLDER holds what `benchmarks/recordings.py` names; MODEL is smollm2 or gemma3-270m; WHAT is retrieval, influence,
-betas, iterated or limits (the last for smollm2 only). Nothing of the weights is copied: digests, and numbers measured
+betas, iterated or limits. Nothing of the weights is copied: digests, and numbers measured
 with seed 0.
 """
 
@@ -39,10 +39,16 @@ def limits(model: sf.llm.LanguageModel) -> dict[str, sf.results.Result]:
 
 
 def iterated(model: sf.llm.LanguageModel) -> dict[str, sf.results.Result]:
-    """Five layers, evenly spread; every variant with tokens kept at their norms, the trained one also without."""
+    """Layers evenly spread; every variant with tokens kept at their norms, the trained one also without.
+
+    Of Gemma only the whole layer and its attention alone, with norms kept.
+    """
     found: dict[str, sf.results.Result] = {}
+    variants = [*((each, True) for each in VARIANTS), ("trained", False)]
+    if model.name != "smollm2":
+        variants = [("no MLP", True), ("trained", True)]
     for layer in LAYERS[model.name]:
-        for variant, rescale in (*((each, True) for each in VARIANTS), ("trained", False)):
+        for variant, rescale in variants:
             made = sf.llm.iterate_layer(model, layer, sf.llm.corpus(), rescale=rescale, variant=variant, progress=False)
             name = f"{variant.lower().replace(' ', '-')}-{'rescaled' if rescale else 'plain'}"
             found[f"depth/iterated-{model.name}-{layer:02d}-{name}"] = made

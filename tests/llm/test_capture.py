@@ -7,7 +7,7 @@ import pytest
 
 from sphereflow.errors import SphereflowError
 from sphereflow.llm.model import capture as capturing
-from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, expand
+from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, sharing
 from sphereflow.llm.model.capture import capture
 from sphereflow.llm.model.tiny import ARCHITECTURES, tiny_model
 
@@ -33,14 +33,18 @@ def test_weights_times_values_enter_the_output_projection(name):
 
 @pytest.mark.parametrize("name", ["llama, grouped", "qwen 2", "gemma 2, soft-capping", "phi 3", "falcon, grouped"])
 def test_tiled_key_value_heads_are_caught(name, monkeypatch):
-    monkeypatch.setattr(capturing, "expand", lambda values, heads: np.tile(values, (1, heads // values.shape[1], 1, 1)))
+    def tiled(rows, groups):
+        return np.swapaxes(rows.reshape(*rows.shape[:-2], -1, groups, rows.shape[-1]), -3, -2)
+
+    monkeypatch.setattr(capturing, "sharing", tiled)
     with pytest.raises(SphereflowError, match="not understood"):
         layers_of(tiny_model(name))
 
 
-def test_groups_are_repeated_in_place():
-    values = np.arange(2.0).reshape(1, 2, 1, 1)
-    np.testing.assert_array_equal(expand(values, 6).ravel(), [0, 0, 0, 1, 1, 1])
+def test_neighbouring_heads_share_values():
+    np.testing.assert_array_equal(sharing(np.arange(6.0)[:, None], 2)[..., 0], [[0, 1, 2], [3, 4, 5]])
+    with pytest.raises(SphereflowError, match="6 query heads cannot share 4"):
+        sharing(np.ones((6, 1)), 4)
 
 
 def test_a_wrong_layout_is_caught(monkeypatch):

@@ -6,8 +6,9 @@ import pytest
 from sphereflow.errors import SphereflowError
 from sphereflow.llm.heads.geometry import (
     descending,
-    partial_sums,
     random_control,
+    random_controls,
+    selections,
     separation,
     separations,
     without_sink,
@@ -72,13 +73,24 @@ def test_equal_scores_go_by_index():
     np.testing.assert_array_equal(descending(np.array([1.0, 3, 3, 1, 3])), [1, 2, 4, 0, 3])
 
 
-def test_partial_sums_are_nested():
-    rng = np.random.default_rng(2)
-    y, orders = rng.standard_normal((12, 3)), np.stack([rng.permutation(12) for _ in range(4)])
-    sums = partial_sums(y[None], orders, (1, 3, 7))[0]
+def test_selections_are_the_first_of_each_order():
+    orders = np.stack([np.random.default_rng(2).permutation(12) for _ in range(4)])
+    chosen = selections(orders, (1, 3, 7))
     for k, order in enumerate(orders):
         for m, size in enumerate((1, 3, 7)):
-            np.testing.assert_allclose(sums[k, m], y[order[:size]].sum(axis=0), atol=1e-14)
+            assert set(np.flatnonzero(chosen[k, m])) == set(order[:size])
+
+
+@pytest.mark.parametrize("call", [separations, random_controls])
+def test_heads_that_share_values_are_as_if_each_had_its_own(call):
+    rng = np.random.default_rng(7)
+    weights, values = rng.random((2, 3, 21)), rng.standard_normal((2, 1, 21, 5))
+    shared, own = call(weights, values, (2, 6)), call(weights, np.repeat(values, 3, axis=1), (2, 6))
+    for distance, found in shared.items():
+        for name in ("f", "inversions", "margin"):
+            np.testing.assert_allclose(getattr(found, name), getattr(own[distance], name), rtol=1e-12)
+    with pytest.raises(SphereflowError, match=r"do not fit values of shape \(2, 2, 21, 5\)"):
+        call(weights, np.repeat(values, 2, axis=1), (2, 6))
 
 
 def test_the_control_scores_random_sets_around_their_own_sum():

@@ -19,6 +19,7 @@ from sphereflow.llm.measurement.heads import SINKS, measure_heads
 from sphereflow.llm.measurement.page import measurement_page
 from sphereflow.llm.measurement.pictures import draw_maps, draw_sink, draw_theory
 from sphereflow.llm.measurement.theory import equiangular_path, layer_theory
+from sphereflow.llm.model.capture import capture
 from sphereflow.llm.model.tiny import tiny_model
 
 DOCUMENTS = np.random.default_rng(0).integers(1, 90, (3, 40))
@@ -286,6 +287,31 @@ def test_the_effective_beta_of_a_kernel_is_its_beta():
     np.testing.assert_allclose(found.mean_cosine, cosines.mean(), atol=1e-6)
     np.testing.assert_allclose(found.histogram.sum(), 1)
     assert found.clusters == 59
+
+
+@pytest.mark.parametrize("name", ["llama, grouped", "mistral, window 8"])
+def test_temperatures_match_loops_over_rows(name):
+    """Without the first visible token and the query itself; rows that see fewer than four others say nothing."""
+    layers = []
+    queries = np.array([[3, 5, 20, 39]])
+    capture(tiny_model(name), DOCUMENTS[:1], layers.append, queries=queries)
+    layer = layers[1]
+    found = layer_theory(layer)
+    unit = layer.state[0].astype(float) / np.linalg.norm(layer.state[0].astype(float), axis=-1, keepdims=True)
+    for head in range(4):
+        x, y, entropy = [], [], []
+        for q, query in enumerate(queries[0]):
+            seen = np.flatnonzero(layer.visible[0, q])
+            row = layer.rows[0, head, q].astype(float)
+            entropy.append(-sum(row[k] * np.log(row[k]) for k in seen) / np.log(len(seen)))
+            others = [k for k in seen if k not in (seen[0], query)]
+            if len(others) >= 4:
+                cosines, logs = [unit[k] @ unit[query] for k in others], [np.log(row[k]) for k in others]
+                x.extend(cosines - np.mean(cosines))
+                y.extend(logs - np.mean(logs))
+        expected = (np.std(y) / np.std(x), np.corrcoef(x, y)[0, 1], np.mean(entropy), np.std(y))
+        got = (found.beta, found.alignment, found.entropy, found.logit_spread)
+        np.testing.assert_allclose([each[head] for each in got], expected, rtol=1e-5)
 
 
 def test_the_equiangular_path_solves_its_equation():

@@ -205,7 +205,7 @@ def test_refusals(llama):
 def test_curves_that_come_with_the_package():
     for name in llm.sparsity_curves():
         found = llm.sparsity_curve(name)
-        assert found.loss.shape == (6, 4, 24)
+        assert found.loss.shape == ((4, 3, 12) if name.startswith("gemma") else (6, 4, 24))
         for rule in ("deviation", "contribution", "mass", "uniform"):
             np.testing.assert_allclose(found.mean_kept(rule), found.keep, rtol=0.0101)
         assert all(word.startswith("sha256:") for word in found.source["texts"] + found.source["calibration"])
@@ -217,7 +217,7 @@ def test_everything_that_comes_with_the_package_opens():
     names = llm.recorded_results()
     assert {name.split("/")[0] for name in names} == {"position", "depth"}
     for name in names:
-        assert llm.recorded_result(name).source["model"] == "smollm2"
+        assert llm.recorded_result(name).source["model"] in name
     assert llm.length_recording("stories15m").source["model"] == "stories15m"
     with pytest.raises(SphereflowError, match="the recording must be one of"):
         llm.recorded_result("sparsity/smollm2-help")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sphereflow import SphereflowError, draw
 from sphereflow.observables import cluster_count, cluster_labels, cluster_masses, rank_count, span_dimension
+from sphereflow.observables.clusters import joined_count
 from sphereflow.sphere import from_angles
 
 
@@ -81,3 +82,11 @@ def test_a_million_tokens_on_the_circle_and_a_limit_elsewhere():
 def test_threshold_is_checked(threshold):
     with pytest.raises(SphereflowError, match="strictly between"):
         cluster_labels(np.eye(3), threshold)
+
+
+@pytest.mark.parametrize("threshold", [0.2, 0.6, 0.99])
+def test_joined_pairs_are_counted_like_tokens(threshold):
+    x = np.random.default_rng(3).standard_normal((40, 4))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    i, j = np.nonzero(np.triu(x @ x.T > threshold, 1))
+    assert joined_count(40, i, j) == cluster_count(x, threshold)

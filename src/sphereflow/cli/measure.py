@@ -14,14 +14,14 @@ from sphereflow.cli.output import answer, say, written
 if TYPE_CHECKING:
     from sphereflow.llm.measurement.sections import Section
 
-# Sections, with the forward passes of 256 tokens that each takes on a small model.
+# Sections, with the forward passes of 256 tokens that each takes on SmolLM2-135M (`benchmarks/measure.py --sections`).
 SECTIONS = {
-    "geometry": 47,
-    "normalisation": 18,
-    "position": 33,
-    "depth": 15,
-    "initialisation": 2,
-    "sparsification": 75,
+    "geometry": 29,
+    "normalisation": 14,
+    "position": 28,
+    "depth": 17,
+    "initialisation": 1,
+    "sparsification": 62,
 }
 _COSTS = ", ".join(f"{name} ({passes})" for name, passes in SECTIONS.items())
 _FILES = (

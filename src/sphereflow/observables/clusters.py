@@ -33,6 +33,13 @@ def cluster_count(x: np.ndarray, threshold: float = 0.999) -> int:
     return int(cluster_labels(x, threshold).max()) + 1
 
 
+def joined_count(n: int, i: np.ndarray, j: np.ndarray) -> int:
+    """Number of connected components of n tokens of which the pairs (i, j), with rising i, are joined."""
+    starts = np.searchsorted(i, np.arange(n + 1))
+    graph = scipy.sparse.csr_matrix((np.ones(len(j)), j, starts), shape=(n, n))
+    return int(scipy.sparse.csgraph.connected_components(graph, directed=False)[0])
+
+
 def cluster_masses(x: np.ndarray, threshold: float = 0.999, weights: np.ndarray | None = None) -> np.ndarray:
     """Mass of each cluster, largest first."""
     labels = cluster_labels(x, threshold)

@@ -26,7 +26,7 @@ from jaxtyping import Float, Int
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.evolution import predict_limit
 from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, input_device
-from sphereflow.llm.model.head_weights import head_matrices
+from sphereflow.llm.model.head_weights import layer_values
 from sphereflow.llm.model.loading import LanguageModel, require_torch
 from sphereflow.llm.model.source import given_digest, loaded_model, named_model, source, token_windows
 from sphereflow.llm.recorded.statistics import stream_numbers
@@ -49,7 +49,7 @@ class IteratedLayer(Result):
     `stream` has the names clusters, centred_clusters, mean_cosine, centred_cosine, rank, centred_rank (effective ranks
     $e^H$) and median_norm. `limit` is what `predict_limit` says on the sphere for the sum of the trained value
     matrices, with identities for queries and keys; `alignment` is with the trained layer's eigenvector in all variants,
-    which makes random weights a control. Both are known for the Llama family only.
+    which makes random weights a control. Both are known for the Llama family and Gemma (see `layer_values`).
     """
 
     layer: int
@@ -202,10 +202,9 @@ def iterate_layer(
 
 def layer_limit(model: LanguageModel, layer: int) -> tuple[str, Float[np.ndarray, " D"] | None]:
     """What `predict_limit` says for the sum of the value matrices of a layer, and the leading eigenvector, if real."""
-    heads = model.model.config.get_text_config().num_attention_heads
     try:
-        value = np.sum([head_matrices(model, layer, head)[2] for head in range(heads)], axis=0)
-    except SphereflowError:  # not of the Llama family
+        value = layer_values(model, layer)
+    except SphereflowError:  # biases, or another norm
         return UNKNOWN, None
     said = predict_limit(V=value, space="sphere")
     return said.kind, said.coordinates[0] if len(said.coordinates) else None
@@ -262,6 +261,8 @@ def _random_weights(layer: Any, rng: np.random.Generator) -> Any:
     """A copy of the layer, each matrix with its own singular values between random orthogonal ones."""
     import torch
 
+    if any(weight.is_meta for weight in layer.parameters()):
+        raise SphereflowError("this layer was moved out of memory (device_map): random weights need it in memory.")
     other = copy.deepcopy(layer)
     for weight in other.parameters():
         if weight.ndim == 2:

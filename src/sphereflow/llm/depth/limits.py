@@ -19,8 +19,9 @@ from jaxtyping import Float
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.evolution import predict_limit
 from sphereflow.evolution.limits import PredictedLimit
-from sphereflow.llm.model.head_weights import head_matrices
-from sphereflow.llm.model.loading import require_torch
+from sphereflow.llm.depth.iterated import UNKNOWN
+from sphereflow.llm.model.head_weights import head_matrices, layer_values
+from sphereflow.llm.model.loading import LanguageModel, require_torch
 from sphereflow.llm.model.source import loaded_model, named_model, source
 from sphereflow.progress import Progress, reporting
 from sphereflow.results import Result, Variables, recorded_call
@@ -71,9 +72,10 @@ class LayerLimits(Result):
 @named_model
 @recorded_call
 def layer_limits(model: Any, layers: Sequence[int], *, progress: Progress = None) -> LayerLimits:
-    """Predict where tokens go under layers of a causal language model of the Llama family, by their weights alone.
+    """Predict where tokens go under layers of a causal language model, by their weights alone.
 
-    **Arguments:** `layers` from 0. See `head_matrices` for what is asked of the model.
+    **Arguments:** `layers` from 0. See `layer_values` for what is asked of the model. Heads whose queries and keys are
+    normalised (Gemma) have no matrices of the theory: nothing is said of them alone.
     """
     require_torch("the limits of layers")
     chosen = tuple(layers)
@@ -83,23 +85,31 @@ def layer_limits(model: Any, layers: Sequence[int], *, progress: Progress = None
     depth, heads = asked.shape["layers"], asked.shape["heads"]
     for layer in chosen:
         whole_number("layers", layer, least=0, most=depth - 1)
-    alone: list[list[PredictedLimit]] = []
+    alone: list[list[PredictedLimit | None]] = []
     whole: list[PredictedLimit] = []
     with reporting("layers", progress) as report:
         for k, layer in enumerate(chosen):
             report(k / len(chosen), f"layer {layer}")
-            matrices = [head_matrices(asked, layer, head) for head in range(heads)]
-            alone.append([predict_limit(*each) for each in matrices])
-            whole.append(predict_limit(V=np.sum([value for _, _, value in matrices], axis=0), space="sphere"))
+            whole.append(predict_limit(V=layer_values(asked, layer), space="sphere"))
+            alone.append([_head_limit(asked, layer, head) for head in range(heads)])
         report(1.0, "")
     values = np.array([said.eigenvalues[:2] for said in whole])
     return LayerLimits(
         chosen,
-        tuple(tuple(said.kind for said in row) for row in alone),
-        np.array([[float(said.proved) for said in row] for row in alone]),
+        tuple(tuple(UNKNOWN if said is None else said.kind for said in row) for row in alone),
+        np.array([[float(said is not None and said.proved) for said in row] for row in alone]),
         tuple(said.kind for said in whole),
         values[:, 0].real,
         values[:, 1].real,
         values[:, 0].imag,
         source(asked),
     )
+
+
+def _head_limit(model: LanguageModel, layer: int, head: int) -> PredictedLimit | None:
+    """What the theory says of one head alone; None where it has no matrices for it."""
+    try:
+        matrices = head_matrices(model, layer, head)
+    except SphereflowError:
+        return None
+    return predict_limit(*matrices)

@@ -11,6 +11,7 @@ inversions $=\sum_{i\in S,j\notin S}1\{D_j\le D_i\}$ and margin $=\rho_{min}-\rh
 F is an extremal summary, not the F-score of a classifier. N = 1 in the Euclidean distance gives F = 1 for any
 selection and says nothing.
 
+Tokens of one value, as repeated ones are in the first layer, tie in the cosine distance: there rounding decides.
 Tokens are ordered by $z_i=\|y_i\|^2-2\langle s,y_i\rangle=D_i^2-\|s\|^2$: the distances themselves would tie tokens of
 tiny weight through rounding.
 """
@@ -22,9 +23,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
+from sphereflow.llm.heads.counting import Table, inversions, scores
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 
@@ -73,7 +75,7 @@ class Separation(Result):
 @recorded_call
 def separation(
     weights: Float[np.ndarray, "*heads L"],
-    values: Float[np.ndarray, "*heads L d"],
+    values: Float[np.ndarray, "*shared L d"],
     sizes: Sequence[int] = SIZES,
     *,
     ranking: str = "attention",
@@ -91,35 +93,30 @@ def separation(
 
 def separations(
     weights: Float[np.ndarray, "*heads L"],
-    values: Float[np.ndarray, "*heads L d"],
+    values: Float[np.ndarray, "*shared L d"],
     sizes: Sequence[int] = SIZES,
     *,
     ranking: str = "attention",
     distances: Sequence[str] = DISTANCES,
     points: str = "weighted",
 ) -> dict[str, Separation]:
-    """The metrics in several distances at once, which share most of the work."""
+    """The metrics in several distances at once, which share most of the work.
+
+    Heads that share their values may have an axis of length one there: weights (g, r, L), values (g, 1, L, d).
+    """
     one_of("ranking", ranking, RANKINGS)
     one_of("points", points, POINTS)
-    flat_weights, flat_values, heads = _flat(weights, values)
-    sizes = _sizes(sizes, flat_weights.shape[-1])
+    alpha, v, heads = _grouped(weights, values)
+    sizes = _sizes(sizes, alpha.shape[-1])
     found = []
-    for part in _portions(flat_values, len(sizes)):
-        alpha, v = flat_weights[part], flat_values[part]
-        y = alpha[..., None] * v
-        order = descending(alpha if ranking == "attention" else np.linalg.norm(y, axis=-1))
-        rows = np.arange(len(y))[:, None]
-        y = y[rows, order]
-        cloud = y if points == "weighted" else v[rows, order]
-        blocks = np.add.reduceat(y[:, : sizes[-1]], (0, *sizes[:-1]), axis=1)
-        sums = np.cumsum(blocks, axis=1)[:, None]
-        found.append(_measured(cloud, sums, None, sizes, distances))
-    return _gathered(found, heads, sizes, distances)
+    for part in _portions(alpha, len(sizes)):
+        found.append(_own_scores(alpha[part], v[part], sizes, ranking, distances, points))
+    return _gathered(np.concatenate(found, axis=2), heads, sizes, distances)
 
 
 def random_controls(
     weights: Float[np.ndarray, "*heads L"],
-    values: Float[np.ndarray, "*heads L d"],
+    values: Float[np.ndarray, "*shared L d"],
     sizes: Sequence[int] = SIZES,
     *,
     repeats: int = 16,
@@ -130,24 +127,17 @@ def random_controls(
 
     All heads get the same rankings. Inversions and margins are NaN: they are statements about one ranking.
     """
-    flat_weights, flat_values, heads = _flat(weights, values)
-    length = flat_weights.shape[-1]
-    sizes = _sizes(sizes, length)
+    alpha, v, heads = _grouped(weights, values)
+    sizes = _sizes(sizes, alpha.shape[-1])
     rng = seed if isinstance(seed, np.random.Generator) else rng_from(seed)
-    orders = rng.permuted(np.tile(np.arange(length), (repeats, 1)), axis=1)
-    found = []
-    for part in _portions(flat_values, repeats * len(sizes)):
-        y = flat_weights[part, :, None] * flat_values[part]
-        # Single precision is enough for an average over random sets, and twice as fast; only ratios matter.
-        y = (y / np.maximum(np.abs(y).max(axis=(1, 2), keepdims=True), _TINY)).astype(np.float32)
-        found.append(_measured(y, partial_sums(y, orders, sizes), orders, sizes, distances))
-    return _gathered(found, heads, sizes, distances)
+    orders = rng.permuted(np.tile(np.arange(alpha.shape[-1]), (repeats, 1)), axis=1)
+    return _gathered(_control_scores(alpha, v, selections(orders, sizes), sizes, distances), heads, sizes, distances)
 
 
 @recorded_call
 def random_control(
     weights: Float[np.ndarray, "*heads L"],
-    values: Float[np.ndarray, "*heads L d"],
+    values: Float[np.ndarray, "*shared L d"],
     sizes: Sequence[int] = SIZES,
     *,
     repeats: int = 16,
@@ -164,17 +154,16 @@ def descending(score: Float[np.ndarray, "*heads L"]) -> Int[np.ndarray, "*heads 
     return np.argsort(-score, axis=-1, kind="stable")
 
 
-def partial_sums(
-    y: Float[np.ndarray, "h L d"], orders: Int[np.ndarray, "k L"], sizes: Sequence[int]
-) -> Float[np.ndarray, "h k N d"]:
-    """$s_N$ for nested selections: the first N tokens of each order."""
-    starts = (0, *sizes[:-1])
-    blocks = [y[:, orders[:, a:b]].sum(axis=2) for a, b in zip(starts, sizes, strict=True)]
-    return np.cumsum(np.stack(blocks, axis=2), axis=2)
+def selections(orders: Int[np.ndarray, "*k L"], sizes: Sequence[int]) -> Bool[np.ndarray, "*k N L"]:
+    """Whether a token is among the first N of each order, for every N."""
+    length = orders.shape[-1]
+    place = np.empty(orders.shape, dtype=np.int32)
+    place.reshape(-1)[orders.reshape(-1, length) + np.arange(0, orders.size, length)[:, None]] = np.arange(length)
+    return place[..., None, :] < np.asarray(sizes, dtype=np.int32)[:, None]
 
 
 def without_sink(
-    weights: Float[np.ndarray, "*heads L"], values: Float[np.ndarray, "*heads L d"]
+    weights: Float[np.ndarray, "*heads L"], values: Float[np.ndarray, "*shared L d"]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Drop the first visible token and scale the other weights to sum one."""
     rest = weights[..., 1:]
@@ -182,84 +171,114 @@ def without_sink(
     return rest / np.where(total > 0, total, 1.0), values[..., 1:, :]
 
 
-def _measured(
-    cloud: np.ndarray, sums: np.ndarray, orders: np.ndarray | None, sizes: tuple[int, ...], distances: Sequence[str]
+def _own_scores(
+    alpha: np.ndarray, v: np.ndarray, sizes: tuple[int, ...], ranking: str, distances: Sequence[str], points: str
 ) -> np.ndarray:
-    """(P, R, F, inversions, margin) of h heads, averaged over k rankings: an array (distance, 5, h, N).
-
-    `cloud` is (h, L, d) and `sums` (h, k, N, d). Without `orders` the tokens of the cloud are in the order of the
-    only ranking, and inversions and margins are given.
-    """
-    heads, k, count, d = sums.shape
-    inner = (sums.reshape(heads, -1, d) @ np.swapaxes(cloud, 1, 2)).reshape(heads, k, count, -1)
-    length2 = np.sum(sums**2, axis=-1)
-    square = np.sum(cloud**2, axis=-1)[:, None, None]
-    found = np.full((len(distances), 5, heads, count), np.nan)
-    z = np.empty_like(inner)  # written in place: tables made anew would cost more than what is done with them
+    """(P, R, F, inversions, margin) of weights (g, r, L) and values (g, L, d): an array (distance, 5, g, r, N)."""
+    norm2 = np.einsum("gld,gld->gl", v, v)[:, None]
+    inside = selections(descending(alpha if ranking == "attention" else alpha * np.sqrt(norm2)), sizes)
+    shape = inside.shape
+    sums = np.where(inside, alpha[:, :, None], 0.0).reshape(len(v), -1, shape[-1]) @ v
+    inner = (sums @ np.swapaxes(v, 1, 2)).reshape(shape)
+    length2 = np.einsum("gnd,gnd->gn", sums, sums).reshape(shape[:3])
+    square = np.broadcast_to(norm2, alpha.shape)[:, :, None]
+    if points == "weighted":
+        inner *= alpha[:, :, None]
+        square = square * alpha[:, :, None] ** 2
+    found = np.empty((len(distances), 5, *shape[:3]))
+    table = Table(inside, len(distances))
+    z = table.z.reshape(len(distances), *shape)
     for at, distance in enumerate(distances):
         if distance == "euclidean":
-            np.multiply(inner, -2, out=z)
-            z += square
+            z[at] = square - 2 * inner
         else:
-            np.multiply(np.sqrt(length2)[..., None], np.sqrt(square), out=z)
-            z += _COSINE_FLOOR
-            np.divide(inner, z, out=z)
-            np.negative(z, out=z)
-        if orders is not None:
-            for r, order in enumerate(orders):
-                z[:, r] = np.take(z[:, r], order, axis=-1)
-        for m, size in enumerate(sizes):
-            inside, outside = z[:, :, m, :size], z[:, :, m, size:]
-            far, near = inside.max(axis=-1), outside.min(axis=-1)
-            precision = size / (size + _true(outside <= far[..., None]))
-            recall = _true(inside < near[..., None]) / size
-            table = np.stack([precision, recall, 2 * precision * recall / (precision + recall)])
-            found[at, :3, :, m] = table.mean(axis=2)
-            if orders is None:
-                margin = _margin(near, far, length2[..., m]) if distance == "euclidean" else near - far
-                found[at, 3, :, m], found[at, 4, :, m] = _inversions(inside[:, 0], outside[:, 0]), margin[:, 0]
+            z[at] = -inner / (np.sqrt(length2)[..., None] * np.sqrt(square) + _COSINE_FLOOR)
+    far, near, within, before = (each.reshape(len(distances), *shape[:3]) for each in table.counted())
+    found[:, :3] = scores(within, before, sizes)
+    found[:, 3] = inversions(z, inside, sizes)
+    found[:, 4] = np.subtract(*(np.take_along_axis(z, k[..., None], axis=-1)[..., 0] for k in (near, far)))
+    if "euclidean" in distances:
+        # z_1 - z_2 over the sum of the distances: its sign is exact. These are taken as norms of differences, since
+        # the root of a small difference of squares would lose half of the digits.
+        at = list(distances).index("euclidean")
+        own = np.ones_like(alpha) if points == "raw" else alpha
+        away = sum(_away(own, v, sums.reshape(*shape[:3], -1), k[at]) for k in (near, far))
+        found[at, 4] /= np.where(away > 0, away, 1.0)
     return found
 
 
-def _true(mask: np.ndarray) -> np.ndarray:
-    """How many are true in each row: by bits, faster than `count_nonzero` along an axis."""
-    return np.bitwise_count(np.packbits(mask, axis=-1)).sum(axis=-1, dtype=np.int64)
+def _away(alpha: np.ndarray, v: np.ndarray, sums: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """$|\\alpha_kv_k-s|$ for one token k of each selection."""
+    group = np.arange(len(v))[:, None, None]
+    y = np.take_along_axis(alpha[:, :, None], k[..., None], axis=-1) * v[group, k]
+    return np.asarray(np.linalg.norm(y - sums, axis=-1))
 
 
-def _inversions(inside: np.ndarray, outside: np.ndarray) -> list[int]:
-    """Per head, the pairs of a selected and an unselected token of which the second is not farther."""
-    rows = zip(inside, np.sort(outside, axis=-1), strict=True)
-    return [int(np.searchsorted(others, own, side="right").sum()) for own, others in rows]
+def _control_scores(
+    alpha: np.ndarray, v: np.ndarray, inside: np.ndarray, sizes: tuple[int, ...], distances: Sequence[str]
+) -> np.ndarray:
+    """The same for given selections (k, N, L), averaged over k, without inversions and margins.
+
+    Single precision is enough for an average over random sets, and twice as fast; only ratios matter, so the largest
+    coordinate of a head is 1. Written in place, one head at a time: tables that leave the cache would cost more than
+    what is done with them.
+    """
+    groups, shared, length = alpha.shape
+    k, count = inside.shape[:2]
+    chosen = inside.reshape(-1, length).astype(np.float32)
+    scale = (alpha * np.abs(v).max(axis=-1)[:, None]).max(axis=-1, keepdims=True)
+    y = (alpha / np.maximum(scale, _TINY)).astype(np.float32)[..., None] * v.astype(np.float32)[:, None]
+    square = np.einsum("...ld,...ld->...l", y, y)
+    norm = np.sqrt(square)
+    table = Table(inside, len(distances), np.float32)
+    inner = np.empty((k * count, length), np.float32)
+    counts = np.empty((2, groups, shared, len(distances), k * count), np.int64)
+    for head in np.ndindex(groups, shared):
+        own = y[head]
+        sums = chosen @ own
+        lengths = np.sqrt(np.einsum("nd,nd->n", sums, sums))[:, None]
+        sums *= -2
+        np.matmul(sums, own.T, out=inner)
+        for z, distance in zip(table.z, distances, strict=True):
+            if distance == "euclidean":
+                np.add(inner, square[head], out=z)
+            else:
+                np.multiply(lengths, norm[head], out=z)
+                np.add(z, _COSINE_FLOOR, out=z)
+                np.divide(inner, z, out=z)
+        counts[(slice(None), *head)] = table.counted()[2:]
+    within, before = np.moveaxis(counts, 3, 1).reshape(2, len(distances), groups, shared, k, count)
+    found = np.full((len(distances), 5, groups, shared, count), np.nan)
+    found[:, :3] = scores(within, before, sizes).mean(axis=-2)
+    return found
 
 
-def _portions(values: np.ndarray, rows: int) -> list[slice]:
-    """Heads in portions whose table of scores, `rows` by tokens for each, stays within the cache."""
-    heads, length = values.shape[:2]
-    step = max(1, _PORTION_BYTES // (8 * rows * length))
-    return [slice(start, start + step) for start in range(0, heads, step)]
+def _portions(alpha: np.ndarray, sizes: int) -> list[slice]:
+    """Groups of heads in portions whose table of scores, sizes by tokens for each head, stays within the cache."""
+    groups, shared, length = alpha.shape
+    step = max(1, _PORTION_BYTES // (8 * sizes * shared * length))
+    return [slice(start, start + step) for start in range(0, groups, step)]
 
 
 def _gathered(
-    found: list[np.ndarray], heads: tuple[int, ...], sizes: tuple[int, ...], distances: Sequence[str]
+    table: np.ndarray, heads: tuple[int, ...], sizes: tuple[int, ...], distances: Sequence[str]
 ) -> dict[str, Separation]:
-    """All portions of heads together, then one record per distance."""
-    table = np.concatenate(found, axis=2).reshape(len(distances), 5, *heads, len(sizes))
+    """One record per distance."""
+    table = table.reshape(len(distances), 5, *heads, len(sizes))
     return {distance: Separation(sizes, *rows) for distance, rows in zip(distances, table, strict=True)}
 
 
-def _margin(near: np.ndarray, far: np.ndarray, length2: np.ndarray) -> np.ndarray:
-    r"""$\sqrt{z_1+|s|^2}-\sqrt{z_2+|s|^2}$ as a quotient, so that its sign is that of z_1 - z_2."""
-    total = np.sqrt(np.maximum(near + length2, 0)) + np.sqrt(np.maximum(far + length2, 0))
-    return np.where(total > 0, (near - far) / np.where(total > 0, total, 1.0), near - far)
-
-
-def _flat(weights: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
-    """Heads in one leading axis, in double precision."""
+def _grouped(weights: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    """Weights (g, r, L) and values (g, L, d) in double precision, r heads sharing the values; the axes of heads."""
     weights, values = np.asarray(weights, dtype=float), np.asarray(values, dtype=float)
     if not (np.isfinite(weights).all() and np.isfinite(values).all()):
         raise SphereflowError("attention weights and values must be finite numbers.")
     length, d = values.shape[-2:]
-    return weights.reshape(-1, length), values.reshape(-1, length, d), weights.shape[:-1]
+    heads = weights.shape[:-1]
+    shared = heads[-1] if heads and values.shape[:-2] == (*heads[:-1], 1) else 1
+    if (values.shape[:-2] != heads and shared == 1) or weights.shape[-1] != length:
+        raise SphereflowError(f"weights of shape {weights.shape} do not fit values of shape {values.shape}.")
+    return weights.reshape(-1, shared, length), values.reshape(-1, length, d), heads
 
 
 def _sizes(sizes: Sequence[int], length: int) -> tuple[int, ...]:

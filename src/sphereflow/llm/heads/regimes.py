@@ -69,12 +69,12 @@ class Thresholds:
 
 def head_features(
     weights: Float[np.ndarray, "*heads L"],
-    values: Float[np.ndarray, "*heads L d"],
+    values: Float[np.ndarray, "*shared L d"],
     scores: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
     *,
     sees_sink: bool = True,
 ) -> dict[str, Float[np.ndarray, "*heads"]]:
-    """The features of heads at one query; the sink is the first token.
+    """The features of heads at one query; the sink is the first token. Shared values may have an axis of length one.
 
     `scores` are (P_4, R_4, F_4) if they are known already; both medians leave the sink out. Without `sees_sink` the
     first token here is an ordinary one, and what is said of the sink is NaN.
@@ -106,11 +106,11 @@ def head_features(
         "compression": norms[..., 0] / typical,
         "sink_selected": selected.astype(float),
         "sink_bar": weights[..., 0] * norms[..., 0] / (2 * length),
-        "sink_recalled": (selected & _sink_is_nearest(weights, values, order, chosen)).astype(float),
+        "sink_recalled": (selected & _sink_is_nearest(weights, values, norms, order, chosen)).astype(float),
     }
     if not sees_sink:
         found |= {name: np.full(weights.shape[:-1], np.nan) for name in SINK_FEATURES}
-    return {name: np.asarray(values) for name, values in found.items()}
+    return {name: np.broadcast_to(each, weights.shape[:-1]) for name, each in found.items()}
 
 
 def regimes(features: Mapping[str, np.ndarray], thresholds: Thresholds | None = None) -> Int[np.ndarray, "*heads"]:
@@ -219,10 +219,11 @@ def _nearest(x: np.ndarray, centres: np.ndarray) -> np.ndarray:
     return np.argmin(np.sum((x[:, None] - centres) ** 2, axis=-1), axis=1)
 
 
-def _sink_is_nearest(weights: np.ndarray, values: np.ndarray, order: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+def _sink_is_nearest(
+    weights: np.ndarray, values: np.ndarray, norms: np.ndarray, order: np.ndarray, chosen: np.ndarray
+) -> np.ndarray:
     """Whether the first token is closer to the sum of the selected than every unselected token."""
-    y = weights[..., None] * values
-    z = np.sum(y**2, axis=-1) - 2 * np.einsum("...ld,...d->...l", y, chosen)
+    z = (weights * norms) ** 2 - 2 * weights * (values @ chosen[..., None])[..., 0]
     sink = z[..., 0].copy()
     np.put_along_axis(z, order, np.inf, axis=-1)
     return np.asarray(sink < z.min(axis=-1))

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError, whole_number
-from sphereflow.llm.heads.assumptions import fit_norms, fit_similarity
+from sphereflow.llm.heads.assumptions import fit_decay, fit_norms, mean_cosines
 from sphereflow.llm.heads.envelopes import effective_dimension
 from sphereflow.llm.heads.geometry import DISTANCES, SIZES, Separation, random_controls, separations, without_sink
 from sphereflow.llm.heads.regimes import FEATURES, REGIMES, head_features, regimes
@@ -36,6 +36,7 @@ METRICS = ("precision", "recall", "f", "inversions", "margin")
 VALUE_FEATURES = ("effective_dimension", "norm_variation", "similarity_scale", "similarity_decay", "similarity_error")
 HEAD_FEATURES = (*FEATURES, *VALUE_FEATURES, "identity_error")
 REPEATS = 16
+_REACH = 64  # of the similarity of values, in tokens
 _LAYER_NUMBERS = ("mean_cosine", "sink_cosine", "participation", "spread", "clusters")
 
 
@@ -241,8 +242,7 @@ def _measure_layer(
     metrics: dict[str, np.ndarray],
     features: dict[str, np.ndarray],
 ) -> None:
-    weights, values = layer.head_rows(0)
-    weights, values = weights.astype(float), values.astype(float)
+    weights, values = (part.astype(float) for part in layer.shared_rows(0))
     sees_sink = bool(layer.visible[0, -1, 0])
 
     def with_or_without(sink: int) -> tuple[dict[str, Separation], dict[str, Separation]]:
@@ -252,33 +252,33 @@ def _measure_layer(
         rng = rng_from(seed, document, layer.index, sink)
         return separations(alpha, v, fitting), random_controls(alpha, v, fitting, repeats=repeats, seed=rng)
 
-    at = (document, layer.index, slice(len(weights)))
+    at = (document, layer.index, slice(layer.heads))
     found = [with_or_without(sink) for sink in range(2)]
     for sink, pair in enumerate(found):
         for chosen, by_distance in enumerate(pair):
             for k, distance in enumerate(DISTANCES):
                 count = len(by_distance[distance].sizes)
                 for name in METRICS:
-                    metrics[name][(*at, chosen, sink, k, slice(count))] = getattr(by_distance[distance], name)
+                    table = getattr(by_distance[distance], name).reshape(layer.heads, count)
+                    metrics[name][(*at, chosen, sink, k, slice(count))] = table
     own = found[0][0]["euclidean"]
     scores = own.at(4) if 4 in own.sizes else None
     known = head_features(weights, values, scores, sees_sink=sees_sink)
     known |= {
-        name: np.repeat(row, layer.heads // layer.values.shape[1]) for name, row in _value_features(layer).items()
+        name: np.repeat(row, layer.heads // layer.values.shape[1])
+        for name, row in _value_features(values[:, 0]).items()
     }
-    known["identity_error"] = np.full(len(weights), layer.identity_at(-1))
+    known["identity_error"] = np.full(layer.heads, layer.identity_at(-1))
     for name in HEAD_FEATURES:
-        features[name][at] = known[name]
+        features[name][at] = known[name].ravel()
 
 
-def _value_features(layer: LayerCapture) -> dict[str, np.ndarray]:
+def _value_features(values: np.ndarray) -> dict[str, np.ndarray]:
     """Norms, similarity decay and effective dimension of the values of each key/value head, without the first one."""
-    values = layer.values[0][:, layer.visible[0, -1]].astype(float)
-    norms = [fit_norms(v) for v in values]
-    fits = [fit_similarity(v) for v in values]
+    fits = [fit_decay(row) for row in mean_cosines(values, min(_REACH, values.shape[1] - 2))]
     return {
         "effective_dimension": effective_dimension(values[:, 1:]),
-        "norm_variation": np.array([n.variation for n in norms]),
+        "norm_variation": fit_norms(values).variation,
         "similarity_scale": np.array([f.scale for f in fits]),
         "similarity_decay": np.array([f.decay for f in fits]),
         "similarity_error": np.array([f.error for f in fits]),

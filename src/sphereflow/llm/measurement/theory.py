@@ -17,6 +17,7 @@ What equal inner products would do: $\dot\gamma=2(1-\gamma)((n-1)\gamma+1)/(e^{\
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ from jaxtyping import Float, Int
 from scipy.integrate import solve_ivp
 
 from sphereflow.llm.model.capture import LayerCapture
-from sphereflow.observables.clusters import cluster_count
+from sphereflow.observables.clusters import joined_count
 
 BINS = 100
 CLUSTER_THRESHOLD = 0.9
@@ -70,11 +71,15 @@ def layer_theory(layer: LayerCapture | None, *, state: Float[np.ndarray, "L D"] 
     """Statistics of one layer of one document."""
     tokens = layer.state[0] if state is None and layer is not None else np.asarray(state)
     unit = tokens / np.maximum(np.linalg.norm(tokens, axis=-1, keepdims=True), 1e-30)
-    rest = unit[pair_tokens(len(unit))]
+    paired = pair_tokens(len(unit))
+    rest = unit[1:] if len(paired) == len(unit) - 1 else unit[paired]
     cosines = rest @ rest.T
     count = len(rest)
-    pairs = cosines[np.triu_indices(count, 1)]
+    above = _pairs(count)
+    pairs = cosines.ravel()[above]
+    squares = np.sum(pairs**2, dtype=float)
     histogram = np.histogram(np.clip(pairs, -1, 1), bins=BINS, range=(-1, 1))[0] / len(pairs)
+    near = np.divmod(above[1 - pairs < 1 - CLUSTER_THRESHOLD], count)
     empty = np.zeros(0)
     of_heads = (empty, empty, empty, empty) if layer is None else _temperatures(layer, unit)
     beta, alignment, entropy, logit_spread = of_heads
@@ -82,9 +87,9 @@ def layer_theory(layer: LayerCapture | None, *, state: Float[np.ndarray, "L D"] 
         mean_cosine=float(pairs.mean(dtype=float)),
         histogram=histogram,
         sink_cosine=float((rest @ unit[0]).mean()),
-        participation=float(count**2 / np.sum(cosines**2, dtype=float)),
+        participation=float(count**2 / (np.sum(cosines.diagonal() ** 2, dtype=float) + 2 * squares)),
         spread=float(np.sqrt(max(0.0, 1 - np.sum(rest.mean(axis=0) ** 2)))),
-        clusters=cluster_count(rest, CLUSTER_THRESHOLD),
+        clusters=joined_count(count, *near),
         step=float("nan") if layer is None else layer.step,
         beta=beta,
         alignment=alignment,
@@ -93,30 +98,39 @@ def layer_theory(layer: LayerCapture | None, *, state: Float[np.ndarray, "L D"] 
     )
 
 
+@functools.lru_cache(maxsize=2)
+def _pairs(count: int) -> Int[np.ndarray, " pairs"]:
+    """Places of all pairs i < j in a matrix that is written out as one row."""
+    return np.flatnonzero(np.triu(np.ones((count, count), dtype=bool), 1))
+
+
 def _temperatures(layer: LayerCapture, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(beta, correlation, relative entropy, logit spread) per head, pooled over the rows; only entropy has the sink."""
-    sums = np.zeros((4, layer.heads))
-    entropies = []
-    for q, query in enumerate(layer.queries[0]):
-        seen = np.flatnonzero(layer.visible[0, q])
-        rows = layer.rows[0, :, q][:, seen].astype(float)
-        logs = np.log(np.where(rows > 0, rows, 1.0))
-        entropies.append(-np.sum(rows * logs, axis=-1) / np.log(max(len(seen), 2)))
-        others = (seen != seen[0]) & (seen != query)
-        if others.sum() < _LEAST_VISIBLE:
-            continue
-        use = (rows > 0) & others
-        cosine = np.broadcast_to((unit[seen] @ unit[query]).astype(float), rows.shape)
-        count = np.maximum(use.sum(axis=-1, keepdims=True), 1)
-        x = np.where(use, cosine - np.sum(np.where(use, cosine, 0), axis=-1, keepdims=True) / count, 0)
-        y = np.where(use, logs - np.sum(np.where(use, logs, 0), axis=-1, keepdims=True) / count, 0)
-        sums += np.stack([np.sum(x * x, axis=-1), np.sum(x * y, axis=-1), np.sum(y * y, axis=-1), use.sum(axis=-1)])
-    xx, xy, yy, pooled = sums
+    queries, seen = layer.queries[0], layer.visible[0]
+    rows = np.swapaxes(layer.rows[0], 0, 1).astype(float) * seen[:, None]  # (q, h, L)
+    logs = np.log(np.where(rows > 0, rows, 1.0))
+    widest = np.log(np.maximum(seen.sum(axis=-1), 2))
+    entropy = np.mean(-np.einsum("qhl,qhl->qh", rows, logs) / widest[:, None], axis=0)
+    others = seen.copy()
+    at = np.arange(len(queries))
+    others[at, seen.argmax(axis=-1)] = others[at, queries] = False
+    others &= others.sum(axis=-1, keepdims=True) >= _LEAST_VISIBLE
+    use = ((rows > 0) & others[:, None]).astype(float)
+    logs *= use
+    cosine = (unit[queries] @ unit.T).astype(float)
+    # Sums over the tokens of a row that count, then squares about their means.
+    powers = np.stack([np.ones_like(cosine), cosine, cosine**2], axis=-1)
+    count, x, xx = np.moveaxis(use @ powers, -1, 0)
+    y, xy = np.moveaxis(logs @ powers[..., :2], -1, 0)
+    yy = np.einsum("qhl,qhl->qh", logs, logs)
+    known = np.maximum(count, 1)
+    pooled = np.stack([xx - x * x / known, xy - x * y / known, yy - y * y / known, count]).sum(axis=1)
+    xx, xy, yy, count = pooled
     told = (xx > 0) & (yy > 0)
     beta = np.sqrt(np.where(told, yy, np.nan) / np.where(told, xx, 1.0))
     alignment = xy / np.sqrt(np.where(told, xx * yy, np.nan))
-    spread = np.sqrt(np.where(told, yy, np.nan) / np.maximum(pooled, 1))
-    return beta, alignment, np.mean(entropies, axis=0), spread
+    spread = np.sqrt(np.where(told, yy, np.nan) / np.maximum(count, 1))
+    return beta, alignment, entropy, spread
 
 
 def equiangular_path(

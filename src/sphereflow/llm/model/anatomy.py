@@ -60,11 +60,24 @@ def input_device(model: Any) -> Any:
     return embedding._hf_hook.execution_device if device.type == "meta" else device
 
 
+def stored(module: Any, name: str = "weight") -> Any:
+    """A weight of a module; one that was moved out of memory comes from where accelerate keeps it."""
+    weight = getattr(module, name)
+    if not weight.is_meta:
+        return weight
+    hook = getattr(module, "_hf_hook", None)
+    kept = [getattr(each, "weights_map", None) for each in (hook, *getattr(hook, "hooks", ()))]
+    found = next((each for each in kept if each is not None), None)
+    if found is None:
+        raise SphereflowError(f"the {name} of a {type(module).__name__} of this model is not loaded.")
+    return found[name]
+
+
 def attention_places(model: Any) -> list[AttentionPlace]:
     """All attention modules of a language model, causal or an encoder, in the order of the layers."""
-    parents = {id(child): parent for parent in model.modules() for child in parent.children()}
+    modules = dict(model.named_modules())
     found: list[AttentionPlace] = []
-    for name, module in model.named_modules():
+    for name, module in modules.items():
         children = _parts(module)
         output = next((children[key] for key in _OUTPUTS if key in children), None)
         if output is None:
@@ -72,7 +85,8 @@ def attention_places(model: Any) -> list[AttentionPlace]:
         for names, fused in ((_SEPARATE, ""), (_IN_BLOCKS, "blocks"), (_GROUPED, "grouped")):
             source = next((children[key] for key in names if key in children), None)
             if source is not None:
-                found.append(AttentionPlace(len(found), name, module, parents.get(id(module)), source, output, fused))
+                parent = modules.get(name.rpartition(".")[0]) if name else None
+                found.append(AttentionPlace(len(found), name, module, parent, source, output, fused))
                 break
     if not found:
         raise SphereflowError(
@@ -90,9 +104,14 @@ def _parts(module: Any) -> dict[str, Any]:
     return children
 
 
-def expand(values: Float[np.ndarray, "b g L d"], heads: int) -> Float[np.ndarray, "b h L d"]:
-    """Values by query head: head h uses key/value head floor(h g / heads), so groups are repeated in place."""
-    groups = values.shape[1]
+def sharing(rows: Float[np.ndarray, "*b h L"], groups: int) -> Float[np.ndarray, "*b g r L"]:
+    """Rows of query heads by the key/value head they share: head h uses head floor(h g / heads)."""
+    heads = rows.shape[-2]
     if heads % groups:
         raise SphereflowError(f"{heads} query heads cannot share {groups} key/value heads.")
-    return np.repeat(values, heads // groups, axis=1)
+    return rows.reshape(*rows.shape[:-2], groups, heads // groups, rows.shape[-1])
+
+
+def expand(values: Float[np.ndarray, "b g L d"], heads: int) -> Float[np.ndarray, "b h L d"]:
+    """Values by query head, shared as in `sharing`: groups are repeated in place."""
+    return np.repeat(values, heads // values.shape[1], axis=1)

@@ -11,6 +11,7 @@ kept, only the rows of the chosen queries.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from sphereflow.errors import SphereflowError
-from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, expand, input_device
+from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, expand, input_device, sharing
 
 # Relative error of the identity that single precision explains; half precision rounds each weight and value.
 _TOLERANCE = {"float32": 1e-4, "float64": 1e-6, "float16": 2e-2, "bfloat16": 1e-1}
@@ -50,15 +51,12 @@ class LayerCapture:
     def heads(self) -> int:
         return self.rows.shape[1]
 
-    def expanded(self) -> Float[np.ndarray, "b h L d"]:
-        """The values that serve each query head."""
-        return expand(self.values, self.heads)
-
     def identity_at(self, query: int) -> float:
         r"""Largest $|\sum_i\alpha_iv_i-z|$ at one query of each document, relative to the largest |z|."""
         # Not a matrix product: one this small, on all threads of a busy machine, would mostly wait.
-        made = np.einsum("bhl,bhld->bhd", self.rows[:, :, query], self.expanded())
+        rows = sharing(self.rows[:, :, query], self.values.shape[1])
         outputs = self.outputs[:, :, query]
+        made = np.einsum("bgrl,bgld->bgrd", rows, self.values).reshape(outputs.shape)
         return float(np.abs(made - outputs).max() / max(np.abs(outputs).max(), 1e-30))
 
     @property
@@ -68,9 +66,14 @@ class LayerCapture:
 
     def head_rows(self, document: int, query: int = -1) -> tuple[np.ndarray, np.ndarray]:
         """(weights, values) of all heads at one query, over its visible positions only: the sink comes first."""
+        weights, values = self.shared_rows(document, query)
+        return weights.reshape(self.heads, -1), expand(values[None, :, 0], self.heads)[0]
+
+    def shared_rows(self, document: int, query: int = -1) -> tuple[np.ndarray, np.ndarray]:
+        """The same, heads that share their values together: (g, r, L) and (g, 1, L, d)."""
         seen = self.visible[document, query]
-        values = expand(self.values[document : document + 1, :, seen], self.heads)[0]
-        return self.rows[document, :, query][:, seen], values
+        values = self.values[document][:, None, seen]
+        return sharing(self.rows[document, :, query][:, seen], len(values)), values
 
 
 def capture(
@@ -113,7 +116,7 @@ def capture(
         body = model.base_model  # the vocabulary head is not needed, and its logits are large
         body(
             input_ids=torch.as_tensor(tokens, device=device),
-            attention_mask=torch.as_tensor(mask, device=device),
+            attention_mask=None if mask.all() else torch.as_tensor(mask, device=device),
             use_cache=False,
         )
 
@@ -125,6 +128,7 @@ class _Listener:
         self, place: AttentionPlace, queries: np.ndarray, mask: np.ndarray, observe: Callable[[LayerCapture], None]
     ):
         self._place, self._queries, self._mask, self._observe = place, queries, mask, observe
+        self._at = functools.cache(functools.partial(_index, queries))
         self._forget()
 
     def _forget(self) -> None:
@@ -147,8 +151,7 @@ class _Listener:
         self._projected = _copied(output).reshape(*output.shape[:2], -1)
 
     def _mixing(self, module: Any, args: Any) -> None:
-        at = _index(self._queries, args[0].device)
-        self._mixed = _copied(args[0][at])
+        self._mixed = _copied(args[0][self._at(args[0].device)])
 
     def _attended(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         weights = output[1] if isinstance(output, tuple) and len(output) > 1 else None
@@ -157,8 +160,8 @@ class _Listener:
                 f"the layer {self._place.name} does not hand out attention weights: load the model with "
                 f"attn_implementation='eager'."
             )
-        at = _index(self._queries, weights.device)
-        rows = _swapped(_copied(weights.transpose(1, 2)[at]))  # (b, q, h, L) to (b, h, q, L)
+        # (b, q, h, L) to (b, h, q, L)
+        rows = _swapped(_copied(weights.transpose(1, 2)[self._at(weights.device)]))
         heads, width = rows.shape[1], self._mixed.shape[-1]
         outputs = _swapped(self._mixed.reshape(*self._mixed.shape[:2], heads, width // heads))
         update = output[0].detach().float().norm(dim=-1).cpu().numpy()
@@ -196,7 +199,8 @@ def _visible(queries: np.ndarray, mask: np.ndarray, rows: np.ndarray, args: tupl
         given = next((a for a in args if getattr(a, "ndim", 0) == 4 and a.shape[-1] == length), None)
     tokens = np.broadcast_to(mask[:, None, :].astype(bool), (*queries.shape, length))
     earlier = np.arange(length) <= queries[..., None]
-    ahead = np.where((tokens & ~earlier)[:, None], rows, 0.0).sum() > 0
+    weighted = rows.max(axis=1) > 0  # by some head
+    ahead = (weighted & tokens & ~earlier).any()
     reach = tokens if ahead else tokens & earlier
     if given is None or getattr(given, "ndim", 0) != 4:
         return reach
@@ -206,8 +210,7 @@ def _visible(queries: np.ndarray, mask: np.ndarray, rows: np.ndarray, args: tupl
         picked = picked > -1e4
     seen = picked.cpu().numpy().astype(bool)
     # Some models mark what is hidden instead of what is seen; weight outside the visible set tells them apart.
-    hidden_weight = np.where(seen[:, None], 0.0, rows).sum()
-    return (seen if hidden_weight == 0 else ~seen) & reach
+    return (~seen if (weighted & ~seen).any() else seen) & reach
 
 
 def _index(queries: np.ndarray, device: Any) -> tuple[Any, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 from sphereflow.errors import SphereflowError
+from sphereflow.llm.model.anatomy import stored
 from sphereflow.llm.model.loading import LanguageModel, load_model
 from sphereflow.llm.model.texts import windows
 from sphereflow.provenance import digest, version
@@ -42,7 +43,11 @@ def tokenizer_of(model: LanguageModel) -> Any:
 def source(model: LanguageModel, **more: Any) -> dict[str, Any]:
     """Shape of the model, digests of its weights and files, software, and whatever else is given."""
     weights = hashlib.sha256()
+    modules = dict(model.model.named_modules())
     for name, weight in sorted(model.model.state_dict().items()):
+        if weight.is_meta:
+            module, _, own = name.rpartition(".")
+            weight = stored(modules[module], own)
         weights.update(f"{name} {tuple(weight.shape)} {weight.dtype};".encode())
         weights.update(weight.detach().cpu().float().contiguous().numpy().tobytes())
     return (

