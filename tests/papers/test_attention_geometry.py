@@ -31,27 +31,54 @@ def test_quick_claims_say_that_no_model_was_run():
 
 
 def broken(monkeypatch, change):
-    """The metrics with their ordered distances changed before they are compared."""
-    right = geometry._measured
-    monkeypatch.setattr(geometry, "_measured", lambda *args, **options: change(right, *args, **options))
+    """The metrics of given heads, changed: `change` gets the right function and its arguments."""
+    right = geometry._own_scores
+    monkeypatch.setattr(geometry, "_own_scores", lambda *args: change(right, *args))
+
+
+def by_loops(scale=1.0, rooted=False):
+    """The five numbers by their definition, with the sum multiplied, or compared by distances instead of z."""
+
+    def scores(right, alpha, v, sizes, ranking, distances, points):
+        found = right(alpha, v, sizes, ranking, distances, points)
+        for g, r in np.ndindex(alpha.shape[:2]):
+            y = alpha[g, r][:, None] * v[g]
+            order = np.argsort(-alpha[g, r], kind="stable")
+            for m, size in enumerate(sizes):
+                s = scale * y[order[:size]].sum(axis=0)
+                far = np.linalg.norm(y - s, axis=1)[order]
+                z = far if rooted else (np.sum(y**2, axis=1) - 2 * y @ s)[order]
+                inside, outside = z[:size], z[size:]
+                precision = size / (size + np.sum(outside <= inside.max()))
+                recall = np.mean(inside < outside.min())
+                both = precision + recall
+                f = 2 * precision * recall / both if both else 0.0
+                inverted = np.sum(outside[None] <= inside[:, None])
+                found[0, :, g, r, m] = precision, recall, f, inverted, far[size:].min() - far[:size].max()
+        return found
+
+    return scores
+
+
+def test_the_loops_are_right(monkeypatch):
+    broken(monkeypatch, by_loops())
+    for claim in (metrics.worked_example, metrics.brute_force, structure.exact_separation):
+        assert claim(Run()).verdict == "holds"
 
 
 def test_a_renormalised_sum_is_caught(monkeypatch):
-    def renormalised(right, cloud, sums, *rest, **options):
-        return right(cloud, sums / 0.8, *rest, **options)
-
-    broken(monkeypatch, renormalised)
+    broken(monkeypatch, by_loops(scale=1 / 0.8))
     assert metrics.worked_example(Run()).verdict == "fails"
 
 
 def test_reversed_ties_are_caught(monkeypatch):
-    monkeypatch.setattr(geometry, "descending", lambda score: np.argsort(score, kind="stable")[::-1])
+    monkeypatch.setattr(geometry, "descending", lambda score: np.argsort(score, kind="stable")[..., ::-1])
     assert metrics.brute_force(Run()).verdict == "fails"
 
 
 def test_strict_comparisons_exchanged_are_caught(monkeypatch):
-    def exchanged(right, cloud, sums, orders, sizes, distances):
-        found = right(cloud, sums, orders, sizes, distances)
+    def exchanged(right, alpha, v, sizes, *rest):
+        found = right(alpha, v, sizes, *rest)
         found[:, 1] = np.where(found[:, 0] < 1, found[:, 1] + 1 / np.array(sizes), found[:, 1])
         return found
 
@@ -60,18 +87,7 @@ def test_strict_comparisons_exchanged_are_caught(monkeypatch):
 
 
 def test_distances_instead_of_the_stable_form_are_caught(monkeypatch):
-    right = geometry._measured
-
-    def rooted(cloud, sums, orders, sizes, distances):
-        found = right(cloud, sums, orders, sizes, distances)
-        for m, size in enumerate(sizes):
-            d = np.linalg.norm(cloud[0] - sums[0, 0, m], axis=-1)
-            precision = size / (size + np.sum(d[size:] <= d[:size].max()))
-            recall = np.mean(d[:size] < d[size:].min())
-            found[0, 2, 0, m] = 2 * precision * recall / (precision + recall)
-        return found
-
-    monkeypatch.setattr(geometry, "_measured", rooted)
+    broken(monkeypatch, by_loops(rooted=True))
     assert structure.exact_separation(Run()).verdict == "fails"
 
 

@@ -40,9 +40,12 @@ def assert_one_sentence(done):
 
 
 def with_small_files(most):
-    """The command line where no file may be longer than so many bytes, as on a disk that fills up."""
+    """The command line where no file may be longer than so many bytes, as on a disk that fills up.
+
+    It writes no bytecode: what Python would keep of a library that it imports here for the first time would be cut.
+    """
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))"
-    return [sys.executable, "-c", f"{limit}; from sphereflow.cli import main; main()"]
+    return [sys.executable, "-B", "-c", f"{limit}; from sphereflow.cli import main; main()"]
 
 
 WRITING = {
