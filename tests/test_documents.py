@@ -1,6 +1,7 @@
 """What the documents point to exists."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -50,3 +51,10 @@ def test_every_command_is_in_the_readme():
 
 def test_the_examples_for_contributors_run():
     assert run_page(ROOT / "CONTRIBUTING.md") == 4
+
+
+def test_mutants_are_mistakes_in_the_present_source():
+    check = [sys.executable, str(ROOT / "tests/mutation/score.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "fit the code" in done.stdout
