@@ -238,3 +238,11 @@ def test_every_basis_says_where_a_statement_comes_from():
     assert every[1].sentence == "theorem 2.1, as transcribed in a transcription"
     assert [each.printed for each in every] == [True] * 5 + [False] * 3
     assert all(each.record()["kind"] == each.kind for each in every)
+
+
+def test_a_value_on_its_tolerance_is_inside():
+    check = Check()
+    check.row("on the edge", predicted=1.0, measured=1.5, tolerance=0.5, because="numbers without rounding")
+    check.rival("another", 3.0)
+    assert check.excess() == 1.0
+    assert check.verdict == "holds"
