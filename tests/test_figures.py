@@ -1,5 +1,8 @@
 """Figures: what is drawn is what was computed; every figure of the gallery is made; wrong requests get a sentence."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
@@ -129,6 +132,18 @@ def test_wrong_requests_get_a_sentence(call, words, tmp_path, monkeypatch):
         call()
     assert "\n" not in str(raised.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_things_of_other_kinds_get_a_sentence():
+    """In a process of its own: in tests annotations are checked and would speak first."""
+    calls = ["tokens('x')", "tokens(run, 1.5)", "tokens(run, 'a')", "snapshots(3, [0.0])", "movie(5, 'a.gif')"]
+    calls += ["movie({'a': 3}, 'a.gif')", "angle_paths(3)", "profiles(3)", "counts_against_beta({1.0: 3, 2.0: 4})"]
+    lines = ["import sphereflow as sf", "run = sf.simulate(n=3, d=2, beta=1.0, t1=0.1, saves=2, tol=1e-3)"]
+    for call in calls:
+        lines += ["try:", f"    sf.figures.{call}", "except sf.SphereflowError as error:", "    print('said', error)"]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("said") == len(calls), done.stdout
 
 
 @pytest.mark.fast_cases("profiles", "neurons-on-sphere", "alibi-snapshots")

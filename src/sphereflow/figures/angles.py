@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from sphereflow.dynamics import Perceptron
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution import Trajectory
+from sphereflow.figures.checks import checked_run
 from sphereflow.pictures import AROUND, blank, look
 from sphereflow.reading import real_array
 from sphereflow.sphere import from_angles
@@ -24,6 +25,7 @@ Potential = Perceptron | Callable[[np.ndarray], np.ndarray]
 
 def angles_of(run: Trajectory) -> np.ndarray:
     """Angles (T, n) of the tokens of the first replica, for a run on the circle."""
+    checked_run(run)
     if run.d != 2 or run.model.traits.space != "sphere":
         raise SphereflowError(f"angles are those of tokens on the circle (d=2), got d={run.d}.")
     xs = np.stack([run.frame(i).reshape((-1, run.n, 2))[0] for i in range(len(run))])

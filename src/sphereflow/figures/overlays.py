@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.evolution import Trajectory
+from sphereflow.figures.checks import checked_names, checked_run
 from sphereflow.observables import cluster_masses
 from sphereflow.pictures import PALETTE, blank, look
 from sphereflow.retrieval import Profile, PromptProfile
@@ -22,7 +23,7 @@ def profiles(named: Mapping[str, Profile | PromptProfile]) -> Figure:
     sf.figures.profiles({f"t = {t}": sf.retrieval.profile(1.0, 1.0, t) for t in (0.5, 1.0, 2.0)})
     ```
     """
-    curves = {name: each for name, each in named.items() if isinstance(each, Profile)}
+    curves = {name: each for name, each in checked_names("named", named).items() if isinstance(each, Profile)}
     if not named or len(curves) < len(named):
         raise SphereflowError("named must be profiles of `retrieval.profile` in closed form, by name.")
     with look():
@@ -54,6 +55,8 @@ def counts_against_beta(trajectories: Mapping[float, Trajectory], *, threshold: 
     sf.figures.counts_against_beta(runs)
     ```
     """
+    for each in checked_names("trajectories", trajectories).values():
+        checked_run(each)
     if len(trajectories) < 2:
         raise SphereflowError(f"trajectories must be of two inverse temperatures or more, got {len(trajectories)}.")
     betas = np.array([real_number("beta", beta, above=0) for beta in trajectories])

@@ -14,6 +14,7 @@ from sphereflow.evolution import Trajectory
 from sphereflow.evolution.plots import make_movie
 from sphereflow.evolution.token_view import Drawing, TokenView
 from sphereflow.evolution.trajectory import CAMERA
+from sphereflow.figures.checks import checked_names, checked_run
 from sphereflow.pictures import blank, look
 from sphereflow.reading import real_array
 from sphereflow.shapes import ArrayLike
@@ -42,8 +43,9 @@ def tokens(
     sf.figures.tokens(run, colour="start", trails=1.0).savefig("tokens.pdf")
     ```
     """
-    if not -len(run) <= frame < len(run):
-        raise SphereflowError(f"frame must be a number of one of the {len(run)} frames, got {frame}.")
+    checked_run(run)
+    if not isinstance(frame, (int, np.integer)) or not -len(run) <= frame < len(run):
+        raise SphereflowError(f"frame must be a number of one of the {len(run)} frames, got {frame!r}.")
     with look():
         figure = blank(4.6, 4.8)
         cell = figure.add_gridspec(1, 1)[0, 0]
@@ -61,6 +63,7 @@ def snapshots(
     camera: tuple[float, float] = CAMERA,
 ) -> Figure:
     """The frames nearest to given times in one row; each says its own time. Other arguments as for `tokens`."""
+    checked_run(run)
     wanted = real_array("times", times, shape=("k",))
     if not 1 <= len(wanted) <= 8 or wanted.min() < run.ts[0] or wanted.max() > run.ts[-1]:
         raise SphereflowError(f"times must be 1 to 8 times between {run.ts[0]:g} and {run.ts[-1]:g}.")
@@ -89,7 +92,9 @@ def movie(
 
     `turn`: how many degrees the camera turns from the first frame to the last; the rest as for `tokens`.
     """
-    named = {"": trajectories} if isinstance(trajectories, Trajectory) else dict(trajectories)
+    named = {"": trajectories} if isinstance(trajectories, Trajectory) else checked_names("trajectories", trajectories)
+    for each in named.values():
+        checked_run(each)
     if not 1 <= len(named) <= 4:
         raise SphereflowError(f"trajectories must be one run, or up to four by name, got {len(named)}.")
     drawing = Drawing(colour, trails, labels, camera, turn)
