@@ -12,7 +12,8 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -192,3 +193,19 @@ def devices() -> list[str]:
     import jax
 
     return [f"{device.platform}: {device.device_kind}" for device in jax.devices()]
+
+
+@contextmanager
+def main_left_out() -> Iterator[None]:
+    """Processes started meanwhile do not run the user's script again: what they are to do comes by name or by value.
+
+    A script without `if __name__ == "__main__":` would otherwise call, in each of them, what started them.
+    """
+    main = sys.modules["__main__"].__dict__
+    place = {name: main[name] for name in ("__file__", "__spec__") if name in main}
+    main.pop("__file__", None)
+    main["__spec__"] = None
+    try:
+        yield
+    finally:
+        main.update(place)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import subprocess
 import sys
 from collections import deque
 from pathlib import Path
@@ -231,6 +232,16 @@ def test_a_process_that_dies_is_the_result_of_its_entry(monkeypatch, tmp_path):
         assert verdicts == {"perimeters": "holds", "below": "obeyed", "too-round": "refuted", "dies": "fails"}
         assert "died" in result.claims[-1].error
         assert not any(picture.error for picture in result.pictures)
+
+
+def test_a_script_is_not_run_again_by_its_processes(tmp_path):
+    script = tmp_path / "script.py"
+    paper = str(sample_circles.__file__)
+    script.write_text(f"import sphereflow as sf\nprint('begun')\nprint(sf.reproduce({paper!r}, jobs=2).papers[0])\n")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=250, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("begun") == 1
+    assert "fail" not in done.stdout
 
 
 def test_records_are_read_back_as_they_were(report):

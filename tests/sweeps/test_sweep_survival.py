@@ -74,16 +74,17 @@ def test_damaged_and_missing_chunks_are_computed_again(tmp_path):
 
 @pytest.mark.slow
 def test_a_worker_that_dies_loses_nothing(tmp_path):
+    """The script has no `if __name__ == "__main__"`: neither the first workers nor the one started anew run it."""
     folder, flag = tmp_path / "cluster.zarr", tmp_path / "flag"
     line = (
         "from sphereflow.sweeps import sweep; import slow_cells\n"
-        f"if __name__ == '__main__': sweep(slow_cells.deadly, {{'x': list(range(40))}}, "
+        f"print('begun'); sweep(slow_cells.deadly, {{'x': list(range(40))}}, "
         f"fixed={{'flag': {str(flag)!r}}}, out={str(folder)!r}, workers=2, progress=False)"
     )
     script = tmp_path / "deadly.py"
     script.write_text(program(line)[2])
     ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=200, check=False)
-    assert ended.returncode == 0, ended.stderr
+    assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "begun\n")
     assert flag.exists()
     found = open_sweep(folder)
     assert found.complete

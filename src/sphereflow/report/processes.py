@@ -13,6 +13,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -24,7 +25,7 @@ from sphereflow.provenance import versions
 from sphereflow.report.entry import entries_of, result_of
 from sphereflow.report.finished import Finished
 from sphereflow.report.results import ClaimResult, PaperResult, PictureResult
-from sphereflow.runtime import compile_lightly, confine, keep_programs
+from sphereflow.runtime import compile_lightly, confine, keep_programs, main_left_out
 
 _BETWEEN_MESSAGES_SECONDS = 0.1
 _DIED = "the process of this entry died; it may have needed more memory than there is."
@@ -81,20 +82,23 @@ def run_in_processes(
         under = (conditions.preset, conditions.seed, out, fresh)
         process = context.Process(target=_serve, args=(theirs, place, share, under))
         process.daemon = True
-        process.start()
+        with main_left_out():
+            process.start()
         theirs.close()
         give(mine, process, number, None)
 
     def give(connection: Connection, process: Any, number: int, last: _Progress | None) -> None:
         state = _next(states, last)
         if state is None:
-            connection.send(None)
+            with suppress(ConnectionError):  # it has died, and nothing is left to do
+                connection.send(None)
             connection.close()
             return
         entry = state.waiting.popleft()
         state.began = state.began or time.perf_counter()
-        connection.send((state.paper.origin or state.paper.slug, entry.id))
         busy[connection] = _Worker(process, number, state, entry)
+        with suppress(ConnectionError):  # it has died: what it answers says so
+            connection.send((state.paper.origin or state.paper.slug, entry.id))
 
     try:
         yield from (state.result(conditions) for state in states if state.done)  # papers without entries
@@ -107,7 +111,7 @@ def run_in_processes(
                 state, entry = worker.at, worker.entry
                 try:
                     kind, *rest = connection.recv()
-                except EOFError:
+                except (EOFError, ConnectionError):  # closed, or torn down with what it had not read
                     kind, rest = "died", []
                 if kind == "progress":
                     told(state.paper, entry.id, *rest)

@@ -13,7 +13,7 @@ from typing import Any
 
 from sphereflow import provenance
 from sphereflow.errors import MissingExtra, SphereflowError
-from sphereflow.runtime import confine
+from sphereflow.runtime import confine, main_left_out
 
 _AHEAD = 3  # blocks per worker that are handed out at a time: enough to keep it busy, little to lose
 _PATIENCE_SECONDS = 10
@@ -75,21 +75,22 @@ def connected(workers: int | None, scheduler: str | None) -> Iterator[Any]:
         return
     assert workers is not None
     environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    try:
-        local = LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            memory_limit=0,
-            env=environment,
-            silence_logs=50,
-        )
-    except (OSError, RuntimeError) as error:
-        raise SphereflowError(f"the {workers} worker processes could not be started: {error}") from None
-    with local as cluster, Client(cluster, set_as_default=False) as client:
-        client.register_plugin(_confinement(workers))
-        yield client
+    with main_left_out():  # to the end: a worker that dies is started anew
+        try:
+            local = LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                memory_limit=0,
+                env=environment,
+                silence_logs=50,
+            )
+        except (OSError, RuntimeError) as error:
+            raise SphereflowError(f"the {workers} worker processes could not be started: {error}") from None
+        with local as cluster, Client(cluster, set_as_default=False) as client:
+            client.register_plugin(_confinement(workers))
+            yield client
 
 
 def same_versions(workers: Mapping[str, Mapping[str, str]]) -> None:
