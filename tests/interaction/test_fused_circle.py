@@ -31,7 +31,6 @@ def test_moments_and_series_are_sums_over_waves(tokens):
     )
 
 
-@pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated")  # said by jax 0.11, where it still works
 def test_kernels_can_be_built_for_a_gpu_with_this_release_of_jax():
     """Pallas' way to Triton is deprecated: the day it goes, this fails, and docs/guides/gpu.md says what to do."""
 
