@@ -85,7 +85,13 @@ def test_only_commands_of_the_package_are_run():
 
 
 def test_links_lead_somewhere():
-    made = {"cli.md", "gallery.md", "api/index.md", *(f"api/{room}.md" for room in reference.AREAS)}
+    made = {
+        "cli.md",
+        "examples.md",
+        "gallery/index.html",
+        "api/index.md",
+        *(f"api/{room}.md" for room in reference.AREAS),
+    }
     made |= {f"papers/{slug}.md" for slug in papers.slugs()}
     for page in PAGES:
         for target in re.findall(

@@ -1,4 +1,4 @@
-"""The gallery: every script of docs/examples is run and shows the picture it writes.
+"""Pictures: every script of docs/examples is run and shows the one it writes; and the gallery of runs as it is built.
 
 A script is a whole program: its docstring is the title and the text, and it writes NAME.png, NAME being its own name.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import runpy
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,9 +52,8 @@ def picture_of(example: Example) -> bytes:
 
 def kept_picture_of(example: Example) -> bytes:
     """The same, from the last build if neither the script nor the package changed since."""
-    state = hashlib.sha256(example.path.read_bytes())
-    for file in sorted(SOURCE.rglob("*.py")):
-        state.update(file.read_bytes())
+    state = _state_of_package()
+    state.update(example.path.read_bytes())
     place = KEPT / "gallery" / f"{example.name}-{state.hexdigest()[:16]}.png"
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -63,10 +63,31 @@ def kept_picture_of(example: Example) -> bytes:
     return place.read_bytes()
 
 
-def gallery_page() -> str:
+def kept_pages() -> dict[str, bytes]:
+    """The pages of `sphereflow gallery` by name, from the last build if the package did not change since."""
+    from sphereflow.figures import write_gallery
+
+    place = KEPT / "gallery" / f"pages-{_state_of_package().hexdigest()[:16]}"
+    if not (place / "index.html").exists():  # the index is written last
+        for old in place.parent.glob("pages-*"):
+            shutil.rmtree(old)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_gallery(place, overwrite=True)
+    return {path.name: path.read_bytes() for path in sorted(place.glob("*.html"))}
+
+
+def _state_of_package() -> hashlib._Hash:
+    state = hashlib.sha256()
+    for pattern in ("*.py", "*.js", "*.css"):
+        for file in sorted(SOURCE.rglob(pattern)):
+            state.update(file.read_bytes())
+    return state
+
+
+def examples_page() -> str:
     """All examples: picture, text, code."""
     lines = [
-        "# Gallery",
+        "# Examples",
         "",
         "Every picture on this page was drawn by the program below it when the page was built.",
         "",

@@ -235,3 +235,13 @@ def test_trajectory_views():
 def test_bad_requests_get_one_sentence(call, sentence):
     with pytest.raises(SphereflowError, match=sentence):
         call()
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_run_with_matrices_has_the_energy_of_its_model(sign):
+    """Values of the opposite sign descend the same energy that others ascend."""
+    run = evolve(USA(2.0, value=sign * np.eye(3)), draw("uniform", 8, 3), 1.0, saveat=3)
+    assert (sign * np.diff(run.energy) > 0).all()
+    assert (sign * run.energy_rate > 0).all()
+    pairs = np.exp(2.0 * (run.final @ run.final.T - 1)).mean() / (2 * 2.0)
+    np.testing.assert_allclose(run.energy[-1], pairs, rtol=1e-12)

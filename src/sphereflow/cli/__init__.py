@@ -15,6 +15,7 @@ from sphereflow.cli import (
     drift,
     explore,
     figures,
+    gallery,
     info,
     landscape,
     measure,
@@ -47,6 +48,7 @@ app.add_typer(drift.app, name="drift")
 app.command("retrieval")(with_output_options(retrieval.command))
 app.command("sweep")(with_output_options(sweep.command))
 app.command("figures")(with_output_options(figures.command))
+app.command("gallery")(with_output_options(gallery.command))
 app.command("plot")(with_output_options(plot.command))
 app.command("measure")(with_output_options(measure.command))
 app.command("landscape")(with_output_options(landscape.command))

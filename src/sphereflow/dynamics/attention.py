@@ -311,7 +311,8 @@ class Attention(Dynamics):
             return False
         if any(not parameters.known(m) for m in self._matrices):
             return True
-        pair = self._form_and_value()
+        with jax.ensure_compile_time_eval():  # numbers to look at, also while the tokens are being traced
+            pair = self._form_and_value()
         if pair is None:
             return True
         form, value = (np.asarray(m) for m in pair)

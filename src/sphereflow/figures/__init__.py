@@ -1,6 +1,8 @@
-"""Pictures and movies of runs in one style, and a gallery with the figures of the field, each by its name."""
+"""Pictures and movies of runs in one style, the figures of the field by name, and pages of runs for a web site."""
 
 from sphereflow.figures.angles import angle_paths as angle_paths
+from sphereflow.figures.exhibits.pages import write_gallery as write_gallery
+from sphereflow.figures.exhibits.works import EXHIBITS as EXHIBITS
 from sphereflow.figures.gallery import GALLERY as GALLERY
 from sphereflow.figures.gallery import draw_named as draw_named
 from sphereflow.figures.histograms import histogram as histogram

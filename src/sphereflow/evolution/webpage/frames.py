@@ -44,11 +44,12 @@ class Camera:
     basis: np.ndarray | None = None
 
     @classmethod
-    def facing(cls, x0: Float[np.ndarray, "n d"], on_sphere: bool) -> Camera:
+    def facing(cls, x0: Float[np.ndarray, "n d"], on_sphere: bool, largest: float | None = None) -> Camera:
+        """For tokens that start at x0; beyond the sphere nothing may lie farther out than `largest` (that of x0)."""
         n, d = x0.shape
         basis = viewing_directions(x0) if d > 3 else None
-        largest = 1.0 if on_sphere else max(1.0, float(np.linalg.norm(x0, axis=1).max()))
-        return cls(n, d, on_sphere, 1 / largest, basis)
+        farthest = float(np.linalg.norm(x0, axis=1).max()) if largest is None else largest
+        return cls(n, d, on_sphere, 1.0 if on_sphere else 1 / max(1.0, farthest), basis)
 
     def points(self, x: Float[np.ndarray, "n d"]) -> np.ndarray:
         """The tokens as int16 of shape (n, 3)."""
@@ -68,7 +69,8 @@ class Camera:
     def note(self) -> str:
         if self.projected:
             return f"{self.d} dimensions, seen in three: upwards is the mean of the first tokens"
-        return "" if self.on_sphere else "tokens move in space; the unit sphere is drawn for scale"
+        where = ("the plane", "circle") if self.flat else ("space", "sphere")
+        return "" if self.on_sphere else f"tokens move in {where[0]}; the unit {where[1]} is drawn for scale"
 
 
 @dataclass
@@ -102,6 +104,7 @@ class Recorder:
             "flat": camera.flat,
             "logarithmic": bool(logarithmic),
             "onSphere": camera.on_sphere and not camera.projected,
+            "unit": camera.scale,
             "note": camera.note,
             "firstTime": float(times[times > 0][0]),
             "lastTime": float(times[-1]),

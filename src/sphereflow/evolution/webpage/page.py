@@ -6,25 +6,21 @@ import base64
 import html
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sphereflow.errors import SphereflowError, writable_target
-from sphereflow.evolution.webpage.frames import Camera, Recorder
+from sphereflow.evolution.webpage.shown import shown_of
 from sphereflow.saving import write_bytes
 
 if TYPE_CHECKING:
     from sphereflow.evolution.trajectory import Trajectory
 
+Encoded = tuple[dict[str, Any], list[bytes]]
 PLAYER = Path(__file__).parent / "player"
 _MODULES = ("sphere.js", "charts.js", "index.js")  # each after those it imports
-
-# A browser holds a page of this size without effort; beyond it fewer tokens or frames are shown.
-_MOST_TOKENS = 5000
-_MOST_BYTES = 24_000_000
 
 _STYLE = """
 body { margin: 0; background: var(--sf-ground); }
@@ -34,6 +30,14 @@ body { margin: 0; background: var(--sf-ground); }
 .sf-page pre { overflow-x: auto; padding: 12px 14px; border-radius: 12px; border: 1px solid var(--sf-rule);
   background: var(--sf-panel); font-size: 13px; }
 .sf-bottom { margin-top: 18px; }
+.sf-page a { color: var(--sf-accent); }
+.sf-pair { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 18px; }
+.sf-pair h2 { font-size: 16px; margin: 0 0 8px; }
+.sf-pair .sf-player { grid-template-columns: minmax(0, 1fr); }
+@media (max-width: 700px) {
+  .sf-pair { grid-template-columns: minmax(0, 1fr); }
+  .sf-follower .sf-transport, .sf-pair .sf-charts { display: none; }
+}
 """
 
 _TEMPLATE = """<!doctype html>
@@ -50,11 +54,10 @@ _TEMPLATE = """<!doctype html>
 <main class="sf-page">
 <h1>{title}</h1>
 {lead}
-<div id="player"></div>
+{places}
 <div class="sf-bottom">{bottom}</div>
 </main>
-<script type="application/json" id="about">{about}</script>
-<script type="text/plain" id="frames">{frames}</script>
+{contents}
 <script type="module">
 {script}
 const scheme = matchMedia("(prefers-color-scheme: dark)");
@@ -62,8 +65,13 @@ const follow = () => document.body.classList.toggle("sf-dark", scheme.matches);
 scheme.addEventListener("change", follow);
 follow();
 const text = (id) => document.getElementById(id).textContent;
-globalThis.player = new Player(document.getElementById("player"));
-globalThis.player.embed(JSON.parse(text("about")), text("frames"));
+let leader = null;
+for (const place of document.querySelectorAll("[data-run]")) {{
+  const player = new Player(place, {{ leader }});
+  const {{ run }} = place.dataset;
+  player.embed(JSON.parse(text(`about${{run}}`)), text(`frames${{run}}`));
+  globalThis.player = leader ??= player;
+}}
 </script>
 </body>
 </html>
@@ -72,16 +80,33 @@ globalThis.player.embed(JSON.parse(text("about")), text("frames"));
 
 def assemble(about: dict[str, Any], frames: list[bytes], *, title: str, lead: str = "", code: str = "") -> bytes:
     """The file: `about` and `frames` as a `Recorder` makes them, a title, a lead (HTML) and code that makes the run."""
-    # "</" would end the script element that holds the text.
-    facts = json.dumps(about | {"frames": len(frames)}).replace("</", "<\\/")
-    bottom = f"<p>The same run in Python:</p><pre>{html.escape(code)}</pre>" if code else ""
+    return _file({"": (about, frames)}, title, lead, code)
+
+
+def assemble_pair(named: Mapping[str, Encoded], *, title: str, lead: str = "", code: str = "") -> bytes:
+    """The same of two runs side by side, each under its name; the first leads the second."""
+    return _file(named, title, lead, code)
+
+
+def _file(named: Mapping[str, Encoded], title: str, lead: str, code: str) -> bytes:
+    places, contents = [], []
+    for number, (name, (about, frames)) in enumerate(named.items()):
+        mark = f"-{number}" if number else ""
+        heading = f"<h2>{html.escape(name)}</h2>" if name else ""
+        places.append(f'<div>{heading}<div id="player{mark}" data-run="{mark}"></div></div>')
+        # "</" would end the script element that holds the text.
+        facts = json.dumps(about | {"frames": len(frames)}).replace("</", "<\\/")
+        text = base64.b64encode(b"".join(frames)).decode("ascii")
+        contents.append(f'<script type="application/json" id="about{mark}">{facts}</script>')
+        contents.append(f'<script type="text/plain" id="frames{mark}">{text}</script>')
+    grid = '<div class="sf-pair">{}</div>' if len(named) > 1 else "{}"
     page = _TEMPLATE.format(
         title=html.escape(title),
         style=(PLAYER / "player.css").read_text("utf-8") + _STYLE,
         lead=lead,
-        bottom=bottom,
-        about=facts,
-        frames=base64.b64encode(b"".join(frames)).decode("ascii"),
+        bottom=f"<p>The same run in Python:</p><pre>{html.escape(code)}</pre>" if code else "",
+        places=grid.format("".join(places)),
+        contents="\n".join(contents),
         script=_one_script(),
     )
     return page.encode("utf-8")
@@ -113,29 +138,8 @@ class Player:
 
 def page_of(run: Trajectory, title: str | None = None) -> bytes:
     """The first replica of a run as a page; of many tokens every k-th is shown, and the page says so."""
-    chosen = np.linspace(0, run.n - 1, min(run.n, _MOST_TOKENS)).astype(int)
-    most_frames = max(2, _MOST_BYTES // (8 * len(chosen) + 104))
-    moments = np.linspace(0, len(run) - 1, min(len(run), most_frames)).astype(int).tolist()
-    recorder = Recorder(Camera.facing(_tokens(run, 0, chosen), run.model.traits.space == "sphere"))
-    values, curve = _curve(run)
-    frames = [recorder.record(float(run.ts[k]), _tokens(run, k, chosen), float(values[k])) for k in moments]
-    shown = "" if len(chosen) == run.n else f", of which {len(chosen)} are shown"
-    words = f"{run.n} tokens in dimension {run.d}{shown}"
-    about = recorder.about(run.ts[moments], curve=curve, words=words)
-    lead = f"<p>{html.escape(words)}, from t = {run.ts[0]:g} to {run.ts[-1]:g}. Drag to turn, space to pause.</p>"
-    return assemble(about, frames, title=title or "Tokens under attention", lead=lead)
-
-
-def _tokens(run: Trajectory, index: int, chosen: np.ndarray) -> np.ndarray:
-    return run.frame(index).reshape((-1, run.n, run.d))[0][chosen].astype(float)
-
-
-def _curve(run: Trajectory) -> tuple[np.ndarray, str]:
-    """The energy of the model where it has one, else the length of the mean."""
-    try:
-        return run.energy.reshape(len(run), -1)[:, 0], "Energy"
-    except SphereflowError:
-        return run.order_parameter.reshape(len(run), -1)[:, 0], "Length of the mean of the tokens"
+    shown = shown_of(run)
+    return assemble(*shown.encoded(), title=title or "Tokens under attention", lead=shown.lead)
 
 
 def _one_script() -> str:

@@ -20,9 +20,11 @@ const ICONS = {
 };
 
 export class Player {
-  constructor(root, { onSpeed = () => {} } = {}) {
+  // With a `leader`, another player, this one shows its run at the leader's place and from the leader's side.
+  constructor(root, { onSpeed = () => {}, leader = null } = {}) {
     this.root = root;
     this.onSpeed = onSpeed;
+    this.leader = leader;
     this.playing = true;
     this.speed = 1;
     this.run = null;
@@ -46,7 +48,10 @@ export class Player {
       this.onSpeed(this.speed);
     });
     this.onKey = (event) => this.key(event);
-    document.addEventListener("keydown", this.onKey);
+    if (leader) {
+      root.classList.add("sf-follower");
+      this.sphere.turn = (...way) => leader.sphere.turn(...way);
+    } else document.addEventListener("keydown", this.onKey);
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.restyle = () => this.sphere.restyle();
     this.scheme.addEventListener("change", this.restyle);
@@ -74,7 +79,9 @@ export class Player {
 
   // --- frames -----------------------------------------------------------------------------------------------------
 
-  // `about`: n, frames (how many there will be), flat, onSphere, logarithmic, firstTime, lastTime, curve, note, words.
+  // `about`: n, frames (how many there will be), flat, onSphere, unit, logarithmic, firstTime, lastTime, curve, note,
+  // words. `colours`, one slot of the palette per token, stand for those of clusters; `bare` leaves out what is said of
+  // clusters and pairs, and with no `curve` the energy too.
   open(about) {
     this.fetching?.abort();
     this.run = { ...about, times: [], energy: [], clusters: [], alone: [], largest: [], overlaps: [], points: [], looks: [], slots: new Map(), done: false };
@@ -82,6 +89,8 @@ export class Player {
     this.message = "";
     this.sphere.begin(about);
     this.sphere.canvas.setAttribute("aria-label", `${about.words}. Arrow keys turn the view.`);
+    this.root.classList.toggle("sf-bare", !!about.bare);
+    this.root.classList.toggle("sf-alone", !!about.bare && !about.curve);
     this.parts.note.textContent = about.note;
     this.parts.curve.textContent = about.curve;
     this.parts.time.max = about.frames - 1;
@@ -128,6 +137,8 @@ export class Player {
       run.largest.push(largest);
       run.overlaps.push(new Uint16Array(bytes, at + 24, BINS));
       const { look, alone } = appearance(new Uint16Array(bytes, at + HEAD, n), n, run.slots);
+      if (run.colours) run.colours.forEach((slot, i) => (look[4 * i] = slot));
+      if (run.bare) for (let i = 0; i < n; i++) look[4 * i + 1] = 16;
       run.looks.push(look);
       run.alone.push(alone);
       run.points.push(new Int16Array(bytes, at + HEAD + 2 * n, 3 * n));
@@ -142,23 +153,25 @@ export class Player {
     if (!run || !run.times.length) return this.say("preparing tokens …");
     const end = run.times.length - 1;
     const final = end === run.frames - 1;
-    if (this.playing) {
+    if (this.leader) this.follow(end);
+    else if (this.playing) {
       this.position = Math.min(this.position + (seconds * this.speed * (run.frames - 1)) / WHOLE_RUN_SECONDS, end);
     }
     const k = Math.min(Math.floor(this.position), end);
     const next = Math.min(k + 1, end);
-    this.sphere.idleTurn(seconds);
+    if (!this.leader) this.sphere.idleTurn(seconds);
     this.sphere.frames(run.points[k], run.points[next], run.looks[k]);
     this.sphere.draw(this.position - k);
     if (this.message) this.say(this.message);
     else if (end === 0) this.say("compiling this size, then simulating …");
     else this.say(this.playing && this.position >= end && !final && !run.done ? "simulating …" : "");
-    if (this.playing && this.position >= end && (final || run.done)) this.setPlaying(false);
+    if (!this.leader && this.playing && this.position >= end && (final || run.done)) this.setPlaying(false);
     this.drawn += seconds;
     if (this.drawn < CHART_SECONDS || !(this.playing || this.redraw)) return;
     this.drawn = 0;
     this.redraw = false;
-    for (const chart of this.charts) chart.draw(run, Math.min(this.position, end));
+    const shown = this.charts.filter((chart) => chart.canvas.offsetParent);
+    for (const chart of shown) chart.draw(run, Math.min(this.position, end));
     const t = this.time();
     parts.clock.textContent = `t = ${t === 0 ? "0" : t >= 1e5 ? short(t) : t.toPrecision(3)}`;
     const share = Math.round((100 * run.largest[k]) / run.n);
@@ -167,13 +180,21 @@ export class Player {
     const words = [`${together} cluster${together === 1 ? "" : "s"}`];
     if (alone) words.push(`${alone} alone`);
     if (together) words.push(`largest ${share}%`);
-    parts.count.textContent = words.join(" · ");
+    parts.count.textContent = run.bare ? "" : words.join(" · ");
     this.root.dataset.clusters = run.clusters[k];
     this.root.dataset.frames = run.times.length;
     if (document.activeElement !== parts.time || this.playing) parts.time.value = this.position;
     parts.time.style.setProperty("--done", `${(100 * this.position) / (run.frames - 1)}%`);
     parts.time.style.setProperty("--ready", `${(100 * end) / (run.frames - 1)}%`);
     parts.time.setAttribute("aria-valuetext", parts.clock.textContent);
+  }
+
+  follow(end) {
+    const position = Math.min(this.leader.position, end);
+    this.redraw ||= position !== this.position;
+    this.position = position;
+    this.playing = this.leader.playing;
+    Object.assign(this.sphere, { yaw: this.leader.sphere.yaw, pitch: this.leader.sphere.pitch });
   }
 
   time() {
@@ -250,7 +271,7 @@ export class Player {
     const [left, top] = [(sphere.canvas.width - side) / 2, (sphere.canvas.height - side) / 2];
     const shown = 0.9 * size;
     if (!sphere.flat) {
-      const radius = (shown * sphere.radius()) / Math.min(sphere.width, sphere.height);
+      const radius = (shown * sphere.radius() * sphere.unit) / Math.min(sphere.width, sphere.height);
       const shade = pen.createRadialGradient(size * 0.42, size * 0.36, 0, size / 2, size * 0.48, radius);
       shade.addColorStop(0, named("--sf-ball-light"));
       shade.addColorStop(1, named("--sf-ball-dark"));
@@ -312,7 +333,7 @@ function icon(name) {
 
 function layout() {
   const figure = (name, title, label) =>
-    `<figure class="sf-figure"><figcaption>${title}</figcaption>` +
+    `<figure class="sf-figure sf-of-${name}"><figcaption>${title}</figcaption>` +
     `<canvas class="sf-chart sf-${name}" role="img" aria-label="${label}"></canvas></figure>`;
   return `
 <div class="sf-main">

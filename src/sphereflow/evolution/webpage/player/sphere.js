@@ -43,10 +43,10 @@ void main() {
   gl_FragColor = vec4(colour * light * alpha, alpha);
 }`;
 const LINE_VERTEX = `
-attribute vec3 here; uniform mat3 view; uniform float fit; varying float depth;
+attribute vec3 here; uniform mat3 view; uniform float fit, unit; varying float depth;
 void main() {
   vec3 q = view * here;
-  depth = q.z * ${CAMERA} - 1.0;
+  depth = q.z * ${CAMERA} - unit * unit; // the horizon of a sphere of this radius
   gl_Position = vec4(q.xy * ${CAMERA} / (${CAMERA} - q.z) * fit, 0.0, 1.0);
 }`;
 const LINE_FRAGMENT = `
@@ -70,6 +70,7 @@ export class Sphere {
     this.onSphere = true;
     this.n = 0;
     this.part = 0;
+    this.unit = 1; // radius of the sphere in the coordinates of the tokens
     this.resetView();
     const wanted = { alpha: true, antialias: !drawnBySoftware(), premultipliedAlpha: true };
     const refused = new URLSearchParams(location.search).get("webgl") === "off";
@@ -88,12 +89,13 @@ export class Sphere {
 
   // --- what is shown ----------------------------------------------------------------------------------------------
 
-  begin({ n, flat, onSphere }) {
+  begin({ n, flat, onSphere, unit = 1 }) {
     const turned = flat !== this.flat;
-    Object.assign(this, { n, flat, onSphere, here: null, there: null, look: null });
+    Object.assign(this, { n, flat, onSphere, unit, here: null, there: null, look: null });
     if (turned) this.resetView();
     this.ball.style.visibility = flat ? "hidden" : "visible";
-    this.ground = this.gl ? this.buffer(groundLines(flat)) : groundLines(flat);
+    this.ground = this.gl ? this.buffer(groundLines(flat, unit)) : groundLines(flat, unit);
+    this.resize();
   }
 
   // Tokens between the frames `here` and `there` (Int16Array of 3n), `look` = colour slot, size, 0, 0 per token.
@@ -129,7 +131,7 @@ export class Sphere {
     this.canvas.width = Math.round(this.width * density);
     this.canvas.height = Math.round(this.height * density);
     this.density = density;
-    const radius = this.radius();
+    const radius = this.radius() * this.unit;
     const size = `${2 * radius}px`;
     Object.assign(this.ball.style, { width: size, height: size, left: `${this.width / 2 - radius}px` });
     this.ball.style.top = `${this.height / 2 - radius}px`;
@@ -174,7 +176,7 @@ export class Sphere {
       this.prepare();
       if (!this.here) return;
       const [here, there] = [this.here, this.there];
-      this.ground = this.buffer(groundLines(this.flat));
+      this.ground = this.buffer(groundLines(this.flat, this.unit));
       this.here = null;
       this.frames(here, there, this.look);
     });
@@ -210,6 +212,7 @@ export class Sphere {
     gl.useProgram(lines.program);
     gl.uniformMatrix3fv(lines.at("view"), false, columns);
     gl.uniform1f(lines.at("fit"), fit);
+    gl.uniform1f(lines.at("unit"), this.unit);
     gl.uniform1f(lines.at("side"), side);
     gl.uniform1f(lines.at("open"), this.flat ? 1 : 0);
     gl.uniform4f(lines.at("ink"), ...this.ink, 0.55);
@@ -248,7 +251,7 @@ export class Sphere {
     const seen = (x, y, z) => {
       const [a, b, c] = view.map((row) => row[0] * x + row[1] * y + row[2] * z);
       const closeness = CAMERA / (CAMERA - c);
-      return [middleX + a * closeness * scale, middleY - b * closeness * scale, c * CAMERA > 1];
+      return [middleX + a * closeness * scale, middleY - b * closeness * scale, c * CAMERA > this.unit ** 2];
     };
     pen.setTransform(density, 0, 0, density, 0, 0);
     pen.clearRect(0, 0, this.width, this.height);
@@ -321,14 +324,14 @@ function drawnBySoftware() {
 }
 
 // Parallels and meridians of the sphere, or the circle itself, as pairs of points.
-function groundLines(flat) {
+function groundLines(flat, unit) {
   const points = [];
   const ring = (place, count) => {
     for (let k = 0; k < count; k++) points.push(...place((2 * Math.PI * k) / count), ...place((2 * Math.PI * (k + 1)) / count));
   };
   if (flat) {
     ring((a) => [Math.cos(a), Math.sin(a), 0], 240);
-    return new Float32Array(points);
+    return new Float32Array(points).map((v) => unit * v);
   }
   for (const height of [-0.866, -0.5, 0, 0.5, 0.866]) {
     const r = Math.sqrt(1 - height * height);
@@ -338,7 +341,7 @@ function groundLines(flat) {
     const turn = (Math.PI * k) / 6;
     ring((a) => [Math.cos(a) * Math.cos(turn), Math.cos(a) * Math.sin(turn), Math.sin(a)], 96);
   }
-  return new Float32Array(points);
+  return new Float32Array(points).map((v) => unit * v);
 }
 
 function rgb(colour) {
