@@ -17,11 +17,11 @@ def test_the_three_lines_are_as_accurate_as_they_say(monkeypatch, tmp_path):
     assert "accurate to 1e-8" in SNIPPETS[0]
     drawn = []
     monkeypatch.chdir(tmp_path)
-    # Packing frames is tested with the movies; here it would take most of the time.
-    monkeypatch.setattr(Trajectory, "movie", lambda run, path: drawn.append(path))
+    # What is in the page is tested with the pages; here it would take most of the time.
+    monkeypatch.setattr(Trajectory, "webpage", lambda run, path: drawn.append(path))
     names = {}
     exec(SNIPPETS[0], names)
-    assert drawn == ["sphere.mp4"]
+    assert drawn == ["sphere.html"]
     run = names["run"]
     assert run.status.complete
     assert (run.ts[-1], run.xs.shape[1:]) == (30.0, (64, 3))

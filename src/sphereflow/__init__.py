@@ -3,7 +3,7 @@
 ```python
 import sphereflow as sf
 run = sf.simulate(n=64, d=3, beta=9.0, t1=30.0)
-run.movie("sphere.mp4")
+run.webpage("sphere.html")
 ```
 """
 

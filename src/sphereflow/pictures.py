@@ -8,6 +8,7 @@ symbol these figures need; no TeX installation is asked for.
 from __future__ import annotations
 
 import io
+import shutil
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -19,7 +20,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
-from sphereflow.errors import SphereflowError, one_of
+from sphereflow.errors import MissingExtra, SphereflowError, one_of
 
 # The colours of Okabe and Ito, told apart with any colour vision; the pale yellow of the set is left out.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -126,13 +127,28 @@ def compact(figure: Figure) -> tuple[str, bytes]:
     return "image/png", rendered(figure, "png")
 
 
+def movie_encoder() -> str | None:
+    """The program ffmpeg that writes .mp4: that of the package imageio-ffmpeg, else that of the system, else None."""
+    try:
+        import imageio_ffmpeg
+
+        return imageio_ffmpeg.get_ffmpeg_exe()
+    except (ImportError, RuntimeError):  # the package is not there, or has no program for this kind of machine
+        return shutil.which("ffmpeg")
+
+
+def check_movie(suffix: str) -> None:
+    """Say, before any work is done, why a movie with this suffix cannot be written."""
+    if suffix not in (".mp4", ".gif"):
+        raise SphereflowError(f"a movie is an .mp4 or a .gif file, got '{suffix or 'no suffix'}'.")
+    if suffix == ".mp4" and movie_encoder() is None:
+        raise MissingExtra("imageio-ffmpeg", "movie", "an .mp4 file (a .gif needs no package)")
+
+
 def movie_writer(suffix: str, fps: int) -> AbstractMovieWriter:
     """What writes a movie with this suffix, .mp4 or .gif; to be used within `look()`."""
+    check_movie(suffix)
     if suffix == ".gif":
         return PillowWriter(fps=fps)
-    if suffix != ".mp4":
-        raise SphereflowError(f"a movie is an .mp4 or a .gif file, got '{suffix or 'no suffix'}'.")
-    import imageio_ffmpeg
-
-    matplotlib.rcParams["animation.ffmpeg_path"] = imageio_ffmpeg.get_ffmpeg_exe()
+    matplotlib.rcParams["animation.ffmpeg_path"] = movie_encoder()
     return FFMpegWriter(fps=fps, codec="h264", extra_args=["-pix_fmt", "yuv420p"])

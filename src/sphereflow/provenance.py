@@ -44,6 +44,7 @@ EXTRAS = {
     "llm": ("torch", "transformers"),
     "sweep": ("distributed",),
     "explore": ("nicegui",),
+    "movie": ("imageio-ffmpeg",),
 }
 
 

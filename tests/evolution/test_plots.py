@@ -1,5 +1,7 @@
 """Pictures and movies of runs are made for every kind of token space."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -32,3 +34,32 @@ def test_movie_is_a_real_film(suffix, tmp_path):
 def test_movie_of_unknown_kind():
     with pytest.raises(sf.SphereflowError, match=r"an \.mp4 or a \.gif"):
         sf.simulate(n=8, d=3, beta=2.0, t1=2.0, saves=4).movie("film.avi")
+
+
+def test_without_an_encoder_a_film_is_a_gif(tmp_path, monkeypatch, capsys):
+    """The sentence comes before any work: no run and no file."""
+    from sphereflow import pictures
+    from sphereflow.cli import app
+    from sphereflow.cli.exit_codes import exit_code
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)  # as if it were not installed
+    monkeypatch.setattr(pictures.shutil, "which", lambda name: None)
+    told = r"needs the package 'imageio-ffmpeg': install it with pip install 'sphereflow\[movie\]'"
+    run = sf.simulate(n=8, d=3, beta=2.0, t1=2.0, saves=4)
+    with pytest.raises(sf.errors.MissingExtra, match=told):
+        run.movie("film.mp4")
+    monkeypatch.setattr(sf.laboratory, "simulate", None)
+    assert exit_code(app, ["simulate", "--n", "8", "--movie", "film.mp4"]) == 2
+    assert "pip install 'sphereflow[movie]'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    assert run.movie("film.gif").read_bytes()[:3] == b"GIF"
+
+
+def test_an_encoder_of_the_system_will_do(monkeypatch):
+    from sphereflow import pictures
+
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    monkeypatch.setattr(pictures.shutil, "which", {"ffmpeg": "/somewhere/ffmpeg"}.get)
+    assert pictures.movie_encoder() == "/somewhere/ffmpeg"
+    pictures.check_movie(".mp4")

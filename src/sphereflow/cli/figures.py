@@ -17,7 +17,8 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Where to: .png, .svg, .pdf, or .mp4, .gif for a movie [NAME.png, NAME.mp4]."
+            metavar="FILE",
+            help="Where to: .png, .svg, .pdf, or .mp4, .gif for a movie [NAME.png; NAME.mp4, else NAME.gif].",
         ),
     ] = None,
 ) -> None:
@@ -27,6 +28,7 @@ def command(
     """
     from sphereflow.errors import SphereflowError, one_of
     from sphereflow.figures import GALLERY, draw_named
+    from sphereflow.pictures import movie_encoder
 
     if name is None:
         if out is not None:
@@ -42,6 +44,7 @@ def command(
         show(table)
         return
     entry = GALLERY[one_of("figure", name, tuple(GALLERY))]
-    target = out or Path(name + (".mp4" if entry.still is None else ".png"))
+    movie = ".gif" if movie_encoder() is None else ".mp4"
+    target = out or Path(name + (movie if entry.still is None else ".png"))
     say(f"drawing {entry.shows}")
     written(draw_named(name, target))

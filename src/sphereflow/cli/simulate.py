@@ -36,14 +36,14 @@ def command(
         Path | None, typer.Option(metavar="RUN.zarr", help="Keep the trajectory; a run cut short continues from there.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FIG.png", help="Draw it (.png, .svg, .pdf).")] = None,
-    movie: Annotated[Path | None, typer.Option(metavar="OUT.mp4", help="Film it (.mp4, .gif).")] = None,
+    movie: Annotated[Path | None, typer.Option(metavar="OUT.mp4|gif", help="Film it.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist already.")] = False,
 ) -> None:
     """Draw tokens on the sphere and let attention move them.
 
     The exit code is 1 if the run stops before the final time.
 
-    Example: sphereflow simulate --n 64 --d 3 --beta 9 --t1 30 --movie sphere.mp4
+    Example: sphereflow simulate --n 64 --d 3 --beta 9 --t1 30 --movie sphere.gif
     """
     _refuse_before_work(out, plot, movie, overwrite)
     if t1 == "inf":
@@ -129,6 +129,7 @@ def _to_the_end(
 def _refuse_before_work(out: Path | None, plot: Path | None, movie: Path | None, overwrite: bool) -> None:
     """All outputs are checked first: a run of an hour must not end at a folder that does not exist."""
     from sphereflow.errors import ending_in, writable_target
+    from sphereflow.pictures import check_movie
 
     for name, target, kinds in (("--plot", plot, _PICTURES), ("--movie", movie, _MOVIES)):
         if target is not None:
@@ -136,6 +137,8 @@ def _refuse_before_work(out: Path | None, plot: Path | None, movie: Path | None,
     for target in (out, plot, movie):
         if target is not None:
             writable_target(target, overwrite=overwrite)
+    if movie is not None:
+        check_movie(movie.suffix.lower())
 
 
 def _workplace(out: Path | None, n: int) -> Path | None:

@@ -81,7 +81,7 @@ def apply(
 
     from sphereflow.errors import SphereflowError, ending_in, writable_target
     from sphereflow.loading import load
-    from sphereflow.pictures import rendered
+    from sphereflow.pictures import check_movie, rendered
     from sphereflow.saving import write_bytes
     from sphereflow.transport import Schedule
     from sphereflow.transport.abstract import AbstractSchedule
@@ -92,6 +92,8 @@ def apply(
     for name, place, endings in zip(("--out", "--picture", "--movie"), (out, picture, movie), kinds, strict=True):
         if place is not None:
             writable_target(ending_in(name, place, endings), overwrite=True)
+    if movie is not None:
+        check_movie(movie.suffix.lower())
     found = load(schedule)
     found = getattr(found, "schedule", found)  # of a fit that was saved
     if not isinstance(found, AbstractSchedule):

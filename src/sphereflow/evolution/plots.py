@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from sphereflow.errors import SphereflowError, writable_target
 from sphereflow.evolution.density import DensityView
 from sphereflow.evolution.token_view import MOST_DRAWN, Drawing, TokenView
-from sphereflow.pictures import blank, look, movie_writer
+from sphereflow.pictures import blank, check_movie, look, movie_writer
 from sphereflow.progress import progress_bar
 from sphereflow.saving import whole_file
 
@@ -47,6 +47,7 @@ def make_movie(
 ) -> Path:
     """Write an .mp4 or .gif of the tokens of runs side by side, each under its name; all have the same times."""
     target = writable_target(path, overwrite=overwrite)
+    check_movie(target.suffix.lower())
     first, *others = named.values()
     if any(not np.array_equal(run.ts, first.ts) for run in others):
         raise SphereflowError("runs in one movie must be saved at the same times.")

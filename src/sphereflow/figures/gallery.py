@@ -22,7 +22,7 @@ from sphereflow.figures.landscapes import landscape_movie, neurons_on_sphere
 from sphereflow.figures.overlays import counts_against_beta, profiles
 from sphereflow.figures.views import movie, snapshots
 from sphereflow.landscape import Problem, flow
-from sphereflow.pictures import KINDS, rendered
+from sphereflow.pictures import KINDS, check_movie, rendered
 from sphereflow.saving import write_bytes
 from sphereflow.seeds import rng_from
 from sphereflow.sphere import draw, from_angles
@@ -55,6 +55,7 @@ def draw_named(name: str, path: str | Path, *, overwrite: bool = False) -> Path:
     entry = GALLERY[one_of("name", name, tuple(GALLERY))]
     target = writable_target(ending_in(f"the figure '{name}'", path, entry.suffixes), overwrite=overwrite)
     if entry.moving is not None:
+        check_movie(target.suffix.lower())
         return entry.moving(target)
     assert entry.still is not None
     write_bytes(target, rendered(entry.still(), target.suffix.lower().removeprefix(".")))

@@ -13,7 +13,7 @@ from sphereflow.errors import SphereflowError, writable_target
 from sphereflow.evolution import Trajectory
 from sphereflow.figures.angles import TICKS, angles_of
 from sphereflow.landscape import Problem, first_variation
-from sphereflow.pictures import PALETTE, blank, look, movie_writer
+from sphereflow.pictures import PALETTE, blank, check_movie, look, movie_writer
 from sphereflow.progress import progress_bar
 from sphereflow.saving import whole_file
 from sphereflow.shapes import ArrayLike
@@ -35,13 +35,14 @@ def landscape_movie(
     """
     if not isinstance(problem, Problem) or problem.d != 2:
         raise SphereflowError("problem must be a `landscape.Problem` on the circle (d=2).")
+    target = writable_target(path, overwrite=overwrite)
+    check_movie(target.suffix.lower())
     theta = np.linspace(-np.pi, np.pi, _POINTS)
     angles, circle = angles_of(run), np.stack([np.cos(theta), np.sin(theta)], axis=1)
     frames = [np.stack([np.cos(row), np.sin(row)], axis=1) for row in angles]
     curves = [first_variation(problem, x, None, circle) for x in frames]
     heights = [first_variation(problem, x, None, x) for x in frames]
     low, high = min(map(np.min, curves)), max(map(np.max, curves))
-    target = writable_target(path, overwrite=overwrite)
     writer = movie_writer(target.suffix.lower(), fps)
     with look(), whole_file(target) as temporary:
         figure = blank(6.4, 4.0)

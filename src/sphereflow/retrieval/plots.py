@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sphereflow.evolution import evolve
-from sphereflow.pictures import PALETTE, blank, look
+from sphereflow.pictures import PALETTE, blank, check_movie, look
 from sphereflow.retrieval.closed_form import Profile, critical_time, theorem_time
 from sphereflow.retrieval.decoding import decoder, on_circle
 from sphereflow.retrieval.task import MeasuredProfile
@@ -83,6 +83,7 @@ def circle_movie(
     fps: int = 12,
 ) -> Path:
     """Write a movie (.mp4 or .gif) of tokens on the circle that start in four clusters and look back only."""
+    check_movie(Path(path).suffix.lower())
     rng = rng_from(seed)
     centres = np.pi * np.linspace(0.1, 1.9, 4)
     angles = centres[np.arange(n) * 4 // n] + 0.075 * rng.normal(size=n)

@@ -11,7 +11,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from sphereflow.errors import SphereflowError, whole_number, writable_target
-from sphereflow.pictures import PALETTE, blank, look, movie_writer
+from sphereflow.pictures import PALETTE, blank, check_movie, look, movie_writer
 from sphereflow.progress import progress_bar
 from sphereflow.saving import whole_file
 from sphereflow.transport.abstract import AbstractSchedule
@@ -141,6 +141,7 @@ def movie(schedule: AbstractSchedule, x: Any, path: str | Path, *, frames: int =
     In more than three dimensions the first three coordinates are shown.
     """
     target = writable_target(path, overwrite=True)
+    check_movie(target.suffix.lower())
     cloud = np.asarray(x, dtype=float)
     if cloud.ndim != 2 or len(cloud) == 0 or cloud.shape[1] != schedule.d:
         raise SphereflowError(f"a movie needs points of shape (n, {schedule.d}) with n at least 1, got {cloud.shape}.")

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sphereflow.errors import whole_number, writable_target
-from sphereflow.pictures import PALETTE, blank, look, movie_writer
+from sphereflow.pictures import PALETTE, blank, check_movie, look, movie_writer
 from sphereflow.progress import progress_bar
 from sphereflow.saving import whole_file
 from sphereflow.transport.sphere.pieces import Gate, Piece
@@ -150,6 +150,7 @@ def movie(
 ) -> Path:
     """The measures carried by the schedule, evenly in pieces; beyond three dimensions on three main directions."""
     target = writable_target(path, overwrite=True)
+    check_movie(target.suffix.lower())
     moments = np.linspace(0, schedule.n_pieces, whole_number("frames", frames) + 1)
     shown = [[np.asarray(cloud, dtype=float) for cloud in clouds]]
     for start, stop in itertools.pairwise(moments):
