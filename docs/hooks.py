@@ -65,6 +65,7 @@ def on_files(files: Files, config: Any) -> Files:
         "api/index.md": reference.top_level_page(),
         "examples.md": gallery.examples_page(),
     }
+    made |= {f"gallery/{name}": page for name, page in gallery.kept_pages().items()}
     made |= {f"api/{area}.md": reference.area_page(area) for area in reference.AREAS}
     made |= {f"pictures/{each.name}.png": gallery.kept_picture_of(each) for each in gallery.examples()}
     for paper in _record().papers:
@@ -95,14 +96,6 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return markdown.replace("<!-- errata -->", "\n".join(sections))
     paper = _paper_of(place)
     return markdown if paper is None else _paper_page(markdown, paper)
-
-
-def on_post_build(config: Any) -> None:
-    """The runs to look at: whole pages of their own beside those of the documentation."""
-    for name, content in gallery.kept_pages().items():
-        target = Path(config.site_dir) / "gallery" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
 
 
 def _paper_of(place: str) -> CheckedPaper | None:

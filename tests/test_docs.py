@@ -91,6 +91,7 @@ def test_links_lead_somewhere():
         "gallery/index.html",
         "api/index.md",
         *(f"api/{room}.md" for room in reference.AREAS),
+        *(f"pictures/{each.name}.png" for each in gallery.examples()),
     }
     made |= {f"papers/{slug}.md" for slug in papers.slugs()}
     for page in PAGES:

@@ -26,6 +26,6 @@ def command(
     index = write_gallery(out, names or None, overwrite=overwrite)
     made = {name: index.parent / f"{name}.html" for name in (names or EXHIBITS)}
     size = (index.stat().st_size + sum(page.stat().st_size for page in made.values())) / 1e6
-    say(f"{len(made)} pages and their index, {size:.1f} MB")
+    say(f"{len(made)} page{'s' * (len(made) != 1)} and the index, {size:.1f} MB")
     written(index)
     answer({"index": index, "pages": made, "megabytes": size})
