@@ -118,6 +118,15 @@ def test_every_paper_has_words_and_a_place_for_its_claims():
         assert any(block.language == "python" for block in blocks.blocks(page)), f"{slug} does not say how to vary it"
 
 
+@pytest.mark.parametrize("slug", papers.slugs())
+def test_the_table_of_an_abstract_names_claims_of_its_paper(slug):
+    text = (DOCS / "papers" / f"{slug}.md").read_text("utf-8")
+    table = text.split("## What the abstract asserts", 1)[1].split("\n## ", 1)[0]
+    named = set(re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)*)`", table))
+    assert named
+    assert named <= _claims(slug)
+
+
 def test_the_stored_verdicts_are_of_the_claims_that_are_there():
     stored = json.loads((DOCS / "claims.json").read_text("utf-8"))["papers"]
     assert {paper["slug"]: set(paper["claims"]) for paper in stored} == {slug: _claims(slug) for slug in papers.slugs()}
