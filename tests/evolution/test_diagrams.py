@@ -178,3 +178,17 @@ def test_progress_is_reported_by_the_thread_that_called():
         progress=lambda share, words: threads.add((threading.get_ident(), share <= 1)),
     )
     assert threads == {(threading.get_ident(), True)}
+
+
+def test_the_picture_names_the_mean_and_stays_in_the_data():
+    """The line of 0.5 through a value that rises from 0 to 1 over two times lies in the middle; error bars shift it."""
+    times, betas = np.array([0.0, 2.0]), np.array([1.0, 4.0])
+    rising = np.array([[[0.0, 0.8], [0.0, 0.8]], [[0.0, 1.2], [0.0, 1.2]]])
+    found = sf.evolution.diagrams.ClusterDiagram(times, betas, rising, "close", 0.999, True, None)
+    figure = found.plot()
+    axes, bar = figure.axes
+    assert (axes.get_xlim(), axes.get_ylim()) == ((0.0, 2.0), (1.0, 4.0))
+    assert "mean of 2 replicas" in bar.get_ylabel()
+    # Standard error 0.2 at t=2: the mean plus and minus it reach 0.5 at 1/1.2 and 1/0.8.
+    places = [path.vertices[:, 0].mean() for each in axes.collections[1:] for path in each.get_paths()]
+    np.testing.assert_allclose(sorted(places), [1 / 1.2, 1.0, 1 / 0.8])

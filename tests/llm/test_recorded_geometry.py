@@ -207,3 +207,24 @@ def test_bad_input_in_one_sentence(call, words):
     with pytest.raises(SphereflowError, match=words) as raised:
         call()
     assert "\n" not in str(raised.value)
+
+
+def test_the_picture_of_forms_has_their_shares():
+    found = sf.llm.similarity_decay(sf.llm.recording("stories15m"), leave_out=False)
+    shares, layers = found.plot().axes
+    np.testing.assert_allclose([bar.get_width() for bar in shares.patches], found.share)
+    assert [label.get_text() for label in shares.get_yticklabels()] == list(found.names)
+    # Every head stands in its layer once: two key/value heads or more in each of six layers, stacked by form.
+    tops = {}
+    for bar in layers.patches:
+        centre = round(bar.get_x() + bar.get_width() / 2)
+        tops[centre] = max(tops.get(centre, 0), bar.get_y() + bar.get_height())
+    assert tops == {layer: np.sum(found.heads[:, 0] == layer) for layer in range(6)}
+
+
+def test_the_picture_of_norms_has_every_head_and_leaves_out_what_is_hidden():
+    for name in ("smollm2", "gemma3-270m"):
+        found = sf.llm.value_norms(sf.llm.recording(name))
+        variation, lengths = found.plot().axes
+        np.testing.assert_array_equal(variation.lines[0].get_ydata(), found.variation.ravel())
+        np.testing.assert_array_equal(lengths.lines[0].get_ydata(), found.compression.ravel())

@@ -130,24 +130,48 @@ class ClusterDiagram(Result):
         return found | ({} if self.curve is None else {"curve": ("beta", self.curve)})
 
     def plot(self) -> Figure:
-        """The diagram with a contour half way between its ends, and the curve of equal inner products in white."""
-        from sphereflow.pictures import blank, look
+        """The mean over replicas with a contour half way between its ends, and the curve of equal inner products.
+
+        Dashed: the same contour of the mean plus and minus its standard error.
+        """
+        from sphereflow.pictures import PALETTE, blank, look
 
         value = np.ma.masked_invalid(self.value)
         with look():
-            figure = blank(5.2, 3.8)
+            figure = blank(5.4, 4.2)
             axes = figure.subplots()
             drawn = axes.pcolormesh(
                 self.times, self.betas, value, cmap="magma", shading="nearest" if value.size > 1 else "auto"
             )
-            figure.colorbar(drawn, ax=axes, label=self.words)
+            repeats = len(self.samples)
+            over = f"mean of {repeats} replicas" if repeats > 1 else "one replica"
+            figure.colorbar(drawn, ax=axes, label=f"{self.words}\n({over})")
+            xlim, ylim = (  # the cells at the edges reach beyond the data, to negative times
+                (each[0], each[-1]) if len(each) > 1 else box
+                for each, box in ((self.times, axes.get_xlim()), (self.betas, axes.get_ylim()))
+            )
             if min(value.shape) > 1 and np.ptp(value) > 0:
                 middle = float(value.min() + value.max()) / 2
-                axes.contour(self.times, self.betas, value, levels=[middle], colors="C5", linewidths=1.2)
-            box = axes.axis()
+                error = np.ma.masked_invalid(self.error)
+                for shift, style in ((0, "-"), (-error, "--"), (error, "--"))[: 3 if repeats > 1 else 1]:
+                    near = value + shift
+                    if near.min() < middle < near.max():
+                        width = 1.2 if style == "-" else 0.7
+                        axes.contour(
+                            self.times,
+                            self.betas,
+                            near,
+                            levels=[middle],
+                            colors="C5",
+                            linewidths=width,
+                            linestyles=style,
+                        )
+                axes.plot([], [], color=PALETTE[5], label=f"contour at {middle:.2g}")
             if self.curve is not None:
-                axes.plot(self.curve, self.betas, color="white", lw=1.5)
-            axes.set(xlabel="$t$", ylabel=r"$\beta$", xlim=box[:2], ylim=box[2:])
+                axes.plot(self.curve, self.betas, color="0.75", lw=1.5, label="equal inner products")
+            axes.set(xlabel="$t$", ylabel=r"$\beta$", xlim=xlim, ylim=ylim)
+            if axes.get_legend_handles_labels()[0]:
+                figure.legend(loc="outside lower center", ncols=2)
         return figure
 
 

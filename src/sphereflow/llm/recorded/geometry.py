@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float, Int
+from matplotlib.figure import Figure
 
 from sphereflow.errors import SphereflowError
 from sphereflow.llm.heads.forms import Form, Forms, attention_forms, compare_forms, similarity_forms
@@ -73,6 +74,12 @@ class ValueNorms(Result):
             f"the heads of the {seen} of {len(self.asked)} layers that see it, and the shortest of all recorded "
             f"positions in {self.shortest:.0%}; a random position is shorter than the median in {self.other_short:.0%}",
         ]
+
+    def plot(self) -> Figure:
+        """How much norms vary, and the length of the sink beside those of other positions, layer by layer."""
+        from sphereflow.llm.recorded.pictures import draw_norms
+
+        return draw_norms(self)
 
 
 @recorded_call
@@ -137,6 +144,12 @@ class FormsOfHeads(Result):
                 words += f" +- {self.share_error[k]:.0%} by AICc, {self.share_held_out[k]:.0%} on unseen text"
             told.append(f"{words}, mean error {self.error[k].mean():.3g}")
         return told
+
+    def plot(self) -> Figure:
+        """For how many heads each form is best, and in which layers they are."""
+        from sphereflow.llm.recorded.pictures import draw_forms
+
+        return draw_forms(self)
 
 
 @recorded_call
