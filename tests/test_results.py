@@ -5,6 +5,7 @@ import html
 import importlib
 import inspect
 import json
+import re
 import types
 import typing
 
@@ -385,3 +386,7 @@ def test_the_habit_of_a_result(name, tmp_path):
     page = result._repr_html_()
     assert name in page
     assert all(html.escape(fact) in page for fact in result.facts())
+    # What it says can be asked of it is there.
+    ways = re.findall(r"<li><code>\.(\w+)", page)
+    assert {"plot", "to_xarray", "record", "save"} <= set(ways)
+    assert all(hasattr(type(result), way) for way in ways)

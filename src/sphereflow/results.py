@@ -149,7 +149,19 @@ class Result:
             f"<tr><td>{html.escape(str(k))}</td><td>{html.escape(_brief(v))}</td></tr>" for k, v in made.items()
         )
         folded = f"<details><summary>made with</summary><table>{rows}</table></details>"
+        ways = "".join(f"<li><code>{html.escape(way)}</code>: {html.escape(what)}</li>" for way, what in self._more())
+        folded += f"<details><summary>more</summary><ul>{ways}</ul></details>"
         return f"<div><b>{type(self).__name__}</b><ul>{facts}</ul>{self._picture()}{folded}</div>"
+
+    def _more(self) -> list[tuple[str, str]]:
+        """What a reader of a notebook may ask next, and how."""
+        names = textwrap.shorten(", ".join(self.variables()), _COLUMNS, placeholder=" ...")
+        return [
+            (".plot()", "the picture, a figure of matplotlib"),
+            (".to_xarray()", f"the arrays with named dimensions: {names}"),
+            (".record()", "the numbers as plain data, for JSON"),
+            (".save(path)", "a file, which sf.load reads back"),
+        ]
 
     def _picture(self) -> str:
         """The picture for a notebook, where it is small enough to be drawn at once."""

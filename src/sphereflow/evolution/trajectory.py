@@ -207,6 +207,15 @@ class Trajectory(Result):
             known["order_parameter"] = self.order_parameter
         return found | {name: (dims[:-2], values) for name, values in known.items()}
 
+    def _more(self) -> list[tuple[str, str]]:
+        return [
+            (".player()", "the run in this cell, to turn and to play"),
+            (".webpage('run.html')", "the same as a page"),
+            (".movie('run.gif')", "a film"),
+            (".error_estimate", "how far it is from a second, tighter solve"),
+            *super()._more(),
+        ]
+
     def plot(self) -> Figure:
         """A picture of the run: tokens, energy, inner products."""
         from sphereflow.evolution.plots import plot_trajectory
