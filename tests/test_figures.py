@@ -93,6 +93,36 @@ def test_densities_are_over_the_uniform_law():
     np.testing.assert_allclose(heights.mean(axis=1), 1)
 
 
+def test_a_map_carries_points_and_the_lines_of_its_grid(tmp_path, monkeypatch):
+    """A shear in two steps: what is drawn of points and lines is what the formula gives, in every frame."""
+    seen = []
+
+    def shear(points):
+        return np.stack([points + k * np.stack([points[:, 1], 0 * points[:, 1]], axis=1) for k in (0.0, 0.5, 1.0)])
+
+    from matplotlib.animation import PillowWriter
+
+    def look(writer, **options):
+        (axes,) = writer.fig.axes
+        (dots, lines) = axes.collections[-2:]
+        seen.append((np.array(dots.get_offsets()), np.array(lines.get_segments()), axes.get_title()))
+        return grab(writer, **options)
+
+    grab = PillowWriter.grab_frame
+    monkeypatch.setattr(PillowWriter, "grab_frame", look)
+    x = np.array([[0.0, 0.0], [2.0, 1.0], [1.0, 3.0]])
+    made = figures.samples_movie(shear, x, tmp_path / "map.gif", grid=3, target=x + 1)
+    assert made.read_bytes()[:3] == b"GIF"
+    assert [title for _, _, title in seen] == ["0 of 2", "1 of 2", "2 of 2"]
+    for k, (dots, lines, _) in zip((0.0, 0.5, 1.0), seen, strict=True):
+        np.testing.assert_allclose(dots, x @ [[1, 0], [k, 1]])
+        assert len(lines) == 6
+        back = lines @ [[1, 0], [-k, 1]]
+        # Three lines along each axis over the box [0, 2] x [0, 3] of the points.
+        np.testing.assert_allclose(back[:3, :, 0], np.repeat([[0], [1], [2]], 61, axis=1), atol=1e-14)
+        np.testing.assert_allclose(back[3:, :, 1], np.repeat([[0], [1.5], [3]], 61, axis=1), atol=1e-14)
+
+
 def test_clusters_are_of_two_tokens_or_more():
     angles = np.array([0.0, 1e-4, 2.0, 2.0001, 4.0])
     run = sf.evolve(sf.USA(1.0), np.stack([np.cos(angles), np.sin(angles)], axis=1), 1e-9, saveat=2)
@@ -118,6 +148,9 @@ def test_clusters_are_of_two_tokens_or_more():
         (lambda: figures.neurons_on_sphere(NEURONS, CIRCLE.final), r"\(n, 3\)"),
         (lambda: figures.counts_against_beta({1.0: CIRCLE}), "two inverse temperatures"),
         (lambda: figures.profiles({}), "named must be"),
+        (lambda: figures.samples_movie(lambda x: x, np.ones((4, 2)), "a.gif"), "what carry gives"),
+        (lambda: figures.samples_movie(lambda x: x[None], np.ones((4, 3)), "a.gif"), "x must"),
+        (lambda: figures.samples_movie(lambda x: x[None], np.eye(2), "a.gif", titles=["a", "b"]), "titles must be"),
         (lambda: figures.draw_named("nothing", "a.png"), "name must be one of"),
         (lambda: figures.draw_named("profiles", "a.mp4"), "profiles"),
         (
@@ -137,7 +170,8 @@ def test_wrong_requests_get_a_sentence(call, words, tmp_path, monkeypatch):
 def test_things_of_other_kinds_get_a_sentence():
     """In a process of its own: in tests annotations are checked and would speak first."""
     calls = ["tokens('x')", "tokens(run, 1.5)", "tokens(run, 'a')", "snapshots(3, [0.0])", "movie(5, 'a.gif')"]
-    calls += ["movie({'a': 3}, 'a.gif')", "angle_paths(3)", "profiles(3)", "counts_against_beta({1.0: 3, 2.0: 4})"]
+    calls += ["movie({'a': 3}, 'a.gif')", "angle_paths(3)", "profiles(3)", "samples_movie(3, [[0.0, 1.0]], 'a.gif')"]
+    calls += ["counts_against_beta({1.0: 3, 2.0: 4})"]
     lines = ["import sphereflow as sf", "run = sf.simulate(n=3, d=2, beta=1.0, t1=0.1, saves=2, tol=1e-3)"]
     for call in calls:
         lines += ["try:", f"    sf.figures.{call}", "except sf.SphereflowError as error:", "    print('said', error)"]

@@ -11,6 +11,7 @@ from sphereflow.figures.landscapes import landscape_movie as landscape_movie
 from sphereflow.figures.landscapes import neurons_on_sphere as neurons_on_sphere
 from sphereflow.figures.overlays import counts_against_beta as counts_against_beta
 from sphereflow.figures.overlays import profiles as profiles
+from sphereflow.figures.samples import samples_movie as samples_movie
 from sphereflow.figures.views import movie as movie
 from sphereflow.figures.views import snapshots as snapshots
 from sphereflow.figures.views import tokens as tokens

@@ -9,10 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
 
 from sphereflow import retrieval
+from sphereflow.drifting import Generator, Recipe, TwoSidedField, beginning, from_rows, train
 from sphereflow.dynamics import SA, USA, Perceptron
 from sphereflow.errors import ending_in, one_of, writable_target
 from sphereflow.evolution import Trajectory, evolve, phase_diagram
@@ -20,12 +23,14 @@ from sphereflow.figures.angles import angle_paths
 from sphereflow.figures.histograms import histogram, sphere_histogram
 from sphereflow.figures.landscapes import landscape_movie, neurons_on_sphere
 from sphereflow.figures.overlays import counts_against_beta, profiles
+from sphereflow.figures.samples import samples_movie
 from sphereflow.figures.views import movie, snapshots
 from sphereflow.landscape import Problem, flow
 from sphereflow.pictures import KINDS, check_movie, rendered
 from sphereflow.saving import write_bytes
 from sphereflow.seeds import rng_from
 from sphereflow.sphere import draw, from_angles
+from sphereflow.transport import Mixture, gaussian, gaussianise
 
 _NEURONS = "perceptrons-localization"
 _MOVIES = (".mp4", ".gif")
@@ -136,6 +141,36 @@ def _retrieval() -> Figure:
     return profiles({f"t = {t:g}": retrieval.profile(1.0, 1.0, t) for t in (0.5, 1.0, 1.5, 2.0)})
 
 
+def _transport(path: Path) -> Path:
+    target = Mixture([[1.5, 0.0], [-0.75, 1.3], [-0.75, -1.3]], 0.25).sample(3000)
+    schedule = gaussianise(target, frames=12).schedule
+    samples = gaussian(2).sample(800, seed=1)
+    return samples_movie(lambda x: schedule.frames(x, 48), samples, path, target=target[:800], grid=9)
+
+
+def _eight() -> Mixture:
+    turn = 2 * np.pi * np.arange(8) / 8
+    return Mixture(2 * np.stack([np.cos(turn), np.sin(turn)], axis=1), 0.2)
+
+
+def _training(path: Path) -> Path:
+    """The generator as it is after every twentieth step, on the same noise."""
+    seen: list[Generator] = [Generator(2, 2, width=64, depth=3, residual=True, key=jax.random.key(1))]
+    recipe = Recipe(steps=1200, batch=256, rate=3e-3, decay=0.9)
+    data, noise = from_rows(_eight().sample(4000)), from_rows(gaussian(2).sample(4000))
+    train(
+        beginning(seen[0], recipe), recipe, TwoSidedField(0.3), noise, data, every=20,
+        keep=lambda state: seen.append(state.average), progress=False,
+    )  # fmt: skip
+    return samples_movie(
+        lambda x: np.stack([np.asarray(network(jnp.asarray(x)), dtype=float) for network in seen]),
+        gaussian(2).sample(800, seed=1),
+        path,
+        target=_eight().sample(800, seed=1),
+        titles=[f"step {20 * k}" for k in range(len(seen))],
+    )
+
+
 GALLERY: dict[str, Entry] = {
     "sphere-movie": Entry(
         "mathematical-perspective",
@@ -185,6 +220,14 @@ GALLERY: dict[str, Entry] = {
         _NEURONS,
         "the same tokens with and without a perceptron, side by side",
         moving=_with_and_without,
+    ),
+    "transport-movie": Entry(
+        "transport-relative-entropy",
+        "samples and a grid carried by a schedule from a Gaussian to three",
+        moving=_transport,
+    ),
+    "drifting-movie": Entry(
+        "drifting-with-friction", "samples of a generator while it is trained by drifting", moving=_training
     ),
     "counts-against-beta": Entry(
         _NEURONS,

@@ -71,7 +71,9 @@ def counts_against_beta(trajectories: Mapping[float, Trajectory], *, threshold: 
             means = np.array([np.mean(v) for v in values])
             errors = np.array([np.std(v, ddof=1) / np.sqrt(len(v)) if len(v) > 1 else 0.0 for v in values])
             axes.errorbar(np.sqrt(betas), means, errors, fmt="o", color=PALETTE[0], capsize=2)
-            axes.set(xlabel=r"$\sqrt{\beta}$", ylabel=label, ylim=(0, None))
+            over = len(values[0])
+            words = label if over == 1 else f"{label}, mean of {over}"
+            axes.set(xlabel=r"$\sqrt{\beta}$", ylabel=words, ylim=(0, None))
             if label == "clusters":
                 slope = float(means @ np.sqrt(betas) / betas.sum())
                 ends = np.array([0, np.sqrt(betas.max())])
