@@ -61,8 +61,9 @@ def samples_movie(
     with look(), whole_file(file) as temporary:
         figure = _stage(frames, behind)
         (axes,) = figure.axes
-        dots = axes.scatter(*frames[0].T, c=colours, s=7, linewidths=0, zorder=3)
-        drawn = axes.add_collection(LineCollection([], colors="0.5", linewidths=0.6, zorder=2))
+        dots = axes.scatter(frames[0, :, 0], frames[0, :, 1], c=colours, s=7, linewidths=0, zorder=3)
+        drawn = LineCollection([], colors="0.5", linewidths=0.6, zorder=2)
+        axes.add_collection(drawn)
         with writer.saving(figure, str(temporary), dpi=120), progress_bar("drawing", None, total=len(frames)) as bar:
             for index, places in enumerate(frames):
                 dots.set_offsets(places)
@@ -98,5 +99,5 @@ def _stage(frames: np.ndarray, behind: np.ndarray | None) -> Figure:
     axes = figure.add_subplot()
     axes.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach), aspect="equal")
     if behind is not None:
-        axes.scatter(*behind.T, color="0.8", s=5, linewidths=0, zorder=1)
+        axes.scatter(behind[:, 0], behind[:, 1], color="0.8", s=5, linewidths=0, zorder=1)
     return figure
