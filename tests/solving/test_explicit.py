@@ -41,7 +41,7 @@ def test_a_first_step_of_one_length_gives_the_same_tokens():
 
 
 def test_the_first_step_is_found_and_the_last_is_not_tiny():
-    """A straight way on the line: an error of rounding, so that two steps, the second longer by 8 percent, suffice."""
+    """A straight way on the line, of which a step that is longer by three percent makes no error but rounding."""
 
     class Drift(sf.Dynamics):
         @property
@@ -51,7 +51,7 @@ def test_the_first_step_is_found_and_the_last_is_not_tiny():
         def field(self, t, x):
             return jnp.ones_like(x)
 
-    found = sf.solve(Drift(), np.zeros((1, 1)), np.array([0.0, 1.0]), first_step=0.95, adjoint=FORWARD)
+    found = sf.solve(Drift(), np.zeros((1, 1)), np.array([0.0, 1.0]), first_step=0.97, adjoint=FORWARD)
     assert found.steps == 1
     assert found.final[0, 0] == pytest.approx(1.0, abs=1e-14)
     slow, fast = (

@@ -28,19 +28,19 @@ from jaxtyping import Array, Bool, Float, Int
 from sphereflow.solving.wrapped import PLACE, SHARE
 
 # The rule for the next step: the share of the best length that is taken, and by how much a length may change.
-_SAFETY, _LEAST, _MOST, _ORDER = 0.9, 0.2, 10.0, 8
+_SAFETY, _LEAST, _MOST, _ORDER = 0.95, 0.2, 10.0, 8
 # The trend is not read off errors below this share of the tolerance: they are rounding.
 _FAINT = 1e-3
 # A step that would end so little before the last time, in its own lengths, goes on to it: the error, of order h^9,
 # grows by less than the rule for the next step leaves free.
-_STRETCH = 0.08
+_STRETCH = 0.04
 # The first step: a trial, an Euler step, moves tokens by this share of their size at most, and takes at most this share
 # of the time. It shows the rate r at which the field changes. Then $(hr)^9$ times the distance |field|/r is a guess at
 # the terms of the order that the method leaves out: so many tolerances, as it makes a far smaller error than they are.
 _TRIAL, _MODEST = 0.01, 100.0
-# Frames are read off a step so many at a time, where they have at most so many numbers: beyond, what is read in vain
-# costs more than the turn of a loop.
-_TOGETHER, _SMALL = 8, 2**15
+# Frames are read off a step several at a time, so many numbers at most: beyond, what is read in vain costs more than
+# the turns of a loop.
+_TOGETHER, _SMALL = 8, 2**12
 
 _NUMBERS = diffrax.Dopri8.tableau
 _INTERPOLANT: Any = diffrax.Dopri8.interpolation_cls
@@ -92,7 +92,7 @@ def explicit_solve(
     """Frames `keep(y)` at the times (infinite where not reached), where the solve ended, steps, whether in time."""
     dtype, between = y0.dtype, len(times) > 2
     rows = _STAGES + between
-    together = min(_TOGETHER, len(times)) if y0.size <= _SMALL else 1
+    together = min(_TOGETHER, len(times), max(1, _SMALL // y0.size))
     a, c, b, e, slope, powers = (jnp.asarray(numbers, dtype) for numbers in _TABLEAU)
     end = times[-1]
     # Less than this from the end, a step would be too short for its interpolant.
