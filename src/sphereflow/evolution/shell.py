@@ -255,13 +255,15 @@ class _Run:
         )
 
     def in_one_call(self, event: Callable[[Array], Array] | None, began: float) -> Trajectory:
-        frames = fetched(self._solve(self.start, self.points, event=event))
-        xs = np.moveaxis(frames.xs, -3, 0)[-len(self.times) :]  # time first, then replicas
+        frames = self._solve(self.start, self.points, event=event)
+        xs, taken, hit_limit = fetched((frames.xs, frames.steps, frames.hit_limit))
+        xs = np.moveaxis(xs, -3, 0)[-len(self.times) :]  # time first, then replicas
         good = np.isfinite(xs).reshape(len(xs), -1).all(axis=1)
         kept = len(self.times) if good.all() else int(np.argmin(good))
-        steps = int(np.max(frames.steps))
-        if bool(frames.hit_limit.any()):
+        steps = int(taken.max())
+        if bool(hit_limit.any()):
             return self._trajectory(self.times[:kept], xs[:kept], Status.STEP_LIMIT, steps, began)
+        frames = frames if event is None else fetched(frames)
         if event is None or not bool(frames.event_met.any()):
             status = Status.REACHED_END if good.all() else Status.NOT_FINITE
             return self._trajectory(self.times[:kept], xs[:kept], status, steps, began)

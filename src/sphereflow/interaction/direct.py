@@ -30,7 +30,6 @@ from sphereflow.interaction import fused
 from sphereflow.interaction.masks import Mask
 from sphereflow.kernels import EXPONENTIAL, Kernel
 
-
 # Up to so many tokens all pairs are summed at once on a processor.
 _FEW = 256
 
@@ -59,7 +58,7 @@ def _paired_side(n: int, block: int) -> int:
     and more where there would be more than 64 x 64 of them, each of which costs the turn of a loop."""
     if jax.default_backend() != "cpu":
         return block
-    return _FEW if n <= _FEW else min(block, max(128, -(-n // 64)))
+    return min(block, _FEW if n <= _FEW else max(128, -(-n // 64)))
 
 
 @partial(jax.jit, static_argnames=("bounded", "symmetric", "plain", "kernel", "divide", "block"))
@@ -80,7 +79,7 @@ def direct_attention(
 ) -> Attended:
     r"""$S_i / |S_i^{(w)}|$ and $t_i + \log|S_i^{(w)}|$, where $S_i^{(w)}$ is the last column of `kernel_sums`."""
     usual = kernel == EXPONENTIAL and divide and mask is None and bounded and symmetric and plain
-    if usual and keys.shape[0] <= _FEW and jax.default_backend() == "cpu":
+    if usual and keys.shape[0] <= min(_FEW, block) and jax.default_backend() == "cpu":
         return _few_attention(keys, beta)
     columns = jnp.concatenate([weights[:, None] * values, weights[:, None]], axis=1)
     promises = {"bounded": bounded, "symmetric": symmetric, "plain": plain}
