@@ -170,7 +170,9 @@ def solve_forward(
         return _forward(model, x0, ts, tol, first_step, max_steps)
     step = None if first_step is None else jnp.asarray(first_step, x0.dtype)
     promise = jnp.asarray(tol, x0.dtype)
-    return _solve(model, jnp.asarray(x0), jnp.asarray(ts), promise, step, _DEFAULT_SOLVER, None, FORWARD, None, None, max_steps)
+    return _solve(
+        model, jnp.asarray(x0), jnp.asarray(ts), promise, step, _DEFAULT_SOLVER, None, FORWARD, None, None, max_steps
+    )
 
 
 @partial(jax.jit, static_argnames="max_steps")
