@@ -47,6 +47,8 @@ def number(
     name: str, given: ArrayLike, *, least: float = -math.inf, most: float = math.inf, why: str = ""
 ) -> Float[Array, ""]:
     """`given` as one finite number between `least` and `most`."""
+    if type(given) in (int, float) and least <= given <= most and abs(given) < 1e300:  # type: ignore[operator, arg-type]
+        return jnp.asarray(np.asarray(given, dtype=float))  # a small run would notice the way below
     value = array(name, given, "")
     if known(value) and float(value) < least:
         raise SphereflowError(f"{name} must be at least {least:g}, got {float(value):g}.")

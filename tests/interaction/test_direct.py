@@ -299,6 +299,35 @@ def test_the_front_door_chooses_the_path():
     assert "custom_jvp" in symmetric
 
 
+@pytest.mark.parametrize("n", [9, 256, 300])
+def test_few_tokens_and_small_blocks_agree_with_the_oracle(n):
+    """Up to 256 tokens all pairs at once, then blocks of 128 that serve twice, the last one filled up."""
+    x = unit(np.random.default_rng(2), n, 3)
+    y = jnp.asarray(x)  # the very same array three times, or nothing is symmetric
+    for beta in (0.0, 5.0, 1e4):
+        found = attend(y, y, y, beta, self_attention=True, method="direct")
+        assert_close(found, *attention(x, x, x, beta, np.full(n, 1 / n)), tolerance(beta, jnp.float64))
+    for dtype in (jnp.float64, jnp.float32):
+        z = y.astype(dtype)
+        assert attend(z, z, z, 5.0, self_attention=True, method="direct").log_partition.dtype == dtype
+
+
+def test_derivatives_of_few_tokens_are_those_of_the_general_sum():
+    x = jnp.asarray(unit(np.random.default_rng(3), 9, 3))
+    turned = jnp.asarray(np.random.default_rng(4).normal(size=(9, 3)))
+
+    def loss(x, beta, promise):
+        found = attend(x, x, x, beta, self_attention=promise, method="direct")
+        return jnp.sum(turned * found.average) + jnp.sum(found.log_partition**2)
+
+    few, general = (jax.grad(loss, argnums=(0, 1))(x, 3.0, promise) for promise in (True, False))
+    for one, other in zip(few, general, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+    tangents = (turned, 0.7)
+    few, general = (jax.jvp(lambda x, b, p=p: loss(x, b, p), (x, 3.0), tangents)[1] for p in (True, False))
+    np.testing.assert_allclose(few, general, rtol=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["none", "causal"])
 def test_real_blocks_in_both_precisions(kind):

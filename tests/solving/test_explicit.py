@@ -1,4 +1,4 @@
-"""The lighter program for solves that are not differentiated takes the steps of diffrax."""
+"""The lighter program for solves that are not differentiated: as precise as diffrax, in no more steps."""
 
 import functools
 
@@ -19,12 +19,11 @@ TURN = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.5]])
 @pytest.mark.parametrize(
     "model", [sf.SA(4.0), sf.USA(2.0, value=TURN), sf.SA(1.0) * 30.0], ids=["SA", "turned", "fast"]
 )
-def test_the_steps_are_those_of_diffrax(model, ts):
+def test_as_precise_as_diffrax_in_no_more_steps(model, ts):
     lighter = sf.solve(model, X0, ts, tol=1e-9, adjoint=FORWARD)
     whole = sf.solve(model, X0, ts, tol=1e-9)
     truth = sf.solve(model, X0, ts, tol=1e-13)
-    # The error of the first, short step is rounding, and decides the second: lengths agree, not to the last digit.
-    assert abs(int(lighter.steps) - int(whole.steps)) <= 1
+    assert 0 < int(lighter.steps) <= int(whole.steps) + 1
     assert lighter.final_time == whole.final_time == ts[-1]
     for found in (lighter, whole):
         assert np.abs(found.xs - truth.xs).max() < 1e-9
@@ -36,8 +35,30 @@ def test_the_steps_are_those_of_diffrax(model, ts):
 def test_a_first_step_of_one_length_gives_the_same_tokens():
     ts = np.array([0.0, 1.0, 2.0])
     one, other = (sf.solve(sf.SA(4.0), X0, ts, first_step=0.5, adjoint=adjoint) for adjoint in (FORWARD, None))
-    assert one.steps == other.steps
-    assert np.abs(one.xs - other.xs).max() < 1e-11
+    # Steps are the same until the trend of the error shortens one; both errors are below the tolerance of 1e-8.
+    assert abs(int(one.steps) - int(other.steps)) <= 2
+    assert np.abs(one.xs - other.xs).max() < 2e-8
+
+
+def test_the_first_step_is_found_and_the_last_is_not_tiny():
+    """A straight way on the line, of which a step that is longer by three percent makes no error but rounding."""
+
+    class Drift(sf.Dynamics):
+        @property
+        def traits(self):
+            return sf.dynamics.Traits(space="euclidean")
+
+        def field(self, t, x):
+            return jnp.ones_like(x)
+
+    found = sf.solve(Drift(), np.zeros((1, 1)), np.array([0.0, 1.0]), first_step=0.97, adjoint=FORWARD)
+    assert found.steps == 1
+    assert found.final[0, 0] == pytest.approx(1.0, abs=1e-14)
+    slow, fast = (
+        sf.solve(sf.SA(4.0) * speed, X0, np.array([0.0, 0.1 / speed]), adjoint=FORWARD) for speed in (1e-3, 1e3)
+    )
+    # In its own time the field is the same: so are the steps, and none is spent on growing from a fixed first length.
+    assert slow.steps == fast.steps <= 3
 
 
 @pytest.mark.slow
@@ -59,8 +80,9 @@ def test_replicas_observables_limits_and_float32():
     usual = sf.solve(sf.SA(4.0), X0, ts, max_steps=4)
     assert stopped.hit_limit
     assert stopped.steps == usual.steps == 4
-    assert np.array_equal(np.isfinite(stopped.xs), np.isfinite(usual.xs))
-    assert stopped.final_time < 4
+    reached = ts <= float(stopped.final_time)
+    assert not reached.all()
+    assert np.array_equal(np.isfinite(stopped.xs).all(axis=(1, 2)), reached)
     single = sf.solve(sf.SA(4.0), np.asarray(X0, np.float32), ts, adjoint=FORWARD)
     assert single.xs.dtype == np.float32
     assert np.abs(single.xs - sf.solve(sf.SA(4.0), X0, ts).xs).max() < 1e-4

@@ -144,13 +144,14 @@ class Attention(Dynamics):
                 return self
             method.check_kernel(self.kernel, float(np.max(np.asarray(self.beta))))
             return changed(self, engine=method)
-        return changed(self, engine=self.choice(n, d, tol, dtype, method).engine)
+        chosen = Attention.choice(self, n, d, tol, dtype, method).engine
+        return self if chosen == self.engine else changed(self, engine=chosen)
 
     def choice(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Choice:
         """Which engine a solver with this tolerance is given, what it is predicted to cost, and why it is taken."""
         # The error of the field acts at all times: it is kept well below the tolerance of the solver.
         accuracy = max(tol * 1e-2, 1e-13 if dtype == "float64" else 1e-7)
-        shortest, longest = self._query_lengths(d)
+        shortest, longest = Attention._query_lengths(self, d)
         return choose(
             n,
             n,

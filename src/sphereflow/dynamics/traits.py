@@ -67,7 +67,10 @@ def each_kink(change: Callable[[Kinks], object], kinks: Any) -> Any:
 
 def of_masses(weights: Float[Array, " n"] | None) -> Traits:
     """Tokens that feel each other, with these masses, None for 1/n each."""
-    return Traits(masses="equal" if weights is None else "given", weights=weights)
+    return _EQUAL if weights is None else Traits(masses="given", weights=weights)
+
+
+_EQUAL = Traits()
 
 
 def join(records: Sequence[Traits]) -> Traits:

@@ -27,7 +27,7 @@ from sphereflow.provenance import versions
 from sphereflow.runtime import forget_programs
 from sphereflow.seeds import Seed, recorded
 from sphereflow.shapes import ArrayLike
-from sphereflow.solving import FORWARD, SOLVERS, Solution, solve, step_grid
+from sphereflow.solving import FORWARD, SOLVERS, Solution, solve, solve_forward, step_grid
 
 FRAMES = 101
 
@@ -89,7 +89,8 @@ def evolve(
     mesh = chosen_mesh(devices, x0)
     start = start_tokens(x0, mesh, on_sphere=traits.space == "sphere")
     n, d = start.shape[-2:]
-    model.check(n, d)
+    # Of a method that is bound Equinox makes an object each time, for which a small run would wait.
+    type(model).check(model, n, d)
     dtype = str(start.dtype)
     begin = real_number("t0", t0)
     in_memory = start.size * start.dtype.itemsize if out is None else 0
@@ -110,7 +111,7 @@ def evolve(
         raise SphereflowError(f"overwrite must be True or False, got {overwrite!r}.")
 
     began = time.perf_counter()
-    fast = model.tuned(n, d, tol or FIXED_STEP_TOL, dtype, method)
+    fast = type(model).tuned(model, n, d, tol or FIXED_STEP_TOL, dtype, method)
     if method not in ("auto", "direct", fast.engine_name):
         raise SphereflowError(f"method='{method}' cannot serve this model: its sums are done as '{fast.engine_name}'.")
     settings = Settings(
@@ -227,6 +228,8 @@ class _Run:
         dtype = str(self.start.dtype)
         grid = None if s.dt is None else jnp.asarray(step_grid(points, self.jumps, s.dt, dtype))
         forget_programs()
+        if grid is None and event is None and s.solver == "dopri8" and s.tol is not None:
+            return solve_forward(self.model, x, points, s.tol, first_step=first_step, max_steps=s.max_steps)
         return solve(
             self.model,
             x,
@@ -252,13 +255,15 @@ class _Run:
         )
 
     def in_one_call(self, event: Callable[[Array], Array] | None, began: float) -> Trajectory:
-        frames = fetched(self._solve(self.start, self.points, event=event))
-        xs = np.moveaxis(frames.xs, -3, 0)[-len(self.times) :]  # time first, then replicas
-        good = np.isfinite(xs).all(axis=tuple(range(1, xs.ndim)))
+        frames = self._solve(self.start, self.points, event=event)
+        xs, taken, hit_limit = fetched((frames.xs, frames.steps, frames.hit_limit))
+        xs = np.moveaxis(xs, -3, 0)[-len(self.times) :]  # time first, then replicas
+        good = np.isfinite(xs).reshape(len(xs), -1).all(axis=1)
         kept = len(self.times) if good.all() else int(np.argmin(good))
-        steps = int(np.max(frames.steps))
-        if bool(frames.hit_limit.any()):
+        steps = int(taken.max())
+        if bool(hit_limit.any()):
             return self._trajectory(self.times[:kept], xs[:kept], Status.STEP_LIMIT, steps, began)
+        frames = frames if event is None else fetched(frames)
         if event is None or not bool(frames.event_met.any()):
             status = Status.REACHED_END if good.all() else Status.NOT_FINITE
             return self._trajectory(self.times[:kept], xs[:kept], status, steps, began)

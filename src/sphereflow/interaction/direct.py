@@ -30,6 +30,9 @@ from sphereflow.interaction import fused
 from sphereflow.interaction.masks import Mask
 from sphereflow.kernels import EXPONENTIAL, Kernel
 
+# Up to so many tokens all pairs are summed at once on a processor.
+_FEW = 256
+
 
 class Attended(NamedTuple):
     """The softmax average of the values and the logarithm of its denominator (peak convention)."""
@@ -50,6 +53,14 @@ def default_block() -> int:
     return 1024 if jax.default_backend() == "cpu" else 8192
 
 
+def _paired_side(n: int, block: int) -> int:
+    """Side of the blocks that serve twice. On a processor they are small enough for the cache that is nearest to it,
+    and more where there would be more than 64 x 64 of them, each of which costs the turn of a loop."""
+    if jax.default_backend() != "cpu":
+        return block
+    return min(block, _FEW if n <= _FEW else max(128, -(-n // 64)))
+
+
 @partial(jax.jit, static_argnames=("bounded", "symmetric", "plain", "kernel", "divide", "block"))
 def direct_attention(
     queries: Float[Array, "m d"],
@@ -67,10 +78,28 @@ def direct_attention(
     block: int,
 ) -> Attended:
     r"""$S_i / |S_i^{(w)}|$ and $t_i + \log|S_i^{(w)}|$, where $S_i^{(w)}$ is the last column of `kernel_sums`."""
+    usual = kernel == EXPONENTIAL and divide and mask is None and bounded and symmetric and plain
+    if usual and keys.shape[0] <= min(_FEW, block) and jax.default_backend() == "cpu":
+        return _few_attention(keys, beta)
     columns = jnp.concatenate([weights[:, None] * values, weights[:, None]], axis=1)
     promises = {"bounded": bounded, "symmetric": symmetric, "plain": plain}
     sums, shift = kernel_sums(queries, keys, columns, beta, mask, **promises, kernel=kernel, block=block)
     return ratio(sums, shift, kernel, divide)
+
+
+@partial(jax.checkpoint, prevent_cse=False)
+def _few_attention(tokens: Float[Array, "n d"], beta: Float[Array, ""]) -> Attended:
+    """Few tokens of equal mass with themselves, all pairs at once.
+
+    Nothing asks for a shift here. But written like this, as a softmax is, product, shift and exponential are one step
+    of XLA's library for processors, which exponentiates faster than what XLA compiles itself; and a sum along rows
+    costs less than one column more in the product.
+    """
+    scores = beta * _product(tokens, tokens.T)
+    top = jax.lax.stop_gradient(jnp.max(scores, axis=1, keepdims=True))
+    terms = jnp.exp(scores - top)
+    total = jnp.sum(terms, axis=1, keepdims=True)
+    return Attended(_product(terms, tokens) / total, (top - beta + jnp.log(total / tokens.shape[0]))[:, 0])
 
 
 def ratio(sums: Float[Array, "m c"], shift: Float[Array, " m"], kernel: Kernel, divide: bool = True) -> Attended:
@@ -108,8 +137,10 @@ def kernel_sums(
     that every row holds a score of 0 with positive weight; `symmetric` promises that `queries` are `keys`, and is
     made use of if they are bounded and there is no mask; `plain` promises columns $(k_j/n, 1/n)$ besides.
     """
-    if kernel == EXPONENTIAL and symmetric and bounded and mask is None and keys.shape[0] > block:
-        return _symmetric_sums(keys, columns, beta, block, plain), jnp.zeros_like(keys[:, 0])
+    if kernel == EXPONENTIAL and symmetric and bounded and mask is None:
+        side = _paired_side(keys.shape[0], block)
+        if keys.shape[0] > side:
+            return _symmetric_sums(keys, columns, beta, side, plain), jnp.zeros_like(keys[:, 0])
     return _row_sums(queries, keys, columns, beta, mask, bounded, block, kernel)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import diffrax
@@ -151,8 +152,44 @@ def _times(ts: Any) -> Float[AnyArray, " T"]:
     return times
 
 
-@eqx.filter_jit
-def _solve(
+def solve_forward(
+    model: Dynamics,
+    x0: Float[AnyArray, "*batch n d"],
+    ts: Float[np.ndarray, " T"],
+    tol: float,
+    *,
+    first_step: float | None = None,
+    max_steps: int = 100_000,
+) -> Solution:
+    """`solve` by the usual method, not to be differentiated, of arguments that have been checked.
+
+    A small run takes as long as the checks of `solve` and the call of a program whose arguments may be of any kind.
+    Here numbers go to the program as they are, and a model that is arrays and what is fixed is one of its arguments.
+    """
+    if all(isinstance(leaf, (jax.Array, np.ndarray)) for leaf in jax.tree.leaves(model)):
+        return _forward(model, x0, ts, tol, first_step, max_steps)
+    step = None if first_step is None else jnp.asarray(first_step, x0.dtype)
+    promise = jnp.asarray(tol, x0.dtype)
+    return _solve(
+        model, jnp.asarray(x0), jnp.asarray(ts), promise, step, _DEFAULT_SOLVER, None, FORWARD, None, None, max_steps
+    )
+
+
+@partial(jax.jit, static_argnames="max_steps")
+def _forward(
+    model: Dynamics,
+    x0: Float[Array, "*batch n d"],
+    times: Float[Array, " T"],
+    tol: Float[ArrayLike, ""],
+    first_step: Float[ArrayLike, ""] | None,
+    max_steps: int,
+) -> Solution:
+    step = None if first_step is None else jnp.asarray(first_step, x0.dtype)
+    promise = jnp.asarray(tol, x0.dtype)
+    return _solve_traced(model, x0, times, promise, step, _DEFAULT_SOLVER, None, FORWARD, None, None, max_steps)
+
+
+def _solve_traced(
     model: Dynamics,
     x0: Float[Array, "*batch n d"],
     times: Float[Array, " T"],
@@ -258,6 +295,9 @@ def _solve(
     for _ in range(x0.ndim - 2):
         one = jax.vmap(one)
     return Solution(times, *one(x0))
+
+
+_solve = eqx.filter_jit(_solve_traced)
 
 
 @contextlib.contextmanager
