@@ -28,6 +28,7 @@ from score import ROOT, SLOW_TO_LOAD, Copy, Mutant, Outcome, judge
 
 PACKAGE = ROOT / "src/sphereflow"
 SHOWN = {"pictures", "plots", "picture", "webpage"}  # and files that do nothing else
+ELSEWHERE = {"fused", "fused_circle", "sharded"}  # what only a graphics card or several devices run
 LEFT_OUT = {"cli", "explorer", "figures", "laboratory", "loading", "model_theories", "papers", "pictures", "report"}
 SHOWING = {"plot", "facts", "summary", "movie", "draw", "caption"}  # functions that make words and pictures
 BUDGETS_SECONDS = (10.0, 60.0)  # the cheapest tests first, which notice most; the others for what survives these
@@ -121,7 +122,7 @@ def draw(count: int, seed: int) -> list[Place]:
         path
         for path in sorted(PACKAGE.rglob("*.py"))
         if path.relative_to(PACKAGE).parts[0].removesuffix(".py") not in LEFT_OUT
-        and not SHOWN & {path.stem, path.parent.name}
+        and not (SHOWN | ELSEWHERE) & {path.stem, path.parent.name}
     ]
     everything = [place for path in files for place in places(path)]
     return random.Random(seed).sample(everything, count)
