@@ -82,6 +82,18 @@ def test_papers_are_listed(here):
 
 
 @pytest.mark.slow
+def test_a_report_is_compared_with_an_earlier_one(tmp_path):
+    assert sphereflow("reproduce", "sample-circles", cwd=tmp_path).returncode == 0
+    earlier = tmp_path / "report" / "results.json"
+    (tmp_path / "then.json").write_text(earlier.read_text().replace('"verdict": "obeyed"', '"verdict": "holds"'))
+    same, other = (
+        sphereflow("reproduce", "sample-circles", "--against", path, cwd=tmp_path) for path in ("report", "then.json")
+    )
+    assert (same.returncode, other.returncode) == (0, 1)
+    assert "3 claims in both reports, 0 with another verdict" in same.stdout.replace("\n", " ")
+    assert ": holds before, obeyed now" in other.stdout
+
+
 def test_a_paper_that_holds_is_reproduced(tmp_path):
     done = sphereflow("reproduce", "sample-circles", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -202,7 +202,7 @@ def main_left_out() -> Iterator[None]:
     A script without `if __name__ == "__main__":` would otherwise call, in each of them, what started them.
     """
     main = sys.modules["__main__"].__dict__
-    place = {name: main[name] for name in ("__file__", "__spec__") if name in main}
+    place: dict[str, object] = {name: main[name] for name in ("__file__", "__spec__") if name in main}
     main.pop("__file__", None)
     main["__spec__"] = None
     try:

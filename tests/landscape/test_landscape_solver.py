@@ -197,6 +197,10 @@ def test_linear_densities():
     rho = linear.density(problem)(DENSE)
     assert rho.min() >= 0
     assert rho[:-1].mean() == pytest.approx(1, abs=1e-12)
+    some, there = DENSE[:-1:50], rho[:-1:50]
+    attention = np.exp(problem.beta * (some @ some.T - 1)) @ there / len(there) / problem.beta
+    level = attention + (some @ problem.inner.T) ** 2 @ problem.outer / 2
+    assert np.ptp(level) < 1e-13  # the first variation of a minimiser with full support is constant
     raw = problem.converted("raw")
     assert linear.density(raw).energy == pytest.approx(np.exp(3.0) * found.energy, rel=1e-12)
     with pytest.raises(SphereflowError, match="times the threshold"):

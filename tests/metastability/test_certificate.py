@@ -27,6 +27,17 @@ def test_the_constants_of_three_caps():
         found.T1_bound(2.0)
 
 
+@pytest.mark.parametrize("each", [1, 2])
+def test_where_lambda_ends_the_two_times_meet(each):
+    """The first condition on lambda says exactly that the bound on T1 lies below T2."""
+    found = certify(np.repeat(circle(CENTRES), each, axis=0), 8, 0.003)
+    n, alpha = 3 * each, np.cos(2 * np.pi / 3 - 2 * np.arccos(1 - 2 * 0.003))
+    late = 0.003 / n * np.exp((1 - alpha) * 8)
+    early = 2 * n * np.exp(8 * 0.003 * 8) + np.e * n * found.lambda_max * 8**2 / (8 - 1)
+    assert math.exp(found.log_T2) == pytest.approx(late, rel=1e-12)
+    assert early == pytest.approx(late, rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("beta", "epsilon", "x", "word"),
     [

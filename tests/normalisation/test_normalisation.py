@@ -1,5 +1,7 @@
 """Normalisers and what is measured on their weights, against sums, finite differences and dense arrays."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +19,7 @@ from sphereflow.normalisation import (
     critical_counts,
     distance_profile,
     gaussian_concentration,
+    random_selection_profile,
     separable_fraction,
     spectral_norm,
     weight_bounds,
@@ -125,3 +128,13 @@ def test_concentration_of_two_gaussian_logits_by_another_quadrature():
 def test_bad_input_is_named(call, word):
     with pytest.raises(SphereflowError, match=word):
         call()
+
+
+def test_a_random_selection_is_the_mean_over_all_of_them():
+    alpha = np.array([0.4, 0.3, 0.15, 0.1, 0.05])
+    x = np.random.default_rng(3).normal(size=(5, 2))
+    found = random_selection_profile(alpha, x)
+    for count in range(1, 6):
+        signs = [[-1.0 if i in chosen else 1.0 for i in range(5)] for chosen in itertools.combinations(range(5), count)]
+        square = np.mean([np.sum((np.array(sign) * alpha @ x) ** 2) for sign in signs])
+        np.testing.assert_allclose(found[count - 1] ** 2, square, rtol=1e-12)

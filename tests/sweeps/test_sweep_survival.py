@@ -99,7 +99,8 @@ def test_a_disk_that_takes_no_more_is_named_and_the_sweep_goes_on_later(tmp_path
         f"sweep(slow_cells.large, {{'x': [1, 2]}}, out={str(folder)!r}, progress=False)"
     )
 
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    # A library that has no bytecode yet would be left with a cut one, and no later process could import it.
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     limited = ["bash", "-c", 'ulimit -f 50; exec "$@"', "limited", *program(line)]  # no file above 50 kB
     ended = subprocess.run(limited, env=environment, capture_output=True, text=True, timeout=100, check=False)
     assert ended.returncode == 1

@@ -43,20 +43,26 @@ def command(
     mutate: Annotated[
         bool, typer.Option("--mutate", help="Then perturb predictions and data: every claim must notice.")
     ] = False,
+    against: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Then compare verdicts and numbers with this earlier report.")
+    ] = None,
 ) -> None:
     """Check what papers claim: predicted, measured, tolerance, verdict, with figures and one HTML report.
 
-    The exit code is 1 if a claim fails or a figure cannot be drawn. With --json each paper is one line. What DIR has
-    from the same code, preset and seed is taken as it is: a run that was cut short goes on.
+    The exit code is 1 if a claim fails, a figure cannot be drawn or, with --against, a verdict changed. With --json
+    each paper is one line. What DIR has from the same code, preset and seed is taken as it is: a run that was cut short
+    goes on.
 
     Example: sphereflow reproduce dynamic-metastability kde-modes --out report
     """
     from sphereflow.report import reproduce
+    from sphereflow.report.comparison import compare_records, earlier_report
     from sphereflow.report.mutation import survivors
-    from sphereflow.report.record import paper_record
+    from sphereflow.report.record import paper_record, report_record
     from sphereflow.report.results import PAGE, tally
     from sphereflow.report.site import seconds
 
+    earlier = None if against is None else earlier_report(against)
     count = 0
 
     def show(result: Any) -> None:
@@ -81,7 +87,10 @@ def command(
         say(f"{count} perturbation{'' if count == 1 else 's'} went unnoticed{':' if count else '.'}", aside=True)
         for line in unnoticed:
             say(f"  {line}", aside=True)
-    if unnoticed or not report.ok:
+    compared = None if earlier is None else compare_records(earlier, report_record(report))
+    for line in compared.lines() if compared is not None else ():
+        say(line, aside=True)
+    if unnoticed or not report.ok or (compared is not None and compared.verdicts):
         raise typer.Exit(1)
 
 

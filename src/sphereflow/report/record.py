@@ -35,9 +35,9 @@ def paper_record(result: PaperResult) -> dict[str, Any]:
     }
 
 
-def report_text(report: Report) -> str:
-    """The whole report as one indented JSON object."""
-    record = {
+def report_record(report: Report) -> dict[str, Any]:
+    """The whole report as plain dictionaries, lists, strings and numbers."""
+    return {
         "preset": report.preset,
         "seed": report.seed,
         "date": report.date,
@@ -50,7 +50,11 @@ def report_text(report: Report) -> str:
         "devices": list(report.devices),
         "versions": report.versions,
     }
-    return json.dumps(record, allow_nan=False, indent=1) + "\n"
+
+
+def report_text(report: Report) -> str:
+    """The whole report as one indented JSON object."""
+    return json.dumps(report_record(report), allow_nan=False, indent=1) + "\n"
 
 
 def plain(value: Any) -> Any:
