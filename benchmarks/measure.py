@@ -8,8 +8,8 @@
 Both run in the same process, alternating, on the same tokens: each measurement is divided by the mean of the bare
 passes before and after it, and the median of seven such ratios counts, with the smallest and the largest. Memory is the
 peak of the resident set (Linux), reset before each run, or that of the GPU. It is taken in a process of its own that
-returns every large array to the system when it is freed; otherwise what malloc keeps would hide the difference. The bound
-on the growth is one layer's attention.
+returns every large array to the system when it is freed; otherwise what malloc keeps would hide the difference. The
+bound on the growth is one layer's attention.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Statistics where tensors lie: against plain loops, with several layers at once, and on a card that is imitated."""
 
+import weakref
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -208,3 +209,37 @@ def test_only_small_tables_leave_a_card(monkeypatch):
     read = sum(layer.bytes for layer in captured)
     assert 0 < sum(copied) < read / 4, (sum(copied), read)
     assert len(copied) < 60
+
+
+def test_statistics_take_less_memory_than_one_layer_of_attention():
+    """Every tensor that an operation makes is counted until its memory is given back."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    length = 768
+    tokens = np.random.default_rng(11).integers(1, 90, (1, length))
+    captured = []
+    capture_tensors(tiny_model("llama, grouped"), tokens, captured.append, queries=theory_queries(length)[None])
+    live, peak, known = [0], [0], set()
+
+    def given_back(key, size):
+        known.discard(key)
+        live[0] -= size
+
+    class Counted(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            made = function(*args, **(kwargs or {}))
+            for each in made if isinstance(made, tuple | list) else (made,):
+                if isinstance(each, torch.Tensor) and each.untyped_storage()._cdata not in known:
+                    storage = each.untyped_storage()
+                    key, size = storage._cdata, storage.nbytes()
+                    known.add(key)
+                    live[0] += size
+                    peak[0] = max(peak[0], live[0])
+                    weakref.finalize(storage, given_back, key, size)
+            return made
+
+    received = []
+    with Counted():
+        Measurement(0, SIZES, 16, 0, True, received.append).add(captured[0])
+    assert len(received) == 1
+    assert 2**20 < peak[0] < 4 * length**2 * 4
