@@ -5,10 +5,11 @@
     python benchmarks/measure.py --model DIR --device cuda
     python benchmarks/measure.py --sections --out DIR     what each section of the page costs
 
-Both run in the same process, in turn, on the same tokens; the shortest time of three counts. Memory is the peak of the
-resident set (Linux), reset before each run, or that of the GPU. It is taken in a process of its own that returns every
-large array to the system when it is freed; otherwise what malloc keeps would hide the difference. The bound on the
-growth is one layer's attention.
+Both run in the same process, alternating, on the same tokens: each measurement is divided by the mean of the bare
+passes before and after it, and the median of seven such ratios counts, with the smallest and the largest. Memory is the
+peak of the resident set (Linux), reset before each run, or that of the GPU. It is taken in a process of its own that
+returns every large array to the system when it is freed; otherwise what malloc keeps would hide the difference. The
+bound on the growth is one layer's attention.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sphereflow.llm import corpus, load_model, measure_heads, windows
 
@@ -37,23 +40,30 @@ def calls(loaded: Any, window: int) -> tuple[Callable[[], None], Callable[[], No
             loaded.model.base_model(ids, use_cache=False)
 
     def measured() -> None:
-        measure_heads(loaded.model, tokens)
+        measure_heads(loaded.model, tokens, progress=False)
 
     return bare, measured
 
 
 def timed(call: Callable[[], None], cuda: bool) -> tuple[float, float]:
-    """(wall, processor) seconds, the shortest of three."""
+    """(wall, processor) seconds of one call."""
     import torch
 
-    found = []
-    for _ in range(3):
-        wall, used = time.perf_counter(), time.process_time()
-        call()
-        if cuda:
-            torch.cuda.synchronize()
-        found.append((time.perf_counter() - wall, time.process_time() - used))
-    return min(w for w, _ in found), min(u for _, u in found)
+    wall, used = time.perf_counter(), time.process_time()
+    call()
+    if cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - wall, time.process_time() - used
+
+
+def alternated(bare: Callable[[], None], measured: Callable[[], None], cuda: bool, repeats: int) -> Any:
+    """(wall, processor) seconds of bare passes and of the measurements between them: (repeat, bare or measured, 2)."""
+    found, before = [], timed(bare, cuda)
+    for _ in range(repeats):
+        told, after = timed(measured, cuda), timed(bare, cuda)
+        found.append([np.mean([before, after], axis=0), told])
+        before = after
+    return np.array(found)
 
 
 def peak(call: Callable[[], None], cuda: bool) -> int:
@@ -86,7 +96,7 @@ def sections(chosen: argparse.Namespace) -> None:
     loaded = load_model(chosen.model, device=chosen.device)
     bare, _ = calls(loaded, 256)
     bare()
-    unit = timed(bare, False)[1]
+    unit = min(timed(bare, False)[1] for _ in range(3))
     print(f"bare pass: {unit:.3f} processor seconds", flush=True)
     del loaded, bare
 
@@ -111,6 +121,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--threads", type=int, default=0, help="threads of torch (default: its own choice)")
+    parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--sections", action="store_true")
     parser.add_argument("--out", default="measurement", help="folder of the page, with --sections")
     parser.add_argument("--peaks", type=int, default=0, help=argparse.SUPPRESS)
@@ -135,11 +146,17 @@ def main() -> None:
     for window in (256,) if chosen.quick else (256, 512, 1024):
         bare, measured = calls(loaded, window)
         bare(), measured()
-        (wall, used), (longer, more) = timed(bare, cuda), timed(measured, cuda)
+        seconds = alternated(bare, measured, cuda, chosen.repeats)
+        ratios = seconds[:, 1] / seconds[:, 0]
+        low, high = ratios.min(axis=0), ratios.max(axis=0)
+        wall, used = (
+            f"{m:.2f} ({a:.2f} to {b:.2f})" for m, a, b in zip(np.median(ratios, axis=0), low, high, strict=True)
+        )
+        shown = np.median(seconds[:, :, 0], axis=0)
         before, after = peaks(chosen, window)
         layer = loaded.shape["heads"] * window**2 * loaded.model.dtype.itemsize
         print(
-            f"| {window} | {wall:.2f} | {longer:.2f} | {longer / wall:.2f} | {more / used:.2f} | "
+            f"| {window} | {shown[0]:.2f} | {shown[1]:.2f} | {wall} | {used} | "
             f"{before / 2**20:.0f} | {after / 2**20:.0f} | {(after - before) / 2**20:.1f} | {layer / 2**20:.1f} |",
             flush=True,
         )

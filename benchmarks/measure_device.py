@@ -1,12 +1,14 @@
 """The same statistics wherever a model lies: a graphics card, or split between it and the processor.
 
     python benchmarks/measure_device.py                 cuda:0, and the layers of one model split between it and the CPU
+    python benchmarks/measure_device.py --short         a minute: the ratios, and the numbers beside the processor's
     python benchmarks/measure_device.py --device cpu    the same on the processor alone, for trying it out
     python benchmarks/measure_device.py --small         a model of 2 million parameters, windows of 64 and 128 tokens
 
-The model is a Llama of 60 million parameters with random weights. Heads, a recording of effective inverse temperatures,
-influence of positions, an iterated layer and sparse attention are compared with those on the processor; then what
-measuring costs beside a bare forward pass, the shortest of five, and the peak of the memory of the card.
+The model is a Llama of the size of SmolLM2-135M (30 layers, 9 heads, 3 key/value heads) with random weights. Heads, a
+recording of effective inverse temperatures, influence of positions, an iterated layer and sparse attention are compared
+with those on the processor; then what measuring costs beside a bare forward pass, the median of seven ratios of
+alternating calls with the smallest and the largest, and the peak of the memory of the card.
 """
 
 from __future__ import annotations
@@ -28,14 +30,14 @@ def llama(small: bool) -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    width, layers, heads = (128, 6, 4) if small else (640, 12, 10)
+    width, layers, heads, shared = (128, 6, 4, 2) if small else (576, 30, 9, 3)
     config = LlamaConfig(
-        vocab_size=1000,
+        vocab_size=4000,
         hidden_size=width,
-        intermediate_size=4 * width * 2 // 3,
+        intermediate_size=width * 8 // 3,
         num_hidden_layers=layers,
         num_attention_heads=heads,
-        num_key_value_heads=heads // 2,
+        num_key_value_heads=shared,
         max_position_embeddings=2048,
         initializer_range=0.06,
         attn_implementation="eager",
@@ -100,49 +102,76 @@ def _ids(model: Any, tokens: np.ndarray) -> Any:
     return torch.as_tensor(tokens, device=input_device(model))
 
 
-def shortest(call: Callable[[], Any], cuda: bool) -> float:
+def seconds(call: Callable[[], Any], cuda: bool) -> float:
     import torch
 
-    found = []
-    for _ in range(6):  # the first is not counted
-        began = time.perf_counter()
-        call()
-        if cuda:
-            torch.cuda.synchronize()
-        found.append(time.perf_counter() - began)
-    return min(found[1:])
+    began = time.perf_counter()
+    call()
+    if cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def alternated(bare: Callable[[], Any], measured: Callable[[], Any], cuda: bool) -> np.ndarray:
+    """(bare, measured) seconds of seven measurements, the bare pass as the mean of those before and after."""
+    for call in (bare, measured):
+        seconds(call, cuda)
+    found, before = [], seconds(bare, cuda)
+    for _ in range(7):
+        told, after = seconds(measured, cuda), seconds(bare, cuda)
+        found.append(((before + after) / 2, told))
+        before = after
+    return np.array(found)
 
 
 def main() -> None:
-    import torch
-    from accelerate import dispatch_model
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--short", action="store_true")
     chosen = parser.parse_args()
     cuda = chosen.device.startswith("cuda")
     plain = llama(chosen.small)
     layers = len(plain.model.layers)
     print(f"{sum(p.numel() for p in plain.parameters()) / 1e6:.0f} million parameters, {layers} layers")
     rng = np.random.default_rng(0)
-    tokens = rng.integers(1, 1000, (2, 128))
-    expected, also = numbers(sf.llm.measure_heads(plain, tokens, progress=False)), others(plain, tokens)
+    tokens = rng.integers(1, 4000, (2, 128))
+    expected = numbers(sf.llm.measure_heads(plain, tokens, progress=False))
     moved = copy.deepcopy(plain).to(chosen.device)
-    main_device = torch.device(chosen.device)
+    if chosen.short:
+        print(f"{chosen.device}: {apart(expected, numbers(sf.llm.measure_heads(moved, tokens, progress=False)))}")
+    else:
+        split(chosen.device, plain, moved, tokens, expected)
+    costs(moved, chosen, rng, cuda)
+
+
+def split(device: str, plain: Any, moved: Any, tokens: np.ndarray, expected: dict[str, np.ndarray]) -> None:
+    """All sections beside the processor's, on the card, and with half of the layers there."""
+    import torch
+    from accelerate import dispatch_model
+
+    also, layers = others(plain, tokens), len(plain.model.layers)
+    main_device = torch.device(device)
     places: dict[str, Any] = {"model.embed_tokens": main_device, "model.norm": "cpu", "model.rotary_emb": main_device}
     places |= {f"model.layers.{k}": main_device if k < layers // 2 else "cpu" for k in range(layers)}
     spread = dispatch_model(
         copy.deepcopy(plain), places | {"lm_head": "cpu"}, main_device=main_device, force_hooks=True
     )
-    for name, model in ((chosen.device, moved), (f"first half on {chosen.device}, second on the processor", spread)):
+    for name, model in ((device, moved), (f"first half on {device}, second on the processor", spread)):
         print(f"{name}: {apart(expected, numbers(sf.llm.measure_heads(model, tokens, progress=False)))}")
         found = others(model, tokens)
         print("  " + "; ".join(f"{key} {_relative(also[key], found[key]):.1e}" for key in also), flush=True)
+
+
+def costs(moved: Any, chosen: argparse.Namespace, rng: np.random.Generator, cuda: bool) -> None:
+    """What measuring costs beside a bare pass, in time and in memory of the card."""
+    import torch
+
     print("\n| window | bare ms | measure ms | ratio | bare MB | measure MB | one layer's attention MB |")
     print("|---|---|---|---|---|---|---|")
     for window in (64, 128) if chosen.small else (256, 512, 1024):
-        tokens = rng.integers(1, 1000, (1, window))
+        tokens = rng.integers(1, 4000, (1, window))
 
         def bare(tokens: np.ndarray = tokens) -> None:
             with torch.no_grad():
@@ -157,10 +186,13 @@ def main() -> None:
                 torch.cuda.reset_peak_memory_stats()
             call()
             peaks.append(torch.cuda.max_memory_allocated() / 2**20 if cuda else float("nan"))
-        quick, slow = shortest(bare, cuda), shortest(measured, cuda)
+        found = alternated(bare, measured, cuda)
+        ratios = found[:, 1] / found[:, 0]
+        quick, slow = 1e3 * np.median(found, axis=0)
         layer = moved.config.num_attention_heads * window**2 * 4 / 2**20
         print(
-            f"| {window} | {1e3 * quick:.1f} | {1e3 * slow:.1f} | {slow / quick:.2f} | "
+            f"| {window} | {quick:.1f} | {slow:.1f} | "
+            f"{np.median(ratios):.2f} ({ratios.min():.2f} to {ratios.max():.2f}) | "
             f"{peaks[0]:.1f} | {peaks[1]:.1f} | {layer:.1f} |",
             flush=True,
         )

@@ -112,7 +112,7 @@ def test_ctrl_c_leaves_nothing(run, model_folder, text_file, monkeypatch):
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(measuring, "_measure_layer", interrupted)
+    monkeypatch.setattr(measuring.Measurement, "add", interrupted)
     code, _, said, written = run(model_folder, "--text", text_file, "--window", "40", "--sections", "none")
     assert (code, written) == (130, False)
     assert "nothing was left half written" in said

@@ -111,3 +111,19 @@ def test_refusals():
     ):
         with pytest.raises(SphereflowError, match=words):
             call()
+
+
+def test_a_search_never_copies_the_patterns():
+    """Of 40,009 patterns, which no block divides, a search keeps the scores of one block and little else."""
+    patterns = np.random.default_rng(12).standard_normal((40_009, 64), dtype=np.float32)
+    memory, queries, block = DenseMemory(patterns), jnp.asarray(patterns[:4]), 4096
+    jobs = (lambda m, x: m.nearest(x, 3, block=block)[0], lambda m, x: m(x, top=3, block=block))
+    for job in jobs:
+        program = eqx.filter_jit(job).lower(memory, queries).compile().compiled
+        # A block of patterns, their squares, and a few tables of scores: far from the 10 MB of all patterns.
+        assert program.memory_analysis().temp_size_in_bytes < 2 * block * 64 * 4 + 16 * 4 * block * 4
+    found, cosines = memory.nearest(queries, 3, block=block)
+    unit = patterns / np.linalg.norm(patterns, axis=1, keepdims=True)
+    expected = np.argsort(-(unit[:4] @ unit.T), axis=1)[:, :3]
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(cosines[:, 0], 1, rtol=1e-6)

@@ -13,7 +13,8 @@ from sphereflow.transport.sphere import flows
 from sphereflow.transport.sphere.bounds import perceptron_bound, shared_mass
 from sphereflow.transport.sphere.certificates import separating_vector, w2
 from sphereflow.transport.sphere.construction import ConstructionState, random_orthogonal_units
-from sphereflow.transport.sphere.inputs import measure, quantised
+from sphereflow.transport.sphere.held_out import score
+from sphereflow.transport.sphere.inputs import Measure, measure, quantised
 from sphereflow.transport.sphere.interpolation import interpolate
 from sphereflow.transport.sphere.laws import SphereLaw
 from sphereflow.transport.sphere.margins import cluster
@@ -240,7 +241,49 @@ def test_laws_and_maps_are_measures_too():
     assert len(found.atoms[0]) == 3
     assert score.w2[0] == pytest.approx(found.quantisation[0], rel=0.25)
     assert score.missed[0] < 0.05
-    assert np.isinf(score.w2_bound[0])
+    reached = [found.schedule.apply([tilted.drawn(600, np.random.default_rng(1))])[0]]
+    atoms, equal = found.atoms[0], np.full(600, 1 / 600)
+    assert Measure(reached[0], equal).distance(atoms) <= score.w2_bound[0] < np.pi
+
+
+def shares_at(atoms, shares, n, rng):
+    """Points within 1e-3 of atoms, with these chances."""
+    place = rng.choice(len(atoms), n, p=shares)
+    return unit(atoms[place] + 5e-4 * unit(rng.standard_normal((n, 3))))
+
+
+def test_the_bound_on_shares_of_atoms_covers_what_is_true():
+    """Laws that sit at four atoms with known shares: W2 by a linear program is below the bound, nearly always."""
+    rng = np.random.default_rng(20)
+    atoms = np.concatenate([np.eye(3), -np.eye(3)[:1]])
+    asked, true = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.28, 0.34, 0.18, 0.2])
+    goal = Measure(atoms, asked)
+    # What atoms lack, .14, is the mass that has to move, and a quarter turn is the least that it does.
+    exact = Measure(atoms, true).distance(goal)
+    assert exact >= np.sqrt(0.14) * np.pi / 2 - 1e-12
+    scores = [score([shares_at(atoms, true, 400, rng)], [goal], [goal], 1e-3, 0.9) for _ in range(60)]
+    lacking = np.array([each.mass_bound[0] for each in scores])
+    # With confidence .9 a bound fails in at most 6 of 60 on average; 13 have a chance below .01.
+    assert (lacking < 0.14).sum() <= 13
+    assert (np.array([each.w2_bound[0] for each in scores]) < exact).sum() <= 13
+    many = score([shares_at(atoms, true, 2000, rng)], [goal], [goal], 1e-3, 0.95)
+    # A share of 2,000 points is .011 off at most, in standard deviations; bounds are about three of them away.
+    assert 0.14 < many.mass_bound[0] < 0.14 + 2 * 6 * 0.011
+    assert many.missed[0] == 0
+    assert many.misplaced[0] == pytest.approx(0.14, abs=4 * 0.011)
+    assert "the shares of atoms are not those asked for in 1 of 1 measures: measure 0 has 0.1" in str(many)
+
+
+def test_right_shares_are_not_said_to_be_wrong():
+    rng = np.random.default_rng(21)
+    atoms, asked = np.eye(3), np.array([0.5, 0.3, 0.2])
+    goal = Measure(atoms, asked)
+    said = [str(score([shares_at(atoms, asked, 300, rng)], [goal], [goal], 1e-3, 0.95)) for _ in range(60)]
+    assert sum("not those asked for" in each for each in said) <= 9  # 3 on average at most, 9 with chance .003
+    astray = np.concatenate([np.tile(atoms[:1], (9, 1)), -np.ones((1, 3)) / np.sqrt(3)])
+    lost = score([astray], [Measure(atoms[:1], np.ones(1))], [Measure(atoms[:1], np.ones(1))], 1e-3, 0.95)
+    assert (lost.missed[0], lost.misplaced[0]) == (pytest.approx(0.1), pytest.approx(0.1))
+    assert "shares" not in str(lost)
 
 
 @pytest.mark.slow

@@ -4,8 +4,9 @@ $$x'=\frac{\sum_\mu w_\mu\xi^\mu}{\sum_\mu w_\mu},\qquad
   w_\mu=e^{\beta(x\cdot\xi^\mu-|\xi^\mu|^2/2)}\ \text{(lse)},\quad 1[\beta|x-\xi^\mu|^2<2]\ \text{(lsr)},\quad
   (x\cdot\xi^\mu/N)^{k-1}\ \text{(polynomial)}.$$
 
-Of every block only its sums (or its best patterns) are kept; the backward pass computes the weights again. All
-functions are traced, so they compose with `jit`, `vmap` and `grad`; the dtype of the queries is kept.
+Of every block only its sums (or its best patterns) are kept; the backward pass computes the weights again. An average
+over a number of patterns that no block divides copies them once; a search never does. All functions are traced, so they
+compose with `jit`, `vmap` and `grad`; the dtype of the queries is kept.
 """
 
 from __future__ import annotations
@@ -63,10 +64,10 @@ def nearest(
     """
     x, patterns = jax.lax.stop_gradient((x, patterns))
     shape = (x.shape[0], count)
-    start = (jnp.full(shape, -jnp.inf, x.dtype), jnp.zeros(shape, jnp.int32), jnp.zeros((), jnp.int32))
+    block = min(block, patterns.shape[0])
 
-    def add(carry: tuple[Array, Array, Array], rows: Array) -> tuple[tuple[Array, Array, Array], None]:
-        score, index, first = carry
+    def add(carry: tuple[Array, Array], first: Array | int, rows: Array) -> tuple[Array, Array]:
+        score, index = carry
         if on_sphere:
             scores = _product(x, rows.T) / jnp.maximum(jnp.linalg.norm(rows, axis=1), jnp.finfo(x.dtype).tiny)
         else:
@@ -74,9 +75,16 @@ def nearest(
         here, place = largest(scores, min(count, rows.shape[0]))
         both, where = jnp.concatenate([score, here], axis=1), jnp.concatenate([index, place + first], axis=1)
         score, chosen = jax.lax.top_k(both, count)
-        return (score, jnp.take_along_axis(where, chosen, axis=1), first + rows.shape[0]), None
+        return score, jnp.take_along_axis(where, chosen, axis=1)
 
-    score, index, _ = _over_blocks(add, start, patterns, block)
+    def one(carry: tuple[Array, Array], first: Array) -> tuple[tuple[Array, Array], None]:
+        # Read where they lie: patterns cut to a whole number of blocks would be a copy of all of them.
+        return add(carry, first, jax.lax.dynamic_slice_in_dim(patterns, first, block)), None
+
+    whole = patterns.shape[0] // block * block
+    start = jnp.full(shape, -jnp.inf, x.dtype), jnp.zeros(shape, jnp.int32)
+    found, _ = jax.lax.scan(one, start, jnp.arange(0, whole, block, dtype=jnp.int32))
+    score, index = add(found, whole, patterns[whole:]) if whole < patterns.shape[0] else found
     return index, score
 
 

@@ -134,7 +134,7 @@ class DenseMemory(eqx.Module):
         state, patterns = x.reshape(-1, self.dimension), self.stored.astype(x.dtype)
         state = to_sphere(state) if self.on_sphere else state
         beta = self.beta / self.dimension if self.kernel == "lsr" and self.on_sphere else self.beta
-        size = self._block(block, blocks.BLOCK if top is None else blocks.SEARCHED)
+        size = self._block(block) if top is None else self._searched(block)
         for _ in range(steps):
             if top is None:
                 state = blocks.average(state, patterns, self.kernel, beta, self.on_sphere, size)
@@ -143,8 +143,11 @@ class DenseMemory(eqx.Module):
             state = to_sphere(state) if self.on_sphere else state
         return state.reshape(x.shape)
 
-    def _block(self, asked: int | None, usual: int) -> int:
-        return blocks.block_size(len(self), usual if asked is None else whole_number("block", asked))
+    def _block(self, asked: int | None) -> int:
+        return blocks.block_size(len(self), blocks.BLOCK if asked is None else whole_number("block", asked))
+
+    def _searched(self, asked: int | None) -> int:
+        return blocks.SEARCHED if asked is None else whole_number("block", asked)
 
     def nearest(
         self, x: Float[Array, "*batch N"], count: int = 1, *, block: int | None = None
@@ -154,7 +157,7 @@ class DenseMemory(eqx.Module):
         count = whole_number("count", count, most=len(self))
         state, patterns = x.reshape(-1, self.dimension), self.stored.astype(x.dtype)
         state = to_sphere(state) if self.on_sphere else state
-        index, _ = blocks.nearest(state, patterns, count, self.on_sphere, self._block(block, blocks.SEARCHED))
+        index, _ = blocks.nearest(state, patterns, count, self.on_sphere, self._searched(block))
         near = patterns[index]
         lengths = jnp.linalg.norm(near, axis=-1) * jnp.linalg.norm(state, axis=-1, keepdims=True)
         cosine = jnp.einsum("qkn,qn->qk", near, state) / jnp.maximum(lengths, jnp.finfo(x.dtype).tiny)

@@ -15,12 +15,14 @@ Real values are anisotropic: pass the effective dimension $1/\overline{\cos^2}$ 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
+from sphereflow.llm.heads.arrays import double, library
 from sphereflow.numerics.selection import expected_separation
 
 
@@ -69,15 +71,16 @@ def equal_weights_recall(size: ArrayLike, d: ArrayLike) -> np.ndarray:
     return np.asarray(np.where(n > 1, ndtr(np.sqrt(np.asarray(d) / (4 * np.maximum(n - 1, 1)))), 1.0))
 
 
-def effective_dimension(values: Float[np.ndarray, "*heads L d"]) -> Float[np.ndarray, "*heads"]:
+def effective_dimension(values: Float[Any, "*heads L d"]) -> Float[Any, "*heads"]:
     r"""$1/\overline{\cos^2(v_i,v_j)}$ over distinct tokens: d for uniform directions, less for anisotropic ones."""
-    values = np.asarray(values, dtype=float)
-    norms = np.linalg.norm(values, axis=-1, keepdims=True)
-    unit = values / np.where(norms > 0, norms, 1.0)
-    count = (norms[..., 0] > 0).sum(axis=-1)
-    second = np.swapaxes(unit, -2, -1) @ unit
-    mean = (np.sum(second**2, axis=(-2, -1)) - count) / (count * (count - 1.0))
-    return np.asarray(1 / mean)
+    lib = library(values)
+    values = double(values)
+    norms = lib.sqrt((values * values).sum(axis=-1))[..., None]
+    unit = values / lib.where(norms > 0, norms, 1.0)
+    count = double((norms[..., 0] > 0).sum(axis=-1))
+    second = lib.swapaxes(unit, -2, -1) @ unit
+    mean = ((second * second).sum(axis=(-2, -1)) - count) / (count * (count - 1.0))
+    return 1 / mean
 
 
 def _squares(weights: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, float]:

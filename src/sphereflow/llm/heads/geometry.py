@@ -21,12 +21,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from sphereflow.errors import SphereflowError, one_of, whole_number
-from sphereflow.llm.heads.counting import Table, inversions, scores
+from sphereflow.llm.heads.arrays import PORTION_BYTES, along, beside, library, ranks, rising, where_it_lies
+from sphereflow.llm.heads.control import control_tables
+from sphereflow.llm.heads.counting import counted, inversions, scores
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 
@@ -37,9 +40,6 @@ SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 # A token of vanishing weight has no direction: with this number in the denominator its cosine distance is 1.
 _COSINE_FLOOR = 1e-12
-
-_PORTION_BYTES = 2**21
-_TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,10 +108,7 @@ def separations(
     one_of("points", points, POINTS)
     alpha, v, heads = _grouped(weights, values)
     sizes = _sizes(sizes, alpha.shape[-1])
-    found = []
-    for part in _portions(alpha, len(sizes)):
-        found.append(_own_scores(alpha[part], v[part], sizes, ranking, distances, points))
-    return _gathered(np.concatenate(found, axis=2), heads, sizes, distances)
+    return _gathered(own_tables(alpha, v, sizes, distances, ranking, points), heads, sizes, distances)
 
 
 def random_controls(
@@ -131,7 +128,9 @@ def random_controls(
     sizes = _sizes(sizes, alpha.shape[-1])
     rng = seed if isinstance(seed, np.random.Generator) else rng_from(seed)
     orders = rng.permuted(np.tile(np.arange(alpha.shape[-1]), (repeats, 1)), axis=1)
-    return _gathered(_control_scores(alpha, v, selections(orders, sizes), sizes, distances), heads, sizes, distances)
+    found = control_tables(alpha[None], v[None], ranks(orders)[None], sizes, distances)[0][:, :, 0]
+    unknown = np.full((len(distances), 2, *found.shape[2:]), np.nan)
+    return _gathered(np.concatenate([found, unknown], axis=1), heads, sizes, distances)
 
 
 @recorded_call
@@ -149,115 +148,85 @@ def random_control(
     return random_controls(weights, values, sizes, repeats=repeats, seed=seed, distances=(distance,))[distance]
 
 
-def descending(score: Float[np.ndarray, "*heads L"]) -> Int[np.ndarray, "*heads L"]:
+def descending(score: Float[Any, "*heads L"]) -> Int[Any, "*heads L"]:
     """Indices by falling score; equal scores in order of their index."""
-    return np.argsort(-score, axis=-1, kind="stable")
+    return rising(-score)
 
 
-def selections(orders: Int[np.ndarray, "*k L"], sizes: Sequence[int]) -> Bool[np.ndarray, "*k N L"]:
+def selections(orders: Int[Any, "*k L"], sizes: Sequence[int]) -> Bool[Any, "*k N L"]:
     """Whether a token is among the first N of each order, for every N."""
-    length = orders.shape[-1]
-    place = np.empty(orders.shape, dtype=np.int32)
-    place.reshape(-1)[orders.reshape(-1, length) + np.arange(0, orders.size, length)[:, None]] = np.arange(length)
-    return place[..., None, :] < np.asarray(sizes, dtype=np.int32)[:, None]
+    return ranks(orders)[..., None, :] < beside(orders, np.asarray(sizes)[:, None])
 
 
-def without_sink(
-    weights: Float[np.ndarray, "*heads L"], values: Float[np.ndarray, "*shared L d"]
-) -> tuple[np.ndarray, np.ndarray]:
+def without_sink(weights: Float[Any, "*heads L"], values: Float[Any, "*shared L d"]) -> tuple[Any, Any]:
     """Drop the first visible token and scale the other weights to sum one."""
     rest = weights[..., 1:]
-    total = rest.sum(axis=-1, keepdims=True)
-    return rest / np.where(total > 0, total, 1.0), values[..., 1:, :]
+    total = rest.sum(axis=-1)[..., None]
+    return rest / library(rest).where(total > 0, total, 1.0), values[..., 1:, :]
 
 
-def _own_scores(
-    alpha: np.ndarray, v: np.ndarray, sizes: tuple[int, ...], ranking: str, distances: Sequence[str], points: str
-) -> np.ndarray:
-    """(P, R, F, inversions, margin) of weights (g, r, L) and values (g, L, d): an array (distance, 5, g, r, N)."""
-    norm2 = np.einsum("gld,gld->gl", v, v)[:, None]
-    inside = selections(descending(alpha if ranking == "attention" else alpha * np.sqrt(norm2)), sizes)
+def own_tables(
+    alpha: Float[Any, "g r L"],
+    v: Float[Any, "g L d"],
+    sizes: tuple[int, ...],
+    distances: Sequence[str] = DISTANCES,
+    ranking: str = "attention",
+    points: str = "weighted",
+    *,
+    sinkless: int = 0,
+) -> Float[Any, "distance 5 g r N"]:
+    """(P, R, F, inversions, margin) around the sums of the tokens a head selects, r heads sharing each values.
+
+    For the last `sinkless` heads of each group the first token is none: neither selected nor in anybody's way.
+    """
+    groups, shared, length = alpha.shape
+    step = max(1, PORTION_BYTES[where_it_lies(alpha)] // (8 * len(sizes) * shared * length))
+    starts = range(0, groups, step)
+    parts = [_own(alpha[i : i + step], v[i : i + step], sizes, distances, ranking, points, sinkless) for i in starts]
+    return parts[0] if len(parts) == 1 else library(alpha).concatenate(parts, axis=2)
+
+
+def _own(
+    alpha: Any, v: Any, sizes: tuple[int, ...], distances: Sequence[str], ranking: str, points: str, sinkless: int
+) -> Float[Any, "distance 5 g r N"]:
+    lib = library(alpha)
+    norm2 = (v * v).sum(axis=-1)[:, None]
+    score = -alpha if ranking == "attention" else -alpha * lib.sqrt(norm2)
+    if sinkless:
+        score[:, -sinkless:, 0] = np.inf
+    inside = selections(rising(score), sizes)
     shape = inside.shape
-    sums = np.where(inside, alpha[:, :, None], 0.0).reshape(len(v), -1, shape[-1]) @ v
-    inner = (sums @ np.swapaxes(v, 1, 2)).reshape(shape)
-    length2 = np.einsum("gnd,gnd->gn", sums, sums).reshape(shape[:3])
-    square = np.broadcast_to(norm2, alpha.shape)[:, :, None]
+    sums = (inside * alpha[:, :, None]).reshape(len(v), -1, shape[-1]) @ v
+    inner = (sums @ lib.swapaxes(v, 1, 2)).reshape(shape)
+    square = lib.broadcast_to(norm2, alpha.shape)[:, :, None]
     if points == "weighted":
         inner *= alpha[:, :, None]
         square = square * alpha[:, :, None] ** 2
-    found = np.empty((len(distances), 5, *shape[:3]))
-    table = Table(inside, len(distances))
-    z = table.z.reshape(len(distances), *shape)
-    for at, distance in enumerate(distances):
-        if distance == "euclidean":
-            z[at] = square - 2 * inner
-        else:
-            z[at] = -inner / (np.sqrt(length2)[..., None] * np.sqrt(square) + _COSINE_FLOOR)
-    far, near, within, before = (each.reshape(len(distances), *shape[:3]) for each in table.counted())
-    found[:, :3] = scores(within, before, sizes)
-    found[:, 3] = inversions(z, inside, sizes)
-    found[:, 4] = np.subtract(*(np.take_along_axis(z, k[..., None], axis=-1)[..., 0] for k in (near, far)))
+    length2 = (sums * sums).sum(axis=-1).reshape(shape[:3])
+    z = {
+        "euclidean": lambda: square - 2 * inner,
+        "cosine": lambda: -inner / (lib.sqrt(length2)[..., None] * lib.sqrt(square) + _COSINE_FLOOR),
+    }
+    table = lib.stack([z[distance]() for distance in distances])
+    if sinkless:
+        table[:, :, -sinkless:, :, 0] = np.inf
+    far, near, within, before = counted(table, inside)
+    margin = (along(table, near[..., None]) - along(table, far[..., None]))[..., 0]
     if "euclidean" in distances:
         # z_1 - z_2 over the sum of the distances: its sign is exact. These are taken as norms of differences, since
         # the root of a small difference of squares would lose half of the digits.
         at = list(distances).index("euclidean")
-        own = np.ones_like(alpha) if points == "raw" else alpha
+        own = lib.ones_like(alpha) if points == "raw" else alpha
         away = sum(_away(own, v, sums.reshape(*shape[:3], -1), k[at]) for k in (near, far))
-        found[at, 4] /= np.where(away > 0, away, 1.0)
-    return found
+        margin[at] /= lib.where(away > 0, away, 1.0)
+    return lib.stack([*scores(within, before, sizes), inversions(table, inside, sizes), margin], axis=1)
 
 
-def _away(alpha: np.ndarray, v: np.ndarray, sums: np.ndarray, k: np.ndarray) -> np.ndarray:
+def _away(alpha: Any, v: Any, sums: Any, k: Any) -> Any:
     """$|\\alpha_kv_k-s|$ for one token k of each selection."""
     group = np.arange(len(v))[:, None, None]
-    y = np.take_along_axis(alpha[:, :, None], k[..., None], axis=-1) * v[group, k]
-    return np.asarray(np.linalg.norm(y - sums, axis=-1))
-
-
-def _control_scores(
-    alpha: np.ndarray, v: np.ndarray, inside: np.ndarray, sizes: tuple[int, ...], distances: Sequence[str]
-) -> np.ndarray:
-    """The same for given selections (k, N, L), averaged over k, without inversions and margins.
-
-    Single precision is enough for an average over random sets, and twice as fast; only ratios matter, so the largest
-    coordinate of a head is 1. Written in place, one head at a time: tables that leave the cache would cost more than
-    what is done with them.
-    """
-    groups, shared, length = alpha.shape
-    k, count = inside.shape[:2]
-    chosen = inside.reshape(-1, length).astype(np.float32)
-    scale = (alpha * np.abs(v).max(axis=-1)[:, None]).max(axis=-1, keepdims=True)
-    y = (alpha / np.maximum(scale, _TINY)).astype(np.float32)[..., None] * v.astype(np.float32)[:, None]
-    square = np.einsum("...ld,...ld->...l", y, y)
-    norm = np.sqrt(square)
-    table = Table(inside, len(distances), np.float32)
-    inner = np.empty((k * count, length), np.float32)
-    counts = np.empty((2, groups, shared, len(distances), k * count), np.int64)
-    for head in np.ndindex(groups, shared):
-        own = y[head]
-        sums = chosen @ own
-        lengths = np.sqrt(np.einsum("nd,nd->n", sums, sums))[:, None]
-        sums *= -2
-        np.matmul(sums, own.T, out=inner)
-        for z, distance in zip(table.z, distances, strict=True):
-            if distance == "euclidean":
-                np.add(inner, square[head], out=z)
-            else:
-                np.multiply(lengths, norm[head], out=z)
-                np.add(z, _COSINE_FLOOR, out=z)
-                np.divide(inner, z, out=z)
-        counts[(slice(None), *head)] = table.counted()[2:]
-    within, before = np.moveaxis(counts, 3, 1).reshape(2, len(distances), groups, shared, k, count)
-    found = np.full((len(distances), 5, groups, shared, count), np.nan)
-    found[:, :3] = scores(within, before, sizes).mean(axis=-2)
-    return found
-
-
-def _portions(alpha: np.ndarray, sizes: int) -> list[slice]:
-    """Groups of heads in portions whose table of scores, sizes by tokens for each head, stays within the cache."""
-    groups, shared, length = alpha.shape
-    step = max(1, _PORTION_BYTES // (8 * sizes * shared * length))
-    return [slice(start, start + step) for start in range(0, groups, step)]
+    y = along(alpha[:, :, None], k[..., None]) * v[beside(v, group), k]
+    return library(v).linalg.norm(y - sums, axis=-1)
 
 
 def _gathered(

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from sphereflow.llm.heads.arrays import beside, double, library, median, rising
 from sphereflow.llm.heads.geometry import separation
 from sphereflow.seeds import Seed, rng_from
 
@@ -80,37 +82,58 @@ def head_features(
     first token here is an ordinary one, and what is said of the sink is NaN.
     """
     weights, values = np.asarray(weights, dtype=float), np.asarray(values, dtype=float)
+    if scores is None:
+        size = min(4, weights.shape[-1] - 1)
+        scores = separation(weights, values, (size,)).at(size)
+    shared = weights.ndim > 1 and values.shape[:-2] == (*weights.shape[:-2], 1)
+    if shared:
+        return grouped_features(weights, values[..., 0, :, :], scores, sees_sink=sees_sink)
+    one = tuple(each[..., None] for each in scores)
+    found = grouped_features(weights[..., None, :], values, one, sees_sink=sees_sink)
+    return {name: each[..., 0] for name, each in found.items()}
+
+
+def grouped_features(
+    weights: Float[Any, "*g r L"],
+    values: Float[Any, "*g L d"],
+    scores: tuple[Any, ...],
+    *,
+    sees_sink: bool = True,
+) -> dict[str, Float[Any, "*g r"]]:
+    """The same where r heads share each values, of arrays or tensors in double precision, where they lie."""
+    lib = library(weights)
     size = min(4, weights.shape[-1] - 1)
-    precision, recall, f = separation(weights, values, (size,)).at(size) if scores is None else scores
-    order = np.argsort(-weights, axis=-1, kind="stable")[..., :size]
-    largest = np.take_along_axis(weights, order, axis=-1)
-    chosen = np.einsum("...n,...nd->...d", largest, np.take_along_axis(values, order[..., None], axis=-2))
-    output = (weights[..., None, :] @ values)[..., 0, :]
-    norms = np.linalg.norm(values, axis=-1)
-    length = np.maximum(np.linalg.norm(chosen, axis=-1), _TINY)
-    selected = (order == 0).any(axis=-1)
-    typical = np.maximum(np.median(norms[..., int(sees_sink) :], axis=-1), _TINY)
-    logs = np.log(np.where(weights > 0, weights, 1.0))
+    precision, recall, f = scores
+    order = rising(-weights)[..., :size]
+    selected = (order[..., None] == beside(order, np.arange(weights.shape[-1]))).any(axis=-2)
+    chosen, output = (selected * weights) @ values, weights @ values
+    norms = _length(values)[..., None, :]
+    sink, length = values[..., None, 0, :], _length(chosen).clip(_TINY)
+    typical = median(norms[..., int(sees_sink) :]).clip(_TINY)
+    logs = lib.log(lib.where(weights > 0, weights, 1.0))
+    # The first token is recalled if it is closer to the sum of the selected than every unselected token.
+    z = (weights * norms) ** 2 - 2 * weights * (chosen @ lib.swapaxes(values, -1, -2))
+    nearest = z[..., 0] < lib.amin(lib.where(selected, np.inf, z), axis=-1)
     found = {
         "sink_mass": weights[..., 0],
-        "effective_number": 1 / np.sum(weights**2, axis=-1),
-        "entropy_number": np.exp(-np.sum(weights * logs, axis=-1)),
+        "effective_number": 1 / (weights * weights).sum(axis=-1),
+        "entropy_number": lib.exp(-(weights * logs).sum(axis=-1)),
         "precision4": precision,
         "recall4": recall,
         "f4": f,
-        "sink_cosine": _cosine(values[..., 0, :], chosen),
-        "sink_output_cosine": _cosine(values[..., 0, :], output),
-        "sink_others_cosine": _cosine(values[..., 0, :], output - weights[..., :1] * values[..., 0, :]),
-        "last_output_cosine": _cosine(values[..., -1, :], output),
-        "output_ratio": np.linalg.norm(output, axis=-1) / typical,
+        "sink_cosine": _cosine(sink, chosen),
+        "sink_output_cosine": _cosine(sink, output),
+        "sink_others_cosine": _cosine(sink, output - weights[..., :1] * sink),
+        "last_output_cosine": _cosine(values[..., None, -1, :], output),
+        "output_ratio": _length(output) / typical,
         "compression": norms[..., 0] / typical,
-        "sink_selected": selected.astype(float),
+        "sink_selected": double(selected[..., 0]),
         "sink_bar": weights[..., 0] * norms[..., 0] / (2 * length),
-        "sink_recalled": (selected & _sink_is_nearest(weights, values, norms, order, chosen)).astype(float),
+        "sink_recalled": double(selected[..., 0] & nearest),
     }
     if not sees_sink:
-        found |= {name: np.full(weights.shape[:-1], np.nan) for name in SINK_FEATURES}
-    return {name: np.broadcast_to(each, weights.shape[:-1]) for name, each in found.items()}
+        found |= {name: lib.full_like(weights[..., 0], np.nan) for name in SINK_FEATURES}
+    return {name: lib.broadcast_to(each, weights.shape[:-1]) for name, each in found.items()}
 
 
 def regimes(features: Mapping[str, np.ndarray], thresholds: Thresholds | None = None) -> Int[np.ndarray, "*heads"]:
@@ -219,17 +242,11 @@ def _nearest(x: np.ndarray, centres: np.ndarray) -> np.ndarray:
     return np.argmin(np.sum((x[:, None] - centres) ** 2, axis=-1), axis=1)
 
 
-def _sink_is_nearest(
-    weights: np.ndarray, values: np.ndarray, norms: np.ndarray, order: np.ndarray, chosen: np.ndarray
-) -> np.ndarray:
-    """Whether the first token is closer to the sum of the selected than every unselected token."""
-    z = (weights * norms) ** 2 - 2 * weights * (values @ chosen[..., None])[..., 0]
-    sink = z[..., 0].copy()
-    np.put_along_axis(z, order, np.inf, axis=-1)
-    return np.asarray(sink < z.min(axis=-1))
+def _length(a: Any) -> Any:
+    return library(a).sqrt((a * a).sum(axis=-1))
 
 
-def _cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _cosine(a: Any, b: Any) -> Any:
     """The cosine of two arrays of vectors, 0 where one of them vanishes."""
-    scale = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
-    return np.asarray(np.sum(a * b, axis=-1) / np.where(scale > 0, scale, 1.0))
+    scale = _length(a) * _length(b)
+    return (a * b).sum(axis=-1) / library(a).where(scale > 0, scale, 1.0)

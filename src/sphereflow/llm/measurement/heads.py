@@ -7,8 +7,7 @@ Statistics are taken in double precision whatever the precision of the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,26 +16,22 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError, whole_number
-from sphereflow.llm.heads.assumptions import fit_decay, fit_norms, mean_cosines
-from sphereflow.llm.heads.envelopes import effective_dimension
-from sphereflow.llm.heads.geometry import DISTANCES, SIZES, Separation, random_controls, separations, without_sink
-from sphereflow.llm.heads.regimes import FEATURES, REGIMES, head_features, regimes
-from sphereflow.llm.measurement.theory import BINS, LayerTheory, layer_theory, theory_queries
-from sphereflow.llm.model.capture import LayerCapture, capture
+from sphereflow.llm.heads.arrays import full_precision
+from sphereflow.llm.heads.geometry import DISTANCES, SIZES
+from sphereflow.llm.heads.regimes import REGIMES, regimes
+from sphereflow.llm.measurement.layers import HEAD_FEATURES, METRICS, LayerNumbers, Measurement
+from sphereflow.llm.measurement.theory import BINS, LayerTheory, theories, theory_queries
+from sphereflow.llm.model.capture import capture_tensors
 from sphereflow.progress import Progress, reporting
 from sphereflow.results import Result, Variables, plain, recorded_call
-from sphereflow.seeds import Seed, number_from, recorded, rng_from
+from sphereflow.seeds import Seed, number_from, recorded
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SELECTIONS = ("attention", "random")
 SINKS = ("with sink", "without sink")
-METRICS = ("precision", "recall", "f", "inversions", "margin")
-VALUE_FEATURES = ("effective_dimension", "norm_variation", "similarity_scale", "similarity_decay", "similarity_error")
-HEAD_FEATURES = (*FEATURES, *VALUE_FEATURES, "identity_error")
 REPEATS = 16
-_REACH = 64  # of the similarity of values, in tokens
 _LAYER_NUMBERS = ("mean_cosine", "sink_cosine", "participation", "spread", "clusters")
 
 
@@ -191,27 +186,35 @@ def measure_heads(
     told: list[list[LayerTheory]] = []
     first, mean = (np.zeros((layers, heads, documents.shape[1]), dtype=np.float32) for _ in range(2))
     queries = theory_queries(documents.shape[1]) if theory else np.array([documents.shape[1] - 1])
-    one_thread = _threads()
     with reporting("documents", progress) as report:
         for number, tokens in enumerate(documents):
             told.append([])
 
-            def observe(layer: LayerCapture, number: int = number) -> None:
+            def received(layer: LayerNumbers, number: int = number) -> None:
                 done = (number + layer.index / layers) / len(documents)
                 report(done, f"document {number + 1}, layer {layer.index}")
-                last = layer.rows[0, :, -1]
-                mean[layer.index, : len(last)] += last / len(documents)
+                at = (number, layer.index, slice(len(layer.last_rows)))
+                mean[at[1:]] += layer.last_rows / len(documents)
                 if number == 0:
-                    first[layer.index, : len(last)] = last
-                with one_thread():
-                    _measure_layer(layer, number, kept, repeats, base, metrics, features)
-                    if theory:
-                        told[-1].append(layer_theory(layer))
+                    first[at[1:]] = layer.last_rows
+                for k, name in enumerate(METRICS):
+                    metrics[name][(*at, ..., slice(len(layer.sizes)))] = np.moveaxis(layer.metrics[:, :, :, k], 3, 0)
+                for name in HEAD_FEATURES:
+                    features[name][at] = layer.features[name]
+                if layer.theory is not None:
+                    told[-1].append(layer.theory)
 
-            def ended(state: np.ndarray) -> None:
-                told[-1].append(layer_theory(None, state=state[0]))
+            measurement = Measurement(number, kept, repeats, base, theory, received)
 
-            capture(model, tokens[None], observe, queries=queries[None], final_state=ended if theory else None)
+            def ended(state: Any, measurement: Measurement = measurement) -> None:
+                measurement.finish()
+                with full_precision(state.device):
+                    told[-1].append(theories(state)[0])
+
+            capture_tensors(
+                model, tokens[None], measurement.add, queries=queries[None], final_state=ended if theory else None
+            )
+            measurement.finish()
         report(1.0, "")
     settings = {
         "window": int(documents.shape[1]),
@@ -221,65 +224,3 @@ def measure_heads(
         "query": "last",
     }
     return Heads(kept, metrics, features, told, first, mean, settings)
-
-
-def _threads() -> Callable[[], AbstractContextManager[Any]]:
-    """A context in which matrix products run on one thread: many small ones would wait for each other on several."""
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:
-        return nullcontext
-    controller = ThreadpoolController()
-    return lambda: controller.limit(limits=1, user_api="blas")
-
-
-def _measure_layer(
-    layer: LayerCapture,
-    document: int,
-    sizes: tuple[int, ...],
-    repeats: int,
-    seed: int,
-    metrics: dict[str, np.ndarray],
-    features: dict[str, np.ndarray],
-) -> None:
-    weights, values = (part.astype(float) for part in layer.shared_rows(0))
-    sees_sink = bool(layer.visible[0, -1, 0])
-
-    def with_or_without(sink: int) -> tuple[dict[str, Separation], dict[str, Separation]]:
-        alpha, v = without_sink(weights, values) if sink == 1 and sees_sink else (weights, values)
-        fitting = [n for n in sizes if n < alpha.shape[-1]]
-        # The control of a layer is the same whatever was measured before it.
-        rng = rng_from(seed, document, layer.index, sink)
-        return separations(alpha, v, fitting), random_controls(alpha, v, fitting, repeats=repeats, seed=rng)
-
-    at = (document, layer.index, slice(layer.heads))
-    found = [with_or_without(sink) for sink in range(2)]
-    for sink, pair in enumerate(found):
-        for chosen, by_distance in enumerate(pair):
-            for k, distance in enumerate(DISTANCES):
-                count = len(by_distance[distance].sizes)
-                for name in METRICS:
-                    table = getattr(by_distance[distance], name).reshape(layer.heads, count)
-                    metrics[name][(*at, chosen, sink, k, slice(count))] = table
-    own = found[0][0]["euclidean"]
-    scores = own.at(4) if 4 in own.sizes else None
-    known = head_features(weights, values, scores, sees_sink=sees_sink)
-    known |= {
-        name: np.repeat(row, layer.heads // layer.values.shape[1])
-        for name, row in _value_features(values[:, 0]).items()
-    }
-    known["identity_error"] = np.full(layer.heads, layer.identity_at(-1))
-    for name in HEAD_FEATURES:
-        features[name][at] = known[name].ravel()
-
-
-def _value_features(values: np.ndarray) -> dict[str, np.ndarray]:
-    """Norms, similarity decay and effective dimension of the values of each key/value head, without the first one."""
-    fits = [fit_decay(row) for row in mean_cosines(values, min(_REACH, values.shape[1] - 2))]
-    return {
-        "effective_dimension": effective_dimension(values[:, 1:]),
-        "norm_variation": fit_norms(values).variation,
-        "similarity_scale": np.array([f.scale for f in fits]),
-        "similarity_decay": np.array([f.decay for f in fits]),
-        "similarity_error": np.array([f.error for f in fits]),
-    }

@@ -20,11 +20,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.integrate import solve_ivp
 
+from sphereflow.llm.heads.arrays import beside, double, library, single, to_host, where_it_lies
 from sphereflow.llm.model.capture import LayerCapture
 from sphereflow.observables.clusters import joined_count
 
@@ -62,6 +64,7 @@ def theory_queries(length: int) -> Int[np.ndarray, " q"]:
     return np.unique(np.linspace(length // 2, length - 1, _QUERIES).astype(int))
 
 
+@functools.lru_cache(maxsize=8)
 def pair_tokens(length: int) -> Int[np.ndarray, " k"]:
     """The tokens among which pairs are taken: all but the first, or as many as can be paired, evenly spread."""
     return np.unique(np.linspace(1, length - 1, _PAIR_TOKENS).astype(int))
@@ -70,67 +73,137 @@ def pair_tokens(length: int) -> Int[np.ndarray, " k"]:
 def layer_theory(layer: LayerCapture | None, *, state: Float[np.ndarray, "L D"] | None = None) -> LayerTheory:
     """Statistics of one layer of one document."""
     tokens = layer.state[0] if state is None and layer is not None else np.asarray(state)
-    unit = tokens / np.maximum(np.linalg.norm(tokens, axis=-1, keepdims=True), 1e-30)
-    paired = pair_tokens(len(unit))
-    rest = unit[1:] if len(paired) == len(unit) - 1 else unit[paired]
-    cosines = rest @ rest.T
-    count = len(rest)
-    above = _pairs(count)
-    pairs = cosines.ravel()[above]
-    squares = np.sum(pairs**2, dtype=float)
-    histogram = np.histogram(np.clip(pairs, -1, 1), bins=BINS, range=(-1, 1))[0] / len(pairs)
-    near = np.divmod(above[1 - pairs < 1 - CLUSTER_THRESHOLD], count)
-    empty = np.zeros(0)
-    of_heads = (empty, empty, empty, empty) if layer is None else _temperatures(layer, unit)
-    beta, alignment, entropy, logit_spread = of_heads
-    return LayerTheory(
-        mean_cosine=float(pairs.mean(dtype=float)),
-        histogram=histogram,
-        sink_cosine=float((rest @ unit[0]).mean()),
-        participation=float(count**2 / (np.sum(cosines.diagonal() ** 2, dtype=float) + 2 * squares)),
-        spread=float(np.sqrt(max(0.0, 1 - np.sum(rest.mean(axis=0) ** 2)))),
-        clusters=joined_count(count, *near),
-        step=float("nan") if layer is None else layer.step,
-        beta=beta,
-        alignment=alignment,
-        entropy=entropy,
-        logit_spread=logit_spread,
-    )
+    if layer is None:
+        return theories(tokens[None])[0]
+    rows = np.swapaxes(layer.rows[0], 0, 1)[None]
+    return theories(tokens[None], rows, layer.visible[0], layer.queries[0], [layer.step])[0]
+
+
+def theories(
+    states: Float[Any, "layer L D"],
+    rows: Float[Any, "layer q h L"] | None = None,
+    visible: Bool[np.ndarray, "q L"] | None = None,
+    queries: Int[np.ndarray, " q"] | None = None,
+    steps: Sequence[float] = (),
+) -> list[LayerTheory]:
+    """The same for layers of the same visible tokens at once, of arrays or tensors where they lie."""
+    lib = library(states)
+    unit = states / lib.linalg.norm(states, axis=-1)[..., None].clip(1e-30)
+    paired = pair_tokens(unit.shape[1])
+    rest = unit[:, 1:] if len(paired) == unit.shape[1] - 1 else unit[:, beside(unit, paired)]
+    cosines = rest @ lib.swapaxes(rest, -1, -2)
+    count = rest.shape[1]
+    places = _pairs(count)
+    pairs = cosines.reshape(len(cosines), -1)[:, beside(unit, places)]
+    exact = double(pairs)
+    squares = (exact * exact).sum(axis=-1)
+    diagonal = double(lib.einsum("lii->li", cosines))
+    middle = double(rest.mean(axis=1))
+    told = {
+        "mean_cosine": exact.mean(axis=-1),
+        "sink_cosine": (rest @ unit[:, 0, :, None]).mean(axis=(-2, -1)),
+        "participation": count**2 / ((diagonal * diagonal).sum(axis=-1) + 2 * squares),
+        "spread": lib.sqrt((1 - (middle * middle).sum(axis=-1)).clip(0)),
+        "histogram": _histogram(exact),
+        "clusters": components(cosines, pairs, places),
+    }
+    if rows is not None and visible is not None and queries is not None:
+        names = ("beta", "alignment", "entropy", "logit_spread")
+        told |= dict(zip(names, _temperatures(rows, visible, queries, unit), strict=True))
+    else:
+        told |= dict.fromkeys(("beta", "alignment", "entropy", "logit_spread"), np.zeros((len(unit), 0)))
+    tables = {name: to_host(each) for name, each in told.items()}
+    return [
+        LayerTheory(
+            mean_cosine=float(tables["mean_cosine"][k]),
+            histogram=tables["histogram"][k],
+            sink_cosine=float(tables["sink_cosine"][k]),
+            participation=float(tables["participation"][k]),
+            spread=float(tables["spread"][k]),
+            clusters=int(tables["clusters"][k]),
+            step=float(steps[k]) if len(steps) else float("nan"),
+            beta=tables["beta"][k],
+            alignment=tables["alignment"][k],
+            entropy=tables["entropy"][k],
+            logit_spread=tables["logit_spread"][k],
+        )
+        for k in range(len(unit))
+    ]
 
 
 @functools.lru_cache(maxsize=2)
 def _pairs(count: int) -> Int[np.ndarray, " pairs"]:
-    """Places of all pairs i < j in a matrix that is written out as one row."""
+    """Places of all pairs i < j in a matrix that is written out as one row, by rising i."""
     return np.flatnonzero(np.triu(np.ones((count, count), dtype=bool), 1))
 
 
-def _temperatures(layer: LayerCapture, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _histogram(numbers: Float[Any, "layer pairs"]) -> Float[Any, "layer bins"]:
+    """Shares of numbers in bins of equal width from -1 to 1; what rounding puts outside is in the outermost."""
+    lib, inside = library(numbers), numbers.clip(-1, 1)
+    if lib is np:
+        counts = np.stack([np.histogram(row, BINS, (-1.0, 1.0))[0] for row in inside])
+    else:
+        counts = lib.stack([lib.histc(row, BINS, -1.0, 1.0) for row in inside])
+    return counts / numbers.shape[1]
+
+
+def _temperatures(
+    rows: Float[Any, "layer q h L"], visible: np.ndarray, queries: np.ndarray, unit: Float[Any, "layer L D"]
+) -> tuple[Any, Any, Any, Any]:
     """(beta, correlation, relative entropy, logit spread) per head, pooled over the rows; only entropy has the sink."""
-    queries, seen = layer.queries[0], layer.visible[0]
-    rows = np.swapaxes(layer.rows[0], 0, 1).astype(float) * seen[:, None]  # (q, h, L)
-    logs = np.log(np.where(rows > 0, rows, 1.0))
-    widest = np.log(np.maximum(seen.sum(axis=-1), 2))
-    entropy = np.mean(-np.einsum("qhl,qhl->qh", rows, logs) / widest[:, None], axis=0)
-    others = seen.copy()
+    lib = library(rows)
+    others = visible.copy()
     at = np.arange(len(queries))
-    others[at, seen.argmax(axis=-1)] = others[at, queries] = False
+    others[at, visible.argmax(axis=-1)] = others[at, queries] = False
     others &= others.sum(axis=-1, keepdims=True) >= _LEAST_VISIBLE
-    use = ((rows > 0) & others[:, None]).astype(float)
-    logs *= use
-    cosine = (unit[queries] @ unit.T).astype(float)
+    seen, counted = (beside(rows, each.astype(float)[:, None]) for each in (visible, others))
+    widest = beside(rows, np.log(np.maximum(visible.sum(axis=-1), 2))[:, None])
+    exact = double(rows) * seen
+    logs = lib.log(lib.where(exact > 0, exact, 1.0))
+    entropy = (-(exact * logs).sum(axis=-1) / widest).mean(axis=1)
+    use = double(exact > 0) * counted
+    logs = logs * use
+    cosine = double(unit[:, beside(unit, queries)] @ lib.swapaxes(unit, -1, -2))
     # Sums over the tokens of a row that count, then squares about their means.
-    powers = np.stack([np.ones_like(cosine), cosine, cosine**2], axis=-1)
-    count, x, xx = np.moveaxis(use @ powers, -1, 0)
-    y, xy = np.moveaxis(logs @ powers[..., :2], -1, 0)
-    yy = np.einsum("qhl,qhl->qh", logs, logs)
-    known = np.maximum(count, 1)
-    pooled = np.stack([xx - x * x / known, xy - x * y / known, yy - y * y / known, count]).sum(axis=1)
-    xx, xy, yy, count = pooled
+    powers = lib.stack([lib.ones_like(cosine), cosine, cosine * cosine], axis=-1)
+    sums, products = use @ powers, logs @ powers[..., :2]
+    count, x, xx = (sums[..., k] for k in range(3))
+    y, xy = (products[..., k] for k in range(2))
+    yy = (logs * logs).sum(axis=-1)
+    known = count.clip(1)
+    about = (xx - x * x / known, xy - x * y / known, yy - y * y / known, count)
+    xx, xy, yy, count = (each.sum(axis=1) for each in about)
     told = (xx > 0) & (yy > 0)
-    beta = np.sqrt(np.where(told, yy, np.nan) / np.where(told, xx, 1.0))
-    alignment = xy / np.sqrt(np.where(told, xx * yy, np.nan))
-    spread = np.sqrt(np.where(told, yy, np.nan) / np.maximum(count, 1))
+    beta = lib.sqrt(lib.where(told, yy, np.nan) / lib.where(told, xx, 1.0))
+    alignment = xy / lib.sqrt(lib.where(told, xx * yy, np.nan))
+    spread = lib.sqrt(lib.where(told, yy, np.nan) / count.clip(1))
     return beta, alignment, entropy, spread
+
+
+def components(cosines: Any, pairs: Any, places: np.ndarray) -> Any:
+    """The number of clusters of each layer: connected components of tokens joined where cosines pass the threshold."""
+    if where_it_lies(cosines) != "cpu":
+        return joined_counts(cosines)
+    count = cosines.shape[-1]
+    near = to_host(1 - pairs < 1 - CLUSTER_THRESHOLD)
+    return np.array([joined_count(count, *np.divmod(places[row], count)) for row in near])
+
+
+def joined_counts(cosines: Any) -> Any:
+    """The same on a card: squares of the matrix of joined pairs, until every token reaches all of its component.
+
+    Single steps of a graph search would each wait for the processor; the number of squares is known beforehand.
+    """
+    lib = library(cosines)
+    count = cosines.shape[-1]
+    joined = 1 - cosines < 1 - CLUSTER_THRESHOLD
+    joined = joined | lib.swapaxes(joined, -1, -2) | (beside(cosines, np.eye(count, dtype=bool)))
+    for _ in range(max(1, (count - 1).bit_length())):
+        reached = single(joined)
+        joined = reached @ reached > 0.5
+    # A component is counted at its first token, which reaches none before it.
+    earlier = joined & beside(cosines, np.tri(count, k=-1, dtype=bool))
+    return (~earlier.any(axis=-1)).sum(axis=-1)
 
 
 def equiangular_path(

@@ -35,8 +35,8 @@ class AttentionPlace:
     output_projection: Any
     fused: str
 
-    def split(self, projected: Float[np.ndarray, "b L width"], width: int, heads: int) -> Float[np.ndarray, "b g L d"]:
-        """Values by key/value head from what the value source gave; `width` enters the output projection."""
+    def split(self, projected: Float[Any, "b L total"], width: int, heads: int) -> Float[Any, "b g L d"]:
+        """Values by key/value head from the tensor the value source gave; `width` enters the output projection."""
         d = width // heads
         batch, length, total = projected.shape
         if not self.fused:
@@ -47,7 +47,7 @@ class AttentionPlace:
                 values = projected[..., total - groups * d :].reshape(batch, length, groups, d)
             else:
                 values = projected.reshape(batch, length, groups, heads // groups + 2, d)[..., -1, :]
-        return np.ascontiguousarray(np.moveaxis(values, 2, 1))
+        return values.transpose(1, 2)
 
 
 def input_device(model: Any) -> Any:
@@ -104,7 +104,7 @@ def _parts(module: Any) -> dict[str, Any]:
     return children
 
 
-def sharing(rows: Float[np.ndarray, "*b h L"], groups: int) -> Float[np.ndarray, "*b g r L"]:
+def sharing(rows: Float[Any, "*b h L"], groups: int) -> Float[Any, "*b g r L"]:
     """Rows of query heads by the key/value head they share: head h uses head floor(h g / heads)."""
     heads = rows.shape[-2]
     if heads % groups:

@@ -6,7 +6,8 @@ visible positions, and the slice of the input of the output projection that each
 $z_t=\sum_i\alpha_{ti}v_i$. This identity is checked at every layer.
 
 Everything is copied when it is captured and handed over layer by layer: the full attention matrix of a layer is never
-kept, only the rows of the chosen queries.
+kept, only the rows of the chosen queries. `capture` hands over arrays in main memory, `capture_tensors` tensors where
+the layer computed them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from sphereflow.errors import SphereflowError
+from sphereflow.llm.heads.arrays import PORTION_BYTES, to_host
 from sphereflow.llm.model.anatomy import AttentionPlace, attention_places, expand, input_device, sharing
+from sphereflow.llm.model.tensors import LayerTensors, visible
 
 # Relative error of the identity that single precision explains; half precision rounds each weight and value.
 _TOLERANCE = {"float32": 1e-4, "float64": 1e-6, "float16": 2e-2, "bfloat16": 1e-1}
@@ -91,6 +94,34 @@ def capture(
     `attention_mask` is 1 at tokens and 0 at padding, on either side; `final_state` receives the residual stream after
     the last layer.
     """
+
+    def received(layer: LayerTensors) -> None:
+        observe(_checked(layer))
+
+    def ended(state: Any) -> None:
+        if final_state is not None:
+            final_state(to_host(state))
+
+    capture_tensors(
+        model,
+        tokens,
+        received,
+        queries=queries,
+        attention_mask=attention_mask,
+        final_state=None if final_state is None else ended,
+    )
+
+
+def capture_tensors(
+    model: Any,
+    tokens: Int[np.ndarray, "b L"],
+    receive: Callable[[LayerTensors], None],
+    *,
+    queries: Int[np.ndarray, "b q"] | None = None,
+    attention_mask: Int[np.ndarray, "b L"] | None = None,
+    final_state: Callable[[Any], None] | None = None,
+) -> None:
+    """The same with tensors, which the receiver has to check with `refuse_misread`."""
     import torch
 
     tokens = np.asarray(tokens)
@@ -104,8 +135,9 @@ def capture(
     places = attention_places(model)
     device = input_device(model)
     with ExitStack() as hooks, torch.no_grad():
+        asked = _Queries(chosen)
         for place in places:
-            _Listener(place, chosen, mask, observe).listen(hooks)
+            _Listener(place, asked, mask, receive).listen(hooks)
         if final_state is not None:
             told = final_state
 
@@ -121,18 +153,73 @@ def capture(
         )
 
 
+def refuse_misread(name: str, kind: str, missed: float) -> None:
+    """Weights times values must be what enters the output projection, up to the precision of the model."""
+    allowed = _TOLERANCE[kind]
+    if not missed <= allowed:
+        raise SphereflowError(
+            f"the attention of {name} is of a kind that is not understood: weights times values miss "
+            f"the head output by {missed:.2g} (allowed: {allowed:g})."
+        )
+
+
+def _checked(layer: LayerTensors) -> LayerCapture:
+    """The layer in main memory, if its attention is understood."""
+    state = to_host(layer.state)
+    size = to_host(layer.update) / np.maximum(np.linalg.norm(state, axis=-1), 1e-30)
+    found = LayerCapture(
+        index=layer.index,
+        name=layer.name,
+        queries=layer.queries,
+        rows=to_host(layer.rows),
+        visible=visible([layer])[0],
+        values=to_host(layer.values),
+        outputs=to_host(layer.outputs),
+        state=state,
+        step=float(size[layer.mask.astype(bool)].mean()),
+    )
+    refuse_misread(layer.name, layer.kind, found.identity_at(-1))
+    return found
+
+
+class _Queries:
+    """The chosen queries of each document, and what they pick of tensors, on any device."""
+
+    def __init__(self, positions: Int[np.ndarray, "b q"]):
+        self.positions = positions
+        self._at = functools.cache(functools.partial(_index, positions))
+        self._shown: dict[int, tuple[Any, Any]] = {}
+
+    def of(self, tensor: Any) -> Any:
+        """The rows of the queries, document by document; a tensor of its own."""
+        return tensor[self._at(tensor.device)]
+
+    def shown(self, mask: Any) -> Any:
+        """What a mask of four axes names at the queries, computed once for all layers that share the mask."""
+        known = self._shown.get(id(mask))
+        if known is None:
+            picked = self.of(mask.expand(len(self.positions), *mask.shape[1:])[:, 0])
+            if picked.dtype.is_floating_point:
+                # An additive mask is a very negative number where nothing is to be seen.
+                picked = picked > -1e4
+            # The mask is kept with it: another one could get its number once it is gone.
+            known = self._shown[id(mask)] = mask, picked.bool()
+        return known[1]
+
+
 class _Listener:
     """The hooks of one layer: state in, values, input of the output projection, probabilities out."""
 
     def __init__(
-        self, place: AttentionPlace, queries: np.ndarray, mask: np.ndarray, observe: Callable[[LayerCapture], None]
+        self, place: AttentionPlace, queries: _Queries, mask: np.ndarray, receive: Callable[[LayerTensors], None]
     ):
-        self._place, self._queries, self._mask, self._observe = place, queries, mask, observe
-        self._at = functools.cache(functools.partial(_index, queries))
+        self._place, self._queries, self._mask, self._receive = place, queries, mask, receive
         self._forget()
 
     def _forget(self) -> None:
-        self._projected = self._mixed = self._state = np.empty(0)
+        self._projected: Any = None
+        self._mixed: Any = None
+        self._state: Any = None
 
     def listen(self, hooks: ExitStack) -> None:
         place = self._place
@@ -151,7 +238,7 @@ class _Listener:
         self._projected = _copied(output).reshape(*output.shape[:2], -1)
 
     def _mixing(self, module: Any, args: Any) -> None:
-        self._mixed = _copied(args[0][self._at(args[0].device)])
+        self._mixed = _owned(self._queries.of(args[0]))
 
     def _attended(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         weights = output[1] if isinstance(output, tuple) and len(output) > 1 else None
@@ -160,57 +247,34 @@ class _Listener:
                 f"the layer {self._place.name} does not hand out attention weights: load the model with "
                 f"attn_implementation='eager'."
             )
-        # (b, q, h, L) to (b, h, q, L)
-        rows = _swapped(_copied(weights.transpose(1, 2)[self._at(weights.device)]))
+        # (b, q, h, L) to (b, h, q, L), in memory too: matrix products are slow on views.
+        rows = _owned(self._queries.of(weights.transpose(1, 2))).transpose(1, 2).contiguous()
         heads, width = rows.shape[1], self._mixed.shape[-1]
-        outputs = _swapped(self._mixed.reshape(*self._mixed.shape[:2], heads, width // heads))
-        update = output[0].detach().float().norm(dim=-1).cpu().numpy()
-        size = update / np.maximum(np.linalg.norm(self._state, axis=-1), 1e-30)
-        layer = LayerCapture(
+        given = _given_mask(args, kwargs, self._mask.shape[1])
+        layer = LayerTensors(
             index=self._place.index,
             name=self._place.name,
-            queries=self._queries,
+            kind=str(weights.dtype).removeprefix("torch."),
+            queries=self._queries.positions,
+            mask=self._mask,
             rows=rows,
-            visible=_visible(self._queries, self._mask, rows, args, kwargs),
-            values=self._place.split(self._projected, width, heads),
-            outputs=outputs,
+            values=self._place.split(self._projected, width, heads).contiguous(),
+            outputs=self._mixed.reshape(*self._mixed.shape[:2], heads, width // heads).transpose(1, 2).contiguous(),
             state=self._state,
-            step=float(size[self._mask.astype(bool)].mean()),
+            update=_owned(output[0].detach().float().norm(dim=-1)),
+            weighted=rows.amax(dim=1) > 0,  # by some head
+            shown=None if given is None else self._queries.shown(given).to(rows.device),
         )
-        allowed = _TOLERANCE[str(weights.dtype).removeprefix("torch.")]
-        missed = layer.identity_at(-1)
-        if not missed <= allowed:
-            raise SphereflowError(
-                f"the attention of {self._place.name} is of a kind that is not understood: weights times values miss "
-                f"the head output by {missed:.2g} (allowed: {allowed:g})."
-            )
         self._forget()  # the layer is handed over; nothing of it stays here while the others run
-        self._observe(layer)
+        self._receive(layer)
 
 
-def _visible(queries: np.ndarray, mask: np.ndarray, rows: np.ndarray, args: tuple, kwargs: dict) -> np.ndarray:
-    """Which positions each query may see: from the mask the layer was given, or causal if there is none.
-
-    An encoder is known by the weight that its queries have on later tokens.
-    """
-    length = mask.shape[1]
+def _given_mask(args: tuple, kwargs: dict, length: int) -> Any:
+    """The mask of four axes that a layer was given; None if there is none."""
     given = kwargs.get("attention_mask")
     if given is None:
         given = next((a for a in args if getattr(a, "ndim", 0) == 4 and a.shape[-1] == length), None)
-    tokens = np.broadcast_to(mask[:, None, :].astype(bool), (*queries.shape, length))
-    earlier = np.arange(length) <= queries[..., None]
-    weighted = rows.max(axis=1) > 0  # by some head
-    ahead = (weighted & tokens & ~earlier).any()
-    reach = tokens if ahead else tokens & earlier
-    if given is None or getattr(given, "ndim", 0) != 4:
-        return reach
-    picked = given.expand(len(queries), *given.shape[1:])[:, 0][_index(queries, given.device)]
-    if picked.dtype.is_floating_point:
-        # An additive mask is a very negative number where nothing is to be seen.
-        picked = picked > -1e4
-    seen = picked.cpu().numpy().astype(bool)
-    # Some models mark what is hidden instead of what is seen; weight outside the visible set tells them apart.
-    return (~seen if (weighted & ~seen).any() else seen) & reach
+    return given if getattr(given, "ndim", 0) == 4 else None
 
 
 def _index(queries: np.ndarray, device: Any) -> tuple[Any, Any]:
@@ -221,13 +285,20 @@ def _index(queries: np.ndarray, device: Any) -> tuple[Any, Any]:
     return torch.arange(len(queries), device=device)[:, None], at
 
 
-def _swapped(array: np.ndarray) -> np.ndarray:
-    """The second and third axes exchanged, in memory too: matrix products are slow on views."""
-    return np.ascontiguousarray(np.swapaxes(array, 1, 2))
-
-
-def _copied(tensor: Any) -> np.ndarray:
-    """A float32 array of its own: later layers may write over the tensor."""
+def _copied(tensor: Any) -> Any:
+    """A float32 tensor of its own: later layers may write over the first."""
     import torch
 
-    return tensor.detach().to(device="cpu", dtype=torch.float32, copy=True).numpy()
+    return tensor.detach().to(device=_device(tensor), dtype=torch.float32, copy=True)
+
+
+def _owned(tensor: Any) -> Any:
+    """The same of one that is its own already."""
+    import torch
+
+    return tensor.detach().to(device=_device(tensor), dtype=torch.float32)
+
+
+def _device(tensor: Any) -> Any:
+    """Where a tensor is computed with: it stays where it lies, unless there is no double precision there."""
+    return tensor.device if tensor.device.type in PORTION_BYTES else "cpu"

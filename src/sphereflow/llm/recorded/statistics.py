@@ -127,10 +127,10 @@ def attention_numbers(
         sees_sink = bool(seen[0] == 0)
         table = np.full((3, layer.heads, 2, len(sizes)), np.nan)
         for sink in range(2):
-            pair = without_sink(alpha, values) if sink and sees_sink else (alpha, values)
-            fitting = [n for n in sizes if n < pair[0].shape[-1]]
+            left, kept = without_sink(alpha, values) if sink and sees_sink else (alpha, values)
+            fitting = [n for n in sizes if n < left.shape[-1]]
             if fitting:
-                found = separations(*pair, fitting, distances=("euclidean",))["euclidean"]
+                found = separations(left, kept, fitting, distances=("euclidean",))["euclidean"]
                 for k, name in enumerate(METRICS):
                     table[k, :, sink, : len(fitting)] = getattr(found, name)
         for k, name in enumerate(METRICS):
@@ -174,14 +174,14 @@ def envelope_numbers(layer: LayerCapture, sizes: Sequence[int], wanted: bool = T
         own = np.repeat(effective_dimension(values[::groups, int(sees_sink) :]), groups)
         table = {name: np.full((layer.heads, 2, len(sizes)), np.nan) for name in ENVELOPES}
         for sink in range(2):
-            pair = without_sink(alpha, values) if sink and sees_sink else (alpha, values)
-            fitting = [n for n in sizes if n < pair[0].shape[-1]]
+            left, kept = without_sink(alpha, values) if sink and sees_sink else (alpha, values)
+            fitting = [n for n in sizes if n < left.shape[-1]]
             if not fitting:
                 continue
-            found = separations(*pair, fitting, distances=("euclidean",))["euclidean"]
+            found = separations(left, kept, fitting, distances=("euclidean",))["euclidean"]
             for name in ("precision", "recall"):
                 table[name][:, sink, : len(fitting)] = getattr(found, name)
-            for head, weights in enumerate(pair[0]):
+            for head, weights in enumerate(left):
                 for name, d in (("width", values.shape[-1]), ("effective", float(own[head]))):
                     recall, precision = expected_recall_precision(weights, fitting, d)
                     table[f"{name}_recall"][head, sink, : len(fitting)] = recall
