@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import Request
-from nicegui import Client, ui
+from nicegui import Client, app, ui
 
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution.webpage import PLAYER
 from sphereflow.explorer.exports import deliver
 from sphereflow.explorer.kit import STYLE, ListControl, Notice
+from sphereflow.explorer.live import LiveRun
 from sphereflow.explorer.models import python_lines
 from sphereflow.explorer.panel import Panel
 from sphereflow.explorer.presets import BY_SLUG, PRESETS, matching
-from sphereflow.explorer.scheduler import LiveRun, RunScheduler
+from sphereflow.explorer.scheduler import RunScheduler
 from sphereflow.explorer.settings import NAMES, Settings, parse
 from sphereflow.explorer.view import SphereView, View
 from sphereflow.explorer.words import about
@@ -36,14 +37,15 @@ def add_page(scheduler: RunScheduler) -> None:
     def index(request: Request, client: Client) -> None:
         ui.add_css(style)
         ui.query("body").classes("sf-theme sf-body")
-        Visit(scheduler, dict(request.query_params), client)
+        Visit(scheduler, dict(request.query_params), client, app.storage.browser["id"])
 
 
 class Visit:
     """One visitor: the settings, the run, and the elements that show them."""
 
-    def __init__(self, scheduler: RunScheduler, query: dict[str, str], client: Client):
+    def __init__(self, scheduler: RunScheduler, query: dict[str, str], client: Client, visitor: str):
         self._scheduler = scheduler
+        self._visitor = visitor  # the same for all pages of one browser
         self.run: LiveRun | None = None
         self._tab = query.get("tab", "") if query.get("tab") in TABS else "sphere"
         asked = {name: value for name, value in query.items() if name in NAMES}
@@ -118,10 +120,10 @@ class Visit:
     def _begin(self) -> None:
         """Start the run of the present settings; the older one is given up. Without a place, ask again and say so."""
         if self.run is not None:
-            self._scheduler.cancel(self.run)
+            self._scheduler.cancel(self.run, self._visitor)
             self.run = None
         try:
-            self.run = self._scheduler.start(self.settings)
+            self.run = self._scheduler.start(self.settings, self._visitor)
         except SphereflowError as error:
             self.view.wait(str(error))
             if self._waiting is None:
@@ -134,7 +136,7 @@ class Visit:
 
     def _leave(self) -> None:
         if self.run is not None:
-            self._scheduler.cancel(self.run)
+            self._scheduler.cancel(self.run, self._visitor)
 
     def _change(self, name: str, value: Any) -> None:
         """What a control asks for; `parse` has the last word."""
