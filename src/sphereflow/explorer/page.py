@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import importlib
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import Request
 from nicegui import Client, app, ui
+from nicegui import run as background
 
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution.webpage import PLAYER
@@ -20,11 +23,22 @@ from sphereflow.explorer.panel import Panel
 from sphereflow.explorer.presets import BY_SLUG, PRESETS, matching
 from sphereflow.explorer.scheduler import RunScheduler
 from sphereflow.explorer.settings import NAMES, Settings, parse
+from sphereflow.explorer.tabs.surroundings import Surroundings
 from sphereflow.explorer.view import SphereView, View
 from sphereflow.explorer.words import about
 
 STATIC = Path(__file__).parent / "static"
-TABS = ("landscape", "retrieval", "memory", "heads")
+TABS = {
+    "phases": "Phases",
+    "staircase": "Staircase",
+    "depth": "Depth",
+    "transport": "Transport",
+    "landscape": "Landscape",
+    "retrieval": "Retrieval",
+    "memory": "Memory",
+    "heads": "Heads",
+}
+_LONGEST_WORD, _MOST_WORDS = 40, 60  # of the values of tabs in an address
 _OWN = "custom"
 _ASK_AGAIN = 5.0  # seconds between two attempts to find a place for a run
 
@@ -51,6 +65,12 @@ class Visit:
         asked = {name: value for name, value in query.items() if name in NAMES}
         preset = BY_SLUG.get(query.get("preset", ""), None if asked else PRESETS[0])
         self.settings, said = parse(asked, preset.settings if preset else None)
+        # Values of the tabs' controls, by tab; each tab checks its own when it is opened.
+        self._tab_words: dict[str, dict[str, str]] = {name: {} for name in TABS}
+        for name, value in list(query.items())[:_MOST_WORDS]:
+            tab, _, control = name.partition(".")
+            if tab in TABS and len(name) + len(value) < _LONGEST_WORD:
+                self._tab_words[tab][control] = value
         self._opened: set[str] = set()
         self._waiting: ui.timer | None = None
         client.on_connect(self._arrive)
@@ -60,7 +80,7 @@ class Visit:
             with ui.tab_panel("sphere").classes("sf-tab-panel"):
                 self._sphere(said)
             self._tab_panels = {name: ui.tab_panel(name).classes("sf-tab-panel") for name in TABS}
-        self._open(self._tab)
+        ui.timer(0.01, lambda: self._open(self._tab), once=True)
 
     # --- building ---------------------------------------------------------------------------------------------------
 
@@ -75,8 +95,8 @@ class Visit:
                 .classes("sf-tabs") as self._tabs
             ):
                 ui.tab("sphere", "Sphere")
-                for name in TABS:
-                    ui.tab(name, name.capitalize())
+                for name, title in TABS.items():
+                    ui.tab(name, title)
             self._dark = ui.dark_mode(None)
             button = ui.button(icon="contrast", on_click=self._toggle_dark).props("flat round dense")
             button.props('aria-label="Light or dark"').tooltip("Light or dark").classes("sf-dark-button")
@@ -174,7 +194,9 @@ class Visit:
         self._about.content = about(self.settings)
 
     def _address(self) -> str:
-        return "/?" + self.settings.query() + ("" if self._tab == "sphere" else f"&tab={self._tab}")
+        words = {f"{tab}.{name}": word for tab, known in self._tab_words.items() for name, word in known.items()}
+        tab = {} if self._tab == "sphere" else {"tab": self._tab}
+        return "/?" + self.settings.query() + "".join(f"&{urlencode(each)}" for each in (tab, words) if each)
 
     def _write_address(self) -> None:
         ui.navigate.history.replace(self._address())
@@ -217,21 +239,39 @@ class Visit:
 
     # --- tabs -------------------------------------------------------------------------------------------------------
 
-    def _turned(self, event: Any) -> None:
+    async def _turned(self, event: Any) -> None:
         self._tab = event.value if event.value in TABS else "sphere"
         self._write_address()
-        self._open(self._tab)
+        await self._open(self._tab)
 
-    def _open(self, name: str) -> None:
-        """Fill a tab when it is first looked at."""
+    async def _open(self, name: str) -> None:
+        """Fill a tab when it is first looked at; what it needs is imported in a thread."""
         if name not in self._tab_panels or name in self._opened:
             return
         self._opened.add(name)
         with self._tab_panels[name]:
+            opening = ui.label(f"Opening {TABS[name]} …").classes("sf-opening")
             try:
-                importlib.import_module(f"sphereflow.explorer.tabs.{name}").build()
+                module = await background.io_bound(importlib.import_module, f"sphereflow.explorer.tabs.{name}")
+                if module is not None and not opening.is_deleted:
+                    module.build(self._surroundings_of(name))
             except SphereflowError as error:
                 Notice("kit-message").show(str(error))
+            opening.delete()
+
+    def _surroundings_of(self, name: str) -> Surroundings:
+        def write(words: dict[str, str]) -> None:
+            if words != self._tab_words[name]:
+                self._tab_words[name] = words
+                self._write_address()
+
+        return Surroundings(dict(self._tab_words[name]), write, self._show_run)
+
+    def _show_run(self, settings: Settings) -> None:
+        """Play a run that a tab has chosen."""
+        checked, said = parse(dataclasses.asdict(settings))
+        self._take(checked, said)
+        self._tabs.set_value("sphere")
 
 
 _MARK = (
