@@ -22,7 +22,7 @@ def rough(s: Settings, x0: np.ndarray) -> list:
 
 
 def test_two_tokens_at_zero_temperature_follow_the_hyperbolic_tangent():
-    """A global error is at most the sum of those of the steps, since two tokens that attract each other only approach."""
+    """Two tokens only approach each other, so that an error at the end is at most the sum of those of the steps."""
     found = rough(Settings(n=2, d=2, beta=0.0, t1=3.0, clock="linear"), np.eye(2))
     assert len(found) == INTERVALS
     for t, x, energy in found:

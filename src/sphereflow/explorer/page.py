@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import importlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -40,6 +41,7 @@ TABS = {
 }
 _LONGEST_WORD, _MOST_WORDS = 40, 60  # of the values of tabs in an address
 _OWN = "custom"
+_ARRIVAL = 60.0  # seconds within which a browser that has asked for the page opens its socket
 _ASK_AGAIN = 5.0  # seconds between two attempts to find a place for a run
 
 
@@ -48,10 +50,16 @@ def add_page(scheduler: RunScheduler) -> None:
     style = "".join(path.read_text("utf-8") for path in (PLAYER / "player.css", STYLE, STATIC / "page.css"))
 
     @ui.page("/", title="sphereflow", language="en-US")
-    def index(request: Request, client: Client) -> None:
+    async def index(request: Request, client: Client) -> None:
         ui.add_css(style)
         ui.query("body").classes("sf-theme sf-body")
-        Visit(scheduler, dict(request.query_params), client, app.storage.browser["id"])
+        visit = Visit(scheduler, dict(request.query_params), client, app.storage.browser["id"])
+        # The page is sent with the sphere alone; who only asks for it and never comes has cost little, and many who
+        # come at once see tokens before the controls of all others are built.
+        with suppress(TimeoutError):
+            await client.connected(timeout=_ARRIVAL)
+            if client.has_socket_connection:
+                visit.furnish()
 
 
 class Visit:
@@ -80,7 +88,6 @@ class Visit:
             with ui.tab_panel("sphere").classes("sf-tab-panel"):
                 self._sphere(said)
             self._tab_panels = {name: ui.tab_panel(name).classes("sf-tab-panel") for name in TABS}
-        ui.timer(0.01, lambda: self._open(self._tab), once=True)
 
     # --- building ---------------------------------------------------------------------------------------------------
 
@@ -103,12 +110,7 @@ class Visit:
 
     def _sphere(self, said: list[str]) -> None:
         with ui.element("div").classes("sf-layout"):
-            with ui.element("aside").classes("sf-panel").props('aria-label="Controls"'):
-                papers = {preset.slug: preset.title for preset in PRESETS} | {_OWN: "Your own settings"}
-                self._choice = ListControl("Start from a paper", papers, self._preset_name(), name="preset")
-                self._choice.on_change(self._preset_chosen)
-                self._panel = Panel(self.settings, self._change)
-                self._exports()
+            self._aside = ui.element("aside").classes("sf-panel").props('aria-label="Controls"')
             with ui.element("div").classes("sf-content"):
                 self._notice = Notice("kit-message sf-said")
                 self.view = SphereView()
@@ -116,7 +118,18 @@ class Visit:
                 with ui.element("section").classes("sf-about").props('aria-label="About this run"'):
                     self._about = ui.html("", sanitize=False)
         self._notice.show(*said)
+
+    def furnish(self) -> None:
+        """The controls, the words about the run, and the tab that the address asks for."""
+        with self._aside:
+            papers = {preset.slug: preset.title for preset in PRESETS} | {_OWN: "Your own settings"}
+            self._choice = ListControl("Start from a paper", papers, self._preset_name(), name="preset")
+            self._choice.on_change(self._preset_chosen)
+            self._panel = Panel(self.settings, self._change)
+            self._exports()
         self._tell()
+        with self._aside:
+            ui.timer(0.01, lambda: self._open(self._tab), once=True)
 
     def _exports(self) -> None:
         with ui.element("div").classes("sf-exports").props('role=group aria-label="Share and export"'):

@@ -14,11 +14,11 @@ class LivePlayer extends Player {
     const far = [`${run.fine} of ${run.frames} frames`];
     far.push(run.left ? `about ${duration(run.left)} left` : seconds);
     if (run.sharing > 1) far.push(`${run.sharing} runs share the processor`);
-    const compiling = run.fine < 2 ? "; this size is compiled once" : "";
-    if (run.times.length < 2) return [`computing the first step${compiling}`, far.slice(1).join(", ")];
+    if (run.times.length < 2) return ["computing the first step", far.slice(1).join(", ")];
     if (this.rough) {
-      const aim = run.tol ? `, being refined to ${power(run.tol)}` : ", being refined";
-      return [`preview, steps good to ${run.rough}${aim}${compiling}`, far.join(", ")];
+      const aim = run.tol ? `refined to ${power(run.tol)}` : "refined";
+      const how = run.fine < 2 ? `compiling, then ${aim}` : `being ${aim}`;
+      return [`preview, steps good to ${run.rough}; ${how}`, far.join(", ")];
     }
     return stuck ? ["simulating", far.join(", ")] : [""];
   }

@@ -20,8 +20,8 @@ from sphereflow.sphere import draw as draw_tokens
 TITLE = "Staircase"
 _WORDS = (
     "Two clusters at distance $r$ attract each other with a force that is exponentially small in $\\beta$. So tokens "
-    "gather, rest for a time of order $e^{c\\beta}$, merge, and rest again, until one is left. Against the logarithm of "
-    "time, on a logarithmic axis, the number of clusters and the energy are a staircase. The dashed stairs are the "
+    "gather, rest for a time of order $e^{c\\beta}$, merge, and rest again, until one is left. Against the logarithm "
+    "of time, on a logarithmic axis, the number of clusters and the energy are a staircase. The dashed stairs are the "
     "limit of large $\\beta$: repeated merging of the closest pair, without any simulation. The computation goes on to "
     "times that no computer could reach step by step."
 )

@@ -100,7 +100,7 @@ export class Player {
     const { run } = this;
     try {
       while (!run.done) {
-        const answer = await fetch(`${address}?from=${run.fine}&rough=${run.times.length}`, { signal: mine.signal });
+        const answer = await patiently(`${address}?from=${run.fine}&rough=${run.times.length}`, mine.signal);
         if (!answer.ok) throw new Error("the server no longer knows this run; reload the page");
         const bytes = await answer.arrayBuffer();
         const [state, fine, rough, place, left, sharing] = new Uint32Array(bytes, 0, 6);
@@ -304,6 +304,18 @@ export class Player {
     const address = URL.createObjectURL(await this.picture(caption));
     Object.assign(document.createElement("a"), { href: address, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  }
+}
+
+// A connection that is lost for a moment is not the end of a run.
+async function patiently(address, signal, attempts = 5) {
+  for (let k = 1; ; k++) {
+    try {
+      return await fetch(address, { signal });
+    } catch (error) {
+      if (signal.aborted || k === attempts) throw signal.aborted ? error : new Error("the server does not answer; reload the page");
+      await new Promise((resolve) => setTimeout(resolve, 1000 * k));
+    }
   }
 }
 
