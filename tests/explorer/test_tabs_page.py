@@ -21,8 +21,12 @@ importlib.util.find_spec = lambda name, *more: None if name == "torch" else know
 from nicegui import ui
 from sphereflow.explorer.tabs import depth, heads, landscape, memory, phases, retrieval, staircase, transport
 heads.measured(sys.argv[2])
+def page_of(tab):
+    def page():
+        tab.build()
+    return page
 for tab in (depth, heads, landscape, memory, phases, retrieval, staircase, transport):
-    ui.page("/" + tab.__name__.rpartition(".")[2])(lambda tab=tab: tab.build())
+    ui.page("/" + tab.__name__.rpartition(".")[2])(page_of(tab))
 ui.run(host="127.0.0.1", port=int(sys.argv[1]), show=False, reload=False)
 """
 

@@ -73,8 +73,10 @@ class RunScheduler:
     def cancel(self, run: LiveRun, visitor: str = "") -> None:
         """A visitor leaves a run; if it was the last one, it stops after its present turn, or is kept if it is over."""
         with self._changed:
-            if self._visitors.get(visitor, 0) > 0:
+            if self._visitors.get(visitor, 0) > 1:
                 self._visitors[visitor] -= 1
+            else:
+                self._visitors.pop(visitor, None)
             run.viewers -= 1
             if run.viewers > 0:
                 return
