@@ -115,7 +115,7 @@ def visit(server: Server, browser: Any) -> Iterator[Callable[..., Any]]:
         page.on("response", lambda got: troubles.append(f"{got.status} {got.url}") if got.status >= 400 else None)
         page.on("request", lambda sent: troubles.append(sent.url) if _outside(sent.url, server) else None)
         page.goto(server.address + query)
-        page.wait_for_selector(".sf-player .sf-canvas")
+        page.wait_for_selector(".sf-player .sf-canvas, .tab-frame")
         return page
 
     yield opened

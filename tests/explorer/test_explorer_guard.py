@@ -136,7 +136,7 @@ def test_a_run_starts_with_a_visitor_and_who_finds_no_place_is_told_and_gets_the
     page = context.new_page()
     page.set_default_timeout(1000 * GUARD)
     with small_house.visitor("?n=8&t1=1"):
-        page.goto(small_house.address + "?n=8&t1=1")
+        page.goto(small_house.address + "?n=8&t1=1&seed=2")
         status = page.locator(".sf-status.sf-shown")
         status.filter(has_text="too many visitors are here at the moment; this page asks again by itself.").wait_for()
         assert page.evaluate("document.querySelector('.sf-player').dataset.frames") is None

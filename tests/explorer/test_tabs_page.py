@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 
-from sphereflow.explorer.tabs import landscape, memory, retrieval
+from sphereflow.explorer.tabs import landscape, memory, retrieval, staircase, transport
 
 pytestmark = pytest.mark.timeout(1800)  # a busy machine is slow
 PATIENCE = 600_000  # milliseconds; only a guard against waiting for ever
@@ -19,10 +19,14 @@ import importlib.util, sys
 known = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name == "torch" else known(name, *more)
 from nicegui import ui
-from sphereflow.explorer.tabs import heads, landscape, memory, retrieval
+from sphereflow.explorer.tabs import depth, heads, landscape, memory, phases, retrieval, staircase, transport
 heads.measured(sys.argv[2])
-for tab in (heads, landscape, memory, retrieval):
-    ui.page("/" + tab.__name__.rpartition(".")[2])(tab.build)
+def page_of(tab):
+    def page():
+        tab.build()
+    return page
+for tab in (depth, heads, landscape, memory, phases, retrieval, staircase, transport):
+    ui.page("/" + tab.__name__.rpartition(".")[2])(page_of(tab))
 ui.run(host="127.0.0.1", port=int(sys.argv[1]), show=False, reload=False)
 """
 
@@ -88,7 +92,7 @@ class Visitor:
         self.page.wait_for_function(
             """text => [...document.querySelectorAll('.tab-answer')].some(a => a.innerText.trim()
                  && a.innerText.replaceAll('\\u00a0', ' ').includes(text))
-               && getComputedStyle(document.querySelector('.tab-spinner')).display === 'none'""",
+               && getComputedStyle(document.querySelector('.tab-progress')).display === 'none'""",
             arg=text,
             timeout=patience,
         )
@@ -190,3 +194,56 @@ def test_heads_tab(visit, result):
     visitor.choose(0, "tiny model, random weights")
     visitor.until("Synthetic heads")
     assert "pip install 'sphereflow[llm]'" in visitor.read(".tab-error")
+
+
+@pytest.mark.slow
+def test_staircase_tab(visit):
+    visitor = visit("staircase")
+    found = staircase.history("sa", 8, 2, 60.0, 1)
+    visitor.until("8 tokens become one in 7 mergers")
+    assert f"{found.merges[-1].log_time:.5g}" in visitor.read(".tab-facts")
+    before = visitor.picture()
+    visitor.type("Tokens n", "3")
+    visitor.until("3 tokens become one in 2 mergers")
+    visitor.choose(2, "energy, 1 for a single cluster")
+    visitor.page.wait_for_function("document.querySelector('.tab-chart svg').textContent.includes('energy')")
+    assert visitor.picture() != before
+
+
+@pytest.mark.slow
+def test_depth_tab(visit):
+    visitor = visit("depth", width=390, height=844)
+    visitor.type("Layers", "20")
+    visitor.until("After 20 layers it has")
+    assert visitor.page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+@pytest.mark.slow
+def test_a_target_is_dragged(visit):
+    visitor = visit("transport")
+    visitor.until("blocks carry 3 clouds of 40 tokens to targets")
+    at = """point => { const box = document.querySelector('.tab-chart'), place = box.getBoundingClientRect();
+        const [x, y] = getElement(Number(box.id.slice(1))).chart.convertToPixel({gridIndex: 0}, point);
+        return [place.left + x, place.top + y]; }"""
+    taken, left = (visitor.page.evaluate(at, point) for point in (list(transport._PLACES[0]), [0.2, 0.1]))
+    visitor.page.mouse.move(*taken)
+    visitor.page.mouse.down()
+    visitor.page.mouse.move(*left, steps=4)
+    visitor.page.mouse.up()
+    visitor.page.wait_for_function(
+        """() => { const box = document.querySelector('.tab-chart');
+            const rings = getElement(Number(box.id.slice(1))).chart.getOption().series;
+            const [x, y] = rings.find(s => s.name === 'target 1').data[0];
+            return Math.hypot(x - 0.2, y - 0.1) < 0.03; }"""
+    )
+    visitor.until("blocks carry 3 clouds")
+    assert float(visitor.read(".tab-facts div:nth-child(3) dd").partition("\u00d7")[0]) > 0
+
+
+@pytest.mark.slow
+def test_phases_tab(visit):
+    visitor = visit("phases")
+    visitor.choose(2, "8")
+    visitor.until("the number of clusters is 1 at")
+    assert visitor.page.locator(".tab-chart svg path").count() > 16 * 36
+    assert "16" in visitor.read(".tab-facts")

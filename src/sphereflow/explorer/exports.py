@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import tempfile
 import time
+from collections import deque
 from pathlib import Path
 
 from nicegui import run as background
 from nicegui import ui
 
 from sphereflow.errors import SphereflowError
-from sphereflow.explorer.scheduler import LiveRun
+from sphereflow.explorer.live import LiveRun
 from sphereflow.explorer.settings import INTERVALS
 
 _LOOK = 0.3  # seconds between two looks at how far it is
+_lately: deque[float] = deque(maxlen=5)  # how long the last films took
 _one_at_a_time = asyncio.Lock()  # drawing a film takes a core for a while
 
 
@@ -24,11 +27,13 @@ async def film(run: LiveRun) -> bytes:
         if run.film is not None:
             return run.film
         whole = run.over
+        began = time.monotonic()
         content = await background.io_bound(_filmed, run)
         if content is None:
             raise SphereflowError("the server is being stopped.")
         if whole:
             run.film = content
+            _lately.append(time.monotonic() - began)
         return content
 
 
@@ -46,7 +51,7 @@ async def deliver(run: LiveRun, kind: str) -> None:
         if kind == "mp4":
             began, filming = time.monotonic(), asyncio.ensure_future(film(run))
             while not filming.done():
-                notice.message = f"Filming: {time.monotonic() - began:.0f} s so far."
+                notice.message = f"Filming: {time.monotonic() - began:.0f} s so far{_usually()}."
                 await asyncio.wait([filming], timeout=_LOOK)
             await filming
         notice.message, notice.spinner, notice.timeout = f"Saving sphereflow.{kind}.", False, 3.0
@@ -55,6 +60,18 @@ async def deliver(run: LiveRun, kind: str) -> None:
         why = str(error) if isinstance(error, SphereflowError) else f"it failed ({type(error).__name__})."
         notice.message, notice.spinner = f"No {kind} was saved: {why}", False
         notice.type, notice.timeout = "negative", 15.0
+
+
+def _so_far(run: LiveRun) -> str:
+    left = run.seconds_left()
+    estimate = "" if math.isnan(left) else f", about {left:.0f} s left"
+    return f"The run is not over yet: {len(run.recorded)} of {INTERVALS + 1} frames{estimate}."
+
+
+def _usually() -> str:
+    """What to expect, once a film was made."""
+    waiting = ", after the films of others" if _one_at_a_time.locked() and not _lately else ""
+    return f", lately {sum(_lately) / len(_lately):.0f} s for a film" if _lately else waiting
 
 
 def _filmed(run: LiveRun) -> bytes:

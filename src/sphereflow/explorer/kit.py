@@ -154,6 +154,16 @@ class ListControl:
             self._select = ui.select(options, value=value, label=label, on_change=self._chosen)
             self._select.props(f'dense outlined options-dense data-list="{name}" aria-label="{label}"')
 
+    @property
+    def text(self) -> str:
+        """The value as it stands in an address."""
+        return self.value
+
+    def restore(self, text: str) -> None:
+        """Take a word from an address, if it is one of the list."""
+        if text in self._options:
+            self.show(text)
+
     def on_change(self, changed: Callable[[], Any]) -> None:
         self._changed = changed
 

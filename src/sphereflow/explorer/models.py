@@ -11,6 +11,7 @@ import numpy as np
 
 from sphereflow.dynamics import SA, USA, Dynamics, EuclideanAttention, Perceptron, RescaledAttention
 from sphereflow.explorer.settings import INTERVALS, Settings
+from sphereflow.interaction import DIRECT, Engine
 from sphereflow.sphere import draw
 from sphereflow.synchronisation import network, random_fields
 
@@ -20,6 +21,12 @@ SOLVER = "tsit5"
 NEURONS = 3
 WIDTH = 8  # of the random layer shared by all tokens
 _LEAST_STEPS = 4  # layers between two frames
+
+# Summing every pair compiles in a third of the time that a fast expansion takes, and is as fast up to here.
+_MOST_DIRECT = 2500
+# Above, an expansion has as many modes as the first of these temperatures needs that is not below beta, so that moving
+# beta compiles nothing again; beyond them every pair is summed.
+_TEMPERATURES = (20.0, 100.0)
 
 
 def single_precision(s: Settings) -> bool:
@@ -49,6 +56,14 @@ def dynamics(s: Settings) -> Dynamics:
     return SA(s.beta)
 
 
+def engine(s: Settings) -> Engine:
+    """How sums over tokens are done: one of few programs, whatever the continuous parameters are."""
+    beta = next((beta for beta in _TEMPERATURES if s.beta <= beta), None)
+    if s.n <= _MOST_DIRECT or beta is None or s.d not in (2, 3) or s.model not in ("sa", "usa", "perceptron"):
+        return DIRECT
+    return SA(beta).choice(s.n, s.d, TOL, "float32").engine
+
+
 def energy_model(s: Settings) -> Dynamics:
     """Whose energy is drawn: the model's own, or that of attention where the model has none."""
     return dynamics(s) if s.model in ("sa", "usa", "perceptron") else SA(s.beta)
@@ -56,23 +71,28 @@ def energy_model(s: Settings) -> Dynamics:
 
 @dataclass(frozen=True)
 class Layers:
-    """Random layers: a law, the number of layers between two frames, and their step."""
+    """Random layers: a law, the number of layers between two frames, and their step.
+
+    `size` multiplies the first of the weights that the law draws: the scale of a law is a part of compiled programs.
+    """
 
     field: random_fields.RandomField
     each: int
     step: float
+    size: float
 
     @classmethod
     def of(cls, s: Settings) -> Layers:
         size = max(s.noise, 1e-6)
         law: random_fields.RandomField
+        plain: random_fields.RandomField
         if s.model == "common":
-            law = random_fields.RandomPerceptron("relu", WIDTH, scale=size)
+            law, plain = (random_fields.RandomPerceptron("relu", WIDTH, scale=scale) for scale in (size, 1.0))
         else:
-            law = random_fields.Independent(random_fields.AffineField(size, 0.0))
+            law = plain = random_fields.Independent(random_fields.AffineField(size, 0.0))
         longest = network.advised_step(law, s.d, s.pull, s.beta)
         each = max(_LEAST_STEPS, math.ceil(s.t1 / INTERVALS / longest))
-        return cls(law, each, s.t1 / (INTERVALS * each))
+        return cls(plain, each, s.t1 / (INTERVALS * each), size if s.model == "common" else 1.0)
 
 
 def python_lines(s: Settings) -> str:

@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import importlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import Request
-from nicegui import Client, ui
+from nicegui import Client, app, ui
+from nicegui import run as background
 
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution.webpage import PLAYER
 from sphereflow.explorer.exports import deliver
 from sphereflow.explorer.kit import STYLE, ListControl, Notice
+from sphereflow.explorer.live import LiveRun
 from sphereflow.explorer.models import python_lines
 from sphereflow.explorer.panel import Panel
 from sphereflow.explorer.presets import BY_SLUG, PRESETS, matching
-from sphereflow.explorer.scheduler import LiveRun, RunScheduler
+from sphereflow.explorer.scheduler import RunScheduler
 from sphereflow.explorer.settings import NAMES, Settings, parse
+from sphereflow.explorer.tabs.surroundings import Surroundings
 from sphereflow.explorer.view import SphereView, View
 from sphereflow.explorer.words import about
 
 STATIC = Path(__file__).parent / "static"
-TABS = ("landscape", "retrieval", "memory", "heads")
+TABS = {
+    "phases": "Phases",
+    "staircase": "Staircase",
+    "depth": "Depth",
+    "transport": "Transport",
+    "landscape": "Landscape",
+    "retrieval": "Retrieval",
+    "memory": "Memory",
+    "heads": "Heads",
+}
+_LONGEST_WORD, _MOST_WORDS = 40, 60  # of the values of tabs in an address
 _OWN = "custom"
+_ARRIVAL = 60.0  # seconds within which a browser that has asked for the page opens its socket
 _ASK_AGAIN = 5.0  # seconds between two attempts to find a place for a run
 
 
@@ -33,22 +50,35 @@ def add_page(scheduler: RunScheduler) -> None:
     style = "".join(path.read_text("utf-8") for path in (PLAYER / "player.css", STYLE, STATIC / "page.css"))
 
     @ui.page("/", title="sphereflow", language="en-US")
-    def index(request: Request, client: Client) -> None:
+    async def index(request: Request, client: Client) -> None:
         ui.add_css(style)
         ui.query("body").classes("sf-theme sf-body")
-        Visit(scheduler, dict(request.query_params), client)
+        visit = Visit(scheduler, dict(request.query_params), client, app.storage.browser["id"])
+        # The page is sent with the sphere alone; who only asks for it and never comes has cost little, and many who
+        # come at once see tokens before the controls of all others are built.
+        with suppress(TimeoutError):
+            await client.connected(timeout=_ARRIVAL)
+            if client.has_socket_connection:
+                visit.furnish()
 
 
 class Visit:
     """One visitor: the settings, the run, and the elements that show them."""
 
-    def __init__(self, scheduler: RunScheduler, query: dict[str, str], client: Client):
+    def __init__(self, scheduler: RunScheduler, query: dict[str, str], client: Client, visitor: str):
         self._scheduler = scheduler
+        self._visitor = visitor  # the same for all pages of one browser
         self.run: LiveRun | None = None
         self._tab = query.get("tab", "") if query.get("tab") in TABS else "sphere"
         asked = {name: value for name, value in query.items() if name in NAMES}
         preset = BY_SLUG.get(query.get("preset", ""), None if asked else PRESETS[0])
         self.settings, said = parse(asked, preset.settings if preset else None)
+        # Values of the tabs' controls, by tab; each tab checks its own when it is opened.
+        self._tab_words: dict[str, dict[str, str]] = {name: {} for name in TABS}
+        for name, value in list(query.items())[:_MOST_WORDS]:
+            tab, _, control = name.partition(".")
+            if tab in TABS and len(name) + len(value) < _LONGEST_WORD:
+                self._tab_words[tab][control] = value
         self._opened: set[str] = set()
         self._waiting: ui.timer | None = None
         client.on_connect(self._arrive)
@@ -58,7 +88,6 @@ class Visit:
             with ui.tab_panel("sphere").classes("sf-tab-panel"):
                 self._sphere(said)
             self._tab_panels = {name: ui.tab_panel(name).classes("sf-tab-panel") for name in TABS}
-        self._open(self._tab)
 
     # --- building ---------------------------------------------------------------------------------------------------
 
@@ -73,20 +102,15 @@ class Visit:
                 .classes("sf-tabs") as self._tabs
             ):
                 ui.tab("sphere", "Sphere")
-                for name in TABS:
-                    ui.tab(name, name.capitalize())
+                for name, title in TABS.items():
+                    ui.tab(name, title)
             self._dark = ui.dark_mode(None)
             button = ui.button(icon="contrast", on_click=self._toggle_dark).props("flat round dense")
             button.props('aria-label="Light or dark"').tooltip("Light or dark").classes("sf-dark-button")
 
     def _sphere(self, said: list[str]) -> None:
         with ui.element("div").classes("sf-layout"):
-            with ui.element("aside").classes("sf-panel").props('aria-label="Controls"'):
-                papers = {preset.slug: preset.title for preset in PRESETS} | {_OWN: "Your own settings"}
-                self._choice = ListControl("Start from a paper", papers, self._preset_name(), name="preset")
-                self._choice.on_change(self._preset_chosen)
-                self._panel = Panel(self.settings, self._change)
-                self._exports()
+            self._aside = ui.element("aside").classes("sf-panel").props('aria-label="Controls"')
             with ui.element("div").classes("sf-content"):
                 self._notice = Notice("kit-message sf-said")
                 self.view = SphereView()
@@ -94,7 +118,18 @@ class Visit:
                 with ui.element("section").classes("sf-about").props('aria-label="About this run"'):
                     self._about = ui.html("", sanitize=False)
         self._notice.show(*said)
+
+    def furnish(self) -> None:
+        """The controls, the words about the run, and the tab that the address asks for."""
+        with self._aside:
+            papers = {preset.slug: preset.title for preset in PRESETS} | {_OWN: "Your own settings"}
+            self._choice = ListControl("Start from a paper", papers, self._preset_name(), name="preset")
+            self._choice.on_change(self._preset_chosen)
+            self._panel = Panel(self.settings, self._change)
+            self._exports()
         self._tell()
+        with self._aside:
+            ui.timer(0.01, lambda: self._open(self._tab), once=True)
 
     def _exports(self) -> None:
         with ui.element("div").classes("sf-exports").props('role=group aria-label="Share and export"'):
@@ -118,10 +153,10 @@ class Visit:
     def _begin(self) -> None:
         """Start the run of the present settings; the older one is given up. Without a place, ask again and say so."""
         if self.run is not None:
-            self._scheduler.cancel(self.run)
+            self._scheduler.cancel(self.run, self._visitor)
             self.run = None
         try:
-            self.run = self._scheduler.start(self.settings)
+            self.run = self._scheduler.start(self.settings, self._visitor)
         except SphereflowError as error:
             self.view.wait(str(error))
             if self._waiting is None:
@@ -134,7 +169,7 @@ class Visit:
 
     def _leave(self) -> None:
         if self.run is not None:
-            self._scheduler.cancel(self.run)
+            self._scheduler.cancel(self.run, self._visitor)
 
     def _change(self, name: str, value: Any) -> None:
         """What a control asks for; `parse` has the last word."""
@@ -172,7 +207,9 @@ class Visit:
         self._about.content = about(self.settings)
 
     def _address(self) -> str:
-        return "/?" + self.settings.query() + ("" if self._tab == "sphere" else f"&tab={self._tab}")
+        words = {f"{tab}.{name}": word for tab, known in self._tab_words.items() for name, word in known.items()}
+        tab = {} if self._tab == "sphere" else {"tab": self._tab}
+        return "/?" + self.settings.query() + "".join(f"&{urlencode(each)}" for each in (tab, words) if each)
 
     def _write_address(self) -> None:
         ui.navigate.history.replace(self._address())
@@ -215,21 +252,39 @@ class Visit:
 
     # --- tabs -------------------------------------------------------------------------------------------------------
 
-    def _turned(self, event: Any) -> None:
+    async def _turned(self, event: Any) -> None:
         self._tab = event.value if event.value in TABS else "sphere"
         self._write_address()
-        self._open(self._tab)
+        await self._open(self._tab)
 
-    def _open(self, name: str) -> None:
-        """Fill a tab when it is first looked at."""
+    async def _open(self, name: str) -> None:
+        """Fill a tab when it is first looked at; what it needs is imported in a thread."""
         if name not in self._tab_panels or name in self._opened:
             return
         self._opened.add(name)
         with self._tab_panels[name]:
+            opening = ui.label(f"Opening {TABS[name]} …").classes("sf-opening")
             try:
-                importlib.import_module(f"sphereflow.explorer.tabs.{name}").build()
+                module = await background.io_bound(importlib.import_module, f"sphereflow.explorer.tabs.{name}")
+                if module is not None and not opening.is_deleted:
+                    module.build(self._surroundings_of(name))
             except SphereflowError as error:
                 Notice("kit-message").show(str(error))
+            opening.delete()
+
+    def _surroundings_of(self, name: str) -> Surroundings:
+        def write(words: dict[str, str]) -> None:
+            if words != self._tab_words[name]:
+                self._tab_words[name] = words
+                self._write_address()
+
+        return Surroundings(dict(self._tab_words[name]), write, self._show_run)
+
+    def _show_run(self, settings: Settings) -> None:
+        """Play a run that a tab has chosen."""
+        checked, said = parse(dataclasses.asdict(settings))
+        self._take(checked, said)
+        self._tabs.set_value("sphere")
 
 
 _MARK = (

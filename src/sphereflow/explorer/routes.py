@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import html
+import math
 import struct
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import FastAPI, HTTPException, Query, Response
 from nicegui import run as background
 
 from sphereflow.explorer.exports import film
+from sphereflow.explorer.live import LiveRun
 from sphereflow.explorer.models import python_lines
 from sphereflow.explorer.presets import matching
-from sphereflow.explorer.scheduler import LiveRun, RunScheduler
+from sphereflow.explorer.scheduler import RunScheduler
 
 _RUNNING, _DONE, _FAILED = 0, 1, 2
 _UNKNOWN = "the server no longer knows this run; reload the page"
 _MOST_BYTES = 4_000_000
 _LONGEST_WAIT = 10.0
-_NAP = 0.02
 _EXPORT_WAIT = 120.0
 
 
@@ -35,33 +38,38 @@ def add_routes(app: FastAPI, scheduler: RunScheduler) -> None:
         return scheduler.runs[name]
 
     @app.get("/run/{name}/frames")
-    async def new_frames(name: str, start: Annotated[int, Query(alias="from")] = 0) -> Response:
+    async def new_frames(name: str, start: Annotated[int, Query(alias="from")] = 0, rough: int = 0) -> Response:
+        """What a player that has `start` accurate frames, and any frames at all up to `rough`, does not have yet."""
         run = scheduler.runs.get(name)
         if run is None:  # often a request for a run that has just been replaced: no error, and nobody will read it
-            return _binary(struct.pack("<II", _FAILED, 0) + _UNKNOWN.encode())
+            return _binary(_head(_FAILED) + _UNKNOWN.encode())
         start = max(start, 0)
-        naps = 0
-        while len(run.recorded) <= start and not run.over and naps * _NAP < _LONGEST_WAIT:
-            await asyncio.sleep(_NAP)
-            naps += 1
+
+        def news() -> bool:
+            first = max(rough, len(run.recorded))
+            return len(run.recorded) > start or len(run.rough) > first or run.over
+
+        await _until(run, news, _LONGEST_WAIT)
         state = _DONE if run.done else _RUNNING
-        chosen = run.recorded[start:]
-        if chosen:
-            whole = max(1, _MOST_BYTES // len(chosen[0]))
-            state = _RUNNING if len(chosen) > whole else state
-            chosen = chosen[:whole]
-        elif run.trouble:
-            return _binary(struct.pack("<II", _FAILED, 0) + run.trouble.encode())
-        return _binary(struct.pack("<II", state, len(chosen)) + b"".join(chosen))
+        fine = run.recorded[start:]
+        size = 104 + 8 * run.settings.n
+        whole = max(1, _MOST_BYTES // size)
+        if len(fine) > whole:
+            state, fine = _RUNNING, fine[:whole]
+        first = max(rough, start + len(fine))
+        more = [] if len(fine) == whole or state == _DONE else run.rough[first : first + whole - len(fine)]
+        if not fine and not more and run.trouble:
+            return _binary(_head(_FAILED) + run.trouble.encode())
+        left = run.seconds_left()
+        seconds = 0 if math.isnan(left) else min(math.ceil(left), 10**6)
+        head = _head(state, len(fine), len(more), first, seconds, scheduler.computing)
+        return _binary(head + b"".join(fine) + b"".join(more))
 
     async def finished(name: str) -> LiveRun:
         run = known(name)
-        naps = 0
-        while not run.over and naps * 0.1 < _EXPORT_WAIT:
-            await asyncio.sleep(0.1)
-            naps += 1
-        if len(run.recorded) < 2:
-            raise HTTPException(409, "this run has no frames to export yet")
+        await _until(run, lambda: run.over, _EXPORT_WAIT)
+        if not run.done:
+            raise HTTPException(409, run.trouble or "this run is not over yet: an export waits for its last frame")
         return run
 
     @app.get("/run/{name}/sphereflow.html")
@@ -78,6 +86,31 @@ def add_routes(app: FastAPI, scheduler: RunScheduler) -> None:
     @app.get("/run/{name}/sphereflow.py")
     async def script(name: str) -> Response:
         return _attachment((python_lines(known(name).settings) + "\n").encode(), "text/x-python", "sphereflow.py")
+
+
+def _head(state: int, *numbers: int) -> bytes:
+    """State, accurate frames, rough frames, place of the first rough one, seconds left (0: unknown), runs in all."""
+    return struct.pack("<6I", state, *numbers, *[0] * (5 - len(numbers)))
+
+
+async def _until(run: LiveRun, enough: Callable[[], bool], seconds: float) -> None:
+    """Wait until the run has what is asked for, or for so many seconds."""
+    loop, told = asyncio.get_running_loop(), asyncio.Event()
+
+    def ring() -> None:
+        with suppress(RuntimeError):  # the server has been stopped
+            loop.call_soon_threadsafe(told.set)
+
+    run.listeners.add(ring)
+    try:
+        async with asyncio.timeout(seconds):
+            while not enough():
+                await told.wait()
+                told.clear()
+    except TimeoutError:
+        pass
+    finally:
+        run.listeners.discard(ring)
 
 
 def _words(run: LiveRun) -> tuple[str, str]:

@@ -1,116 +1,25 @@
 """Runs of many visitors share a few threads: whoever has used the least processor time has the next turn.
 
 So a heavy run slows down itself and not its neighbours, and at most `threads` turns are computed at once. One more
-thread only draws the first tokens of new runs, which needs no compilation: a visitor sees them even while all others
-compile. Nothing here blocks the server: simulations live in their own threads.
+thread draws the first tokens of new runs and computes rough frames, for which nothing is compiled: a visitor sees
+tokens move while all others compile. A run that several visitors ask for is computed once; one that is over is kept for
+the next who asks, as long as there is room. Nothing here blocks the server: simulations live in their own threads.
 """
 
 from __future__ import annotations
 
-import secrets
 import threading
-import time
-from collections.abc import Iterable, Iterator
-from typing import Any
-
-import numpy as np
+from collections.abc import Iterable
 
 from sphereflow.errors import SphereflowError
-from sphereflow.evolution import Status, Trajectory
-from sphereflow.evolution.webpage import Camera, Recorder, assemble
-from sphereflow.explorer.models import SOLVER, TOL, dynamics, first_tokens, python_lines
-from sphereflow.explorer.settings import INTERVALS, Settings
-from sphereflow.explorer.simulation import Stuck, frames
-from sphereflow.numerics.unit_vectors import unit
+from sphereflow.explorer.live import LiveRun, alike
+from sphereflow.explorer.settings import Settings
 
-MOST_RUNS = 40
+MOST_RUNS = 150  # that somebody watches
+MOST_OF_ONE = 6  # that one visitor watches, in as many pages
+MOST_BYTES = 1_200_000_000  # of all runs that somebody watches
+_KEPT_BYTES = 150_000_000  # of runs that are over and that nobody watches
 _PATIENCE = 3.0  # seconds for which the end waits for a turn
-
-
-class LiveRun:
-    """One run of one visitor: frames as the player reads them, and the tokens for exports."""
-
-    def __init__(self, settings: Settings):
-        self.name = secrets.token_urlsafe(16)
-        self.settings = settings
-        self.recorded: list[bytes] = []
-        self.times: list[float] = []
-        self.tokens: list[np.ndarray] = []
-        self.done = False
-        self.cancelled = False
-        self.greeted = False  # whether it had a turn
-        self.trouble = ""
-        self.film: bytes | None = None
-        self.spent = 0.0
-        self._turns = self._recorded_turns()
-
-    def advance(self) -> None:
-        """Compute the next turn."""
-        began = time.thread_time()
-        try:
-            next(self._turns)
-        except (Stuck, SphereflowError) as trouble:
-            self.trouble = str(trouble)
-        except Exception as error:  # a thread must outlive a run that fails, and the visitor should know
-            self.trouble = f"the simulation failed: {type(error).__name__}"
-        if len(self.recorded) == INTERVALS + 1:
-            self.done = True
-        self.spent += time.thread_time() - began
-
-    def _recorded_turns(self) -> Iterator[None]:
-        """Nothing is drawn or compiled before the first turn, so that a run can be made without waiting."""
-        x0 = first_tokens(self.settings)
-        recorder = Recorder(Camera.facing(x0, self._on_sphere))
-        for turn in frames(self.settings, x0):
-            for t, x, energy in turn:
-                self.times.append(t)
-                self.tokens.append(x.astype(np.float32))
-                self.recorded.append(recorder.record(t, x, energy))
-            yield
-
-    @property
-    def _on_sphere(self) -> bool:
-        return self.settings.model != "euclid"
-
-    @property
-    def over(self) -> bool:
-        return self.done or self.cancelled or bool(self.trouble)
-
-    def about(self) -> dict[str, Any]:
-        """What the player has to know before the first frame."""
-        s = self.settings
-        plain = Recorder(Camera(s.n, s.d, self._on_sphere))
-        angle = np.degrees(plain.delta)
-        touching = f"tokens closer than {angle:.1f}° form a cluster" if self._on_sphere else ""
-        note = " · ".join(part for part in (plain.camera.note, touching) if part)
-        curve = "Energy" if s.model in ("sa", "usa", "perceptron") else "Energy of attention"
-        return plain.about(s.times, curve=curve, words=s.caption(), logarithmic=s.logarithmic, note=note)
-
-    def webpage(self, title: str, lead: str) -> bytes:
-        """The run so far as one HTML file."""
-        return assemble(self.about(), list(self.recorded), title=title, lead=lead, code=python_lines(self.settings))
-
-    def trajectory(self) -> Trajectory:
-        """The run so far as the library's own result."""
-        s = self.settings
-        count = len(self.times)
-        status = Status.REACHED_END if count == INTERVALS + 1 else Status.INTERRUPTED
-        xs = np.stack(self.tokens[:count]).astype(float)
-        if s.model != "euclid":
-            xs = unit(xs)
-        return Trajectory(
-            ts=np.array(self.times[:count]),
-            xs=xs,
-            model=dynamics(s),
-            status=status,
-            tol=TOL,
-            solver=SOLVER,
-            engine="direct",
-            engine_error=0.0,
-            steps=count,
-            seconds=self.spent,
-            seed=s.seed,
-        )
 
 
 class RunScheduler:
@@ -118,34 +27,76 @@ class RunScheduler:
 
     def __init__(self, threads: int = 2):
         self.runs: dict[str, LiveRun] = {}
+        self._visitors: dict[str, int] = {}
         self._waiting: list[LiveRun] = []
+        self._sketching: list[LiveRun] = []
         self._cold: list[Settings] = []
         self._changed = threading.Condition()
         self._closed = False
         self._warming = False
-        kinds = [False] * threads + [True]
-        self._threads = [threading.Thread(target=self._work, args=(first,), daemon=True) for first in kinds]
+        kinds = [self._work] * threads + [self._greet]
+        self._threads = [threading.Thread(target=work, daemon=True) for work in kinds]
         for thread in self._threads:
             thread.start()
 
-    def start(self, settings: Settings) -> LiveRun:
-        """A new run; says so in a sentence if too many are kept already."""
-        if len(self.runs) >= MOST_RUNS:
-            raise SphereflowError("too many visitors are here at the moment; this page asks again by itself.")
-        run = LiveRun(settings)
+    def start(self, settings: Settings, visitor: str = "") -> LiveRun:
+        """The run with these settings, a new one if nobody has it; a sentence says so if there is no room."""
+        wanted = alike(settings)
         with self._changed:
+            run = next((run for run in self.runs.values() if run.settings == wanted and not run.trouble), None)
+            if visitor and self._visitors.get(visitor, 0) >= MOST_OF_ONE:
+                pages = f"you have {MOST_OF_ONE} pages open here already"
+                raise SphereflowError(f"{pages}; close one of them, and this one goes on by itself.")
+            if run is None or not run.viewers:
+                self._find_room(run or LiveRun(wanted))
+            if visitor:
+                self._visitors[visitor] = self._visitors.get(visitor, 0) + 1
+            if run is not None:
+                run.viewers += 1
+                return run
+            run = LiveRun(wanted)
             self.runs[run.name] = run
             self._waiting.append(run)
             self._changed.notify_all()
         return run
 
-    def cancel(self, run: LiveRun) -> None:
-        """Stop a run after its present turn and forget it."""
+    def _find_room(self, run: LiveRun) -> None:
+        watched = [each for each in self.runs.values() if each.viewers]
+        if len(watched) >= MOST_RUNS:
+            raise SphereflowError("too many visitors are here at the moment; this page asks again by itself.")
+        if sum(each.weight for each in watched) + run.weight > MOST_BYTES:
+            raise SphereflowError(
+                "the runs of all visitors fill the memory that the server may use; "
+                "this page asks again by itself, and fewer tokens may find room at once."
+            )
+
+    def cancel(self, run: LiveRun, visitor: str = "") -> None:
+        """A visitor leaves a run; if it was the last one, it stops after its present turn, or is kept if it is over."""
         with self._changed:
+            if self._visitors.get(visitor, 0) > 1:
+                self._visitors[visitor] -= 1
+            else:
+                self._visitors.pop(visitor, None)
+            run.viewers -= 1
+            if run.viewers > 0:
+                return
+            if run.done:
+                self.runs[run.name] = self.runs.pop(run.name, run)  # the last one to be forgotten
+                idle = [each for each in self.runs.values() if not each.viewers]
+                while sum(each.weight for each in idle) > _KEPT_BYTES:
+                    self.runs.pop(idle.pop(0).name)
+                return
             run.cancelled = True
             self.runs.pop(run.name, None)
-            if run in self._waiting:
-                self._waiting.remove(run)
+            for line in (self._waiting, self._sketching):
+                if run in line:
+                    line.remove(run)
+        run.tell()
+
+    @property
+    def computing(self) -> int:
+        """How many runs share the processor."""
+        return sum(not run.over for run in tuple(self.runs.values()))
 
     def warm(self, presets: Iterable[Settings]) -> None:
         """Compile what these runs need, one after the other, while nobody waits for anything."""
@@ -162,13 +113,14 @@ class RunScheduler:
             thread.join(_PATIENCE)
         return not any(thread.is_alive() for thread in self._threads)
 
-    def _work(self, first_only: bool) -> None:
+    def _work(self) -> None:
+        """Accurate turns, for the one who has used least."""
         while True:
             with self._changed:
-                run = self._next(first_only)
+                run = self._next()
                 while run is None and not self._closed:
                     self._changed.wait()
-                    run = self._next(first_only)
+                    run = self._next()
                 if run is None or self._closed:
                     return
                 ahead, run.greeted = run.cancelled, True
@@ -177,20 +129,66 @@ class RunScheduler:
             run.advance()
             with self._changed:
                 self._warming = self._warming and not ahead
-                if not run.over and not self._closed:
-                    self._waiting.append(run)
+                self._queue(run)
                 self._changed.notify_all()
 
-    def _next(self, first_only: bool) -> LiveRun | None:
-        """The run that has the next turn, or a preset to compile; never two presets: a visitor finds a thread."""
-        candidates = [run for run in self._waiting if not (first_only and run.greeted)]
-        if candidates:
-            run = min(candidates, key=lambda waiting: waiting.spent)
+    def _greet(self) -> None:
+        """First tokens and rough frames."""
+        while True:
+            with self._changed:
+                run = self._next_rough()
+                while run is None and not self._closed:
+                    self._changed.wait()
+                    run = self._next_rough()
+                if run is None or self._closed:
+                    return
+                new, run.greeted = not run.greeted, True
+            if new:
+                run.advance()
+            else:
+                run.sketch()
+            with self._changed:
+                if new:
+                    self._queue(run)
+                    self._changed.notify_all()
+                else:
+                    if run.wants_sketch:
+                        self._sketching.append(run)
+                    self._changed.notify_all()
+
+    def _queue(self, run: LiveRun) -> None:
+        if run.over or self._closed:
+            return
+        self._waiting.append(run)
+        if len(run.recorded) == 1 and not run.cancelled:
+            self._sketching.append(run)
+
+    def _next(self) -> LiveRun | None:
+        """The run that has the next turn, or a preset to compile; never two presets: a visitor finds a thread.
+
+        A run whose rough frames are about to begin waits for the first of them, which its compilation would hold up.
+        """
+        ready = [run for run in self._waiting if not run.awaits_sketch]
+        if ready:
+            run = min(ready, key=lambda waiting: waiting.spent)
             self._waiting.remove(run)
             return run
-        if first_only or self._warming or not self._cold:
+        if self._warming or not self._cold:
             return None
         self._warming = True
         run = LiveRun(self._cold.pop(0))
         run.cancelled = True  # nobody will look at it
+        return run
+
+    def _next_rough(self) -> LiveRun | None:
+        """Who has seen nothing yet, or else has the fewest rough frames."""
+        new = next((run for run in self._waiting if not run.greeted), None)
+        if new is not None:
+            self._waiting.remove(new)
+            return new
+        self._sketching = [run for run in self._sketching if run.wants_sketch]
+        if not self._sketching:
+            return None
+        run = min(self._sketching, key=lambda run: len(run.rough))
+        self._sketching.remove(run)
         return run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import socket
 import sys
 from collections.abc import Sequence
@@ -75,6 +76,7 @@ def serve(
             favicon=_FAVICON,
             binding_refresh_interval=None,
             reconnect_timeout=8.0,
+            storage_secret=secrets.token_urlsafe(32),  # of the cookie by which pages of one browser are counted
         )
     if not scheduler.close():
         # A thread is still within compiled code, which must not be taken apart around it.

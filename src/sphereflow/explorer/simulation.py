@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from sphereflow.compilation import compiled
 from sphereflow.dynamics import Dynamics
-from sphereflow.explorer.models import SOLVER, TOL, Layers, dynamics, energy_model, first_tokens, float64_scalar
+from sphereflow.explorer.models import SOLVER, TOL, Layers, dynamics, energy_model, engine, first_tokens, float64_scalar
 from sphereflow.explorer.settings import Settings
 from sphereflow.solving import FORWARD, SOLVERS, solve
 from sphereflow.synchronisation.network import advance
@@ -28,9 +28,6 @@ Frame = tuple[float, np.ndarray, float]  # time, tokens, energy
 # Frames per turn: several where they are cheap, one where a turn would keep others waiting.
 _FRAMES_PER_TURN, _CHEAP = 4, 1000
 _MOST_STEPS = 20_000
-
-# Summing every pair compiles in a third of the time that a fast expansion takes, and is as fast up to here.
-_MOST_DIRECT = 2500
 
 _energy = eqx.filter_jit(lambda model, x: model.energy(x))
 
@@ -46,7 +43,7 @@ def frames(s: Settings, x0: Float[np.ndarray, "n d"] | None = None) -> Iterator[
     """
     start = first_tokens(s) if x0 is None else x0
     yield [(0.0, start, float("nan"))]
-    measured = energy_model(s).tuned(s.n, s.d, TOL, str(start.dtype), _method(s))
+    measured = energy_model(s).tuned(s.n, s.d, TOL, str(start.dtype), engine(s))
     for turn in _noisy(s, start) if s.noisy else _smooth(s, start):
         yield [(t, x, float(_energy(measured, jnp.asarray(x)))) for t, x in turn]
 
@@ -55,12 +52,8 @@ def _per_turn(s: Settings) -> int:
     return _FRAMES_PER_TURN if s.n <= _CHEAP else 1
 
 
-def _method(s: Settings) -> str:
-    return "direct" if s.n <= _MOST_DIRECT else "auto"
-
-
 def _smooth(s: Settings, start: np.ndarray) -> Iterator[list[tuple[float, np.ndarray]]]:
-    model: Dynamics = dynamics(s).tuned(s.n, s.d, TOL, str(start.dtype), _method(s))
+    model: Dynamics = dynamics(s).tuned(s.n, s.d, TOL, str(start.dtype), engine(s))
     times, x = s.times, jnp.asarray(start)
     steps = 2.0  # between two frames, as the last turn needed them
     for first in range(0, len(times) - 1, _per_turn(s)):
@@ -89,6 +82,7 @@ def _noisy(s: Settings, start: np.ndarray) -> Iterator[list[tuple[float, np.ndar
         x,
         key,
         float64_scalar(layers.step),
+        float64_scalar(layers.size),
         jnp.asarray(np.int64(index * layers.each)),
         jnp.asarray(np.int64(layers.each)),
     )
@@ -102,12 +96,20 @@ def _noisy(s: Settings, start: np.ndarray) -> Iterator[list[tuple[float, np.ndar
 
 @compiled
 def _layers(
-    field: RandomField, attention: Any, strength: Array, x: Array, key: Array, step: Array, first: Array, count: Array
+    field: RandomField,
+    attention: Any,
+    strength: Array,
+    x: Array,
+    key: Array,
+    step: Array,
+    size: Array,
+    first: Array,
+    count: Array,
 ) -> Array:
     """Layers number first, ..., first + count - 1 of the network, with the noise that `run_network` would draw."""
 
     def layer(index: Array, x: Array) -> Array:
-        weights = field.draw(jax.random.fold_in(key, index), *x.shape)
-        return advance(field, weights, x, step, attention, strength)
+        first_weights, *others = field.draw(jax.random.fold_in(key, index), *x.shape)
+        return advance(field, (size * first_weights, *others), x, step, attention, strength)
 
     return jax.lax.fori_loop(first, first + count, layer, x)

@@ -1,17 +1,26 @@
 // The player as an element of the page: the server names a run, the browser fetches its frames.
 import { Player } from "sphereflow-player";
 
-// Says how far a run is while nothing moves, and why a page has none.
+// Says how far a run is, which frames are rough, and why a page has no run.
 class LivePlayer extends Player {
   waiting = "";
 
-  say(text) {
-    const { run } = this;
-    if (this.waiting) return super.say(this.waiting);
-    if (text === "" || this.message || !run?.times.length) return super.say(text);
-    const seconds = Math.round((performance.now() - this.began) / 1000);
-    const first = `computing the first step, ${seconds} s so far; a new size is compiled once …`;
-    super.say(run.times.length < 2 ? first : `simulating: ${run.times.length} of ${run.frames} frames, ${seconds} s so far …`);
+  words(run, stuck) {
+    if (this.waiting) return [this.waiting];
+    if (this.message) return [this.message];
+    if (!run) return ["asking the server for a run"];
+    const seconds = `${Math.round((performance.now() - this.began) / 1000)} s so far`;
+    if (!run.times.length) return ["drawing the first tokens", seconds];
+    const far = [`${run.fine} of ${run.frames} frames`];
+    far.push(run.left ? `about ${duration(run.left)} left` : seconds);
+    if (run.sharing > 1) far.push(`${run.sharing} runs share the processor`);
+    if (run.times.length < 2) return ["computing the first step", far.slice(1).join(", ")];
+    if (this.rough) {
+      const aim = run.tol ? `refined to ${power(run.tol)}` : "refined";
+      const how = run.fine < 2 ? `compiling, then ${aim}` : `being ${aim}`;
+      return [`preview, steps good to ${run.rough}; ${how}`, far.join(", ")];
+    }
+    return stuck ? ["simulating", far.join(", ")] : [""];
   }
 
   load(about, address) {
@@ -19,6 +28,9 @@ class LivePlayer extends Player {
     return super.load(about, address);
   }
 }
+
+const duration = (seconds) => (seconds < 90 ? `${seconds} s` : `${Math.round(seconds / 60)} min`);
+const power = (value) => `10${[...String(Math.round(Math.log10(value)))].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻").join("")}`;
 
 export default {
   template: "<div></div>",

@@ -17,6 +17,7 @@ from sphereflow.explorer.tabs.charts import CARD, INK, SOFT, axis, chart, draw, 
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.headmaps import HeadMap
 from sphereflow.explorer.tabs.inputs import Amount, Limits
+from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
 from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say
 from sphereflow.pictures import PALETTE
 
@@ -134,13 +135,13 @@ def picture(found: HeadMap, quantity: str) -> dict[str, Any]:
     }
 
 
-def build() -> None:
+def build(around: Surroundings = ALONE) -> None:
     """Fill the current container."""
     given = _given
     sources = {"given": given.name} if given is not None else {}
     sources |= headmaps.RECORDED
     sources |= {"tiny": "tiny model, random weights", "synthetic": "synthetic heads"}
-    frame = TabFrame(TITLE, _WORDS, *_FORMULAS)
+    frame = TabFrame(TITLE, _WORDS, *_FORMULAS, around=around)
     with frame.controls:
         source = ListControl("Heads of", sources, next(iter(sources)))
         quantity = ListControl("Colour shows", _NAMES, "f4")
@@ -192,7 +193,7 @@ def build() -> None:
                 say(one, head_in_words(present[0], row, column))
 
     shown.on_point_click(clicked)
-    frame.watch(refresh, source, quantity, architecture, decay, seed)
+    frame.watch(refresh, source=source, quantity=quantity, architecture=architecture, decay=decay, seed=seed)
 
 
 def _numbers(found: HeadMap) -> list[tuple[str, str]]:

@@ -67,13 +67,22 @@ class Amount:
     def value(self) -> float:
         return self._control.value
 
+    @property
+    def text(self) -> str:
+        """The value as it stands in an address."""
+        return self.limits.text(self.value)
+
+    def restore(self, text: str) -> None:
+        """Take a value from an address, within limits, and say so if it had to move."""
+        self.set(text)
+
     def on_change(self, changed: Callable[[], Any]) -> None:
         self._changed = changed
 
     def set_visible(self, visible: bool) -> None:
         self._control.set_visible(visible)
 
-    def set(self, number: float) -> None:
+    def set(self, number: float | str) -> None:
         """Move to a number, or to the nearest within the limits; `on_change` is not called."""
         value, sentence = self.limits.nearest(number)
         self._control.show(value)

@@ -29,6 +29,7 @@ from sphereflow.explorer.tabs.charts import (
 )
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
+from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
 from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, power, say, short
 
 TITLE = "Landscape"
@@ -220,9 +221,9 @@ def curves(found: Landscape) -> dict[str, Any]:
     }
 
 
-def build() -> None:
+def build(around: Surroundings = ALONE) -> None:
     """Fill the current container."""
-    frame = TabFrame(TITLE, _WORDS, *_FORMULAS)
+    frame = TabFrame(TITLE, _WORDS, *_FORMULAS, around=around)
     with frame.controls:
         beta = Amount(BETA, "large: tokens feel only near neighbours")
         neurons = Amount(NEURONS)
@@ -263,7 +264,7 @@ def build() -> None:
             ],
         )
 
-    frame.watch(refresh, beta, neurons, activation, strength, seed)
+    frame.watch(refresh, beta=beta, neurons=neurons, activation=activation, strength=strength, seed=seed)
 
 
 def _around(name: str, radius: np.ndarray, angle: np.ndarray, colour: str, width: float) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from sphereflow.explorer.tabs.charts import (
 )
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
+from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
 from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say, short
 
 TITLE = "Memory"
@@ -203,9 +204,9 @@ def picture(found: Plane, load: float, temperature: float) -> dict[str, Any]:
     }
 
 
-def build() -> None:
+def build(around: Surroundings = ALONE) -> None:
     """Fill the current container."""
-    frame = TabFrame(TITLE, _WORDS, *_FORMULAS["lse"])
+    frame = TabFrame(TITLE, _WORDS, *_FORMULAS["lse"], around=around)
     with frame.controls:
         kernel = ListControl("Kernel", KERNELS, "lse")
         sharpness = {name: Amount(limits) for name, limits in SHARPNESS.items()}
@@ -246,7 +247,7 @@ def build() -> None:
         temperature.set(round(asked_temperature, 4))
         await renew()
 
-    renew = frame.watch(refresh, kernel, *sharpness.values(), load, temperature)
+    renew = frame.watch(refresh, kernel=kernel, **sharpness, load=load, temperature=temperature)
     shown.on(
         "click",
         chosen,

@@ -12,6 +12,7 @@ import numpy as np
 from sphereflow.explorer.tabs.charts import BLUE, CARD, ORANGE, POWERS, SOFT, axis, chart, draw, line, tooltip
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
+from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
 from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, power, say, short
 
 TITLE = "Lost in the middle"
@@ -167,9 +168,9 @@ def picture(found: Curve) -> dict[str, Any]:
     }
 
 
-def build() -> None:
+def build(around: Surroundings = ALONE) -> None:
     """Fill the current container."""
-    frame = TabFrame(TITLE, _WORDS, *_FORMULAS)
+    frame = TabFrame(TITLE, _WORDS, *_FORMULAS, around=around)
     with frame.controls:
         beta = Amount(BETA)
         slope = Amount(SLOPE, "0: every earlier token counts the same")
@@ -203,7 +204,7 @@ def build() -> None:
             ],
         )
 
-    frame.watch(refresh, beta, slope, t, vocab)
+    frame.watch(refresh, beta=beta, slope=slope, t=t, vocab=vocab)
 
 
 def _place(share: float) -> str:

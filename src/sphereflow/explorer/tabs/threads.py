@@ -19,11 +19,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _slots = asyncio.Semaphore(TOGETHER)
+_waiting = 0
+
+
+def in_line() -> int:
+    """How many computations wait for their turn."""
+    return _waiting
 
 
 async def run_in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """The value of the function (never None), computed in a thread; its errors are raised here."""
-    await _slots.acquire()
+    global _waiting
+    _waiting += 1
+    try:
+        await _slots.acquire()
+    finally:
+        _waiting -= 1
     work = asyncio.ensure_future(run.io_bound(function, *args, **kwargs))
     # The slot belongs to the thread, not to the one who waits: it is free when the thread ends.
     work.add_done_callback(lambda _: _slots.release())

@@ -84,7 +84,12 @@ export class Player {
   // clusters and pairs, and with no `curve` the energy too.
   open(about) {
     this.fetching?.abort();
-    this.run = { ...about, times: [], energy: [], clusters: [], alone: [], largest: [], overlaps: [], points: [], looks: [], slots: new Map(), done: false };
+    // The first `fine` frames are accurate, and later ones rough, until they are replaced. Both know clusters by names of
+    // their own, and so have slots of their own for the colours of these.
+    this.run = {
+      ...about, times: [], energy: [], clusters: [], alone: [], largest: [], overlaps: [], points: [], looks: [],
+      fine: 0, slots: new Map(), roughSlots: new Map(), done: false, left: 0, sharing: 1,
+    };
     this.position = 0;
     this.message = "";
     this.sphere.begin(about);
@@ -104,12 +109,15 @@ export class Player {
     const { run } = this;
     try {
       while (!run.done) {
-        const answer = await fetch(`${address}?from=${run.times.length}`, { signal: mine.signal });
+        const answer = await patiently(`${address}?from=${run.fine}&rough=${run.times.length}`, mine.signal);
         if (!answer.ok) throw new Error("the server no longer knows this run; reload the page");
         const bytes = await answer.arrayBuffer();
-        const [state] = new Uint32Array(bytes, 0, 1);
-        if (state === 2) throw new Error(new TextDecoder().decode(new Uint8Array(bytes, 8)));
-        this.append(bytes, 8);
+        const [state, fine, rough, place, left, sharing] = new Uint32Array(bytes, 0, 6);
+        if (state === 2) throw new Error(new TextDecoder().decode(new Uint8Array(bytes, 24)));
+        const rest = this.put(bytes, 24, run.fine, fine, run.slots);
+        run.fine += fine;
+        this.put(bytes, rest, place, rough, run.roughSlots);
+        [run.left, run.sharing] = [left, sharing];
         run.done = state === 1;
       }
     } catch (error) {
@@ -120,37 +128,39 @@ export class Player {
 
   embed(about, base64) {
     this.open(about);
-    this.append(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer, 0);
+    const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer;
+    this.run.fine = about.frames;
+    this.put(bytes, 0, 0, about.frames, this.run.slots);
     this.run.done = true;
   }
 
-  append(bytes, start) {
+  // `count` frames become those from number `place` on; returns where they end in the bytes.
+  put(bytes, start, place, count, slots) {
     const { run } = this;
     const { n } = run;
     const size = HEAD + 8 * n;
-    for (let at = start; at + size <= bytes.byteLength; at += size) {
-      const [time, energy] = new Float64Array(bytes, at, 2);
-      const [clusters, largest] = new Uint32Array(bytes, at + 16, 2);
-      run.times.push(time);
-      run.energy.push(energy);
-      run.clusters.push(clusters);
-      run.largest.push(largest);
-      run.overlaps.push(new Uint16Array(bytes, at + 24, BINS));
-      const { look, alone } = appearance(new Uint16Array(bytes, at + HEAD, n), n, run.slots);
-      if (run.colours) run.colours.forEach((slot, i) => (look[4 * i] = slot));
-      if (run.bare) for (let i = 0; i < n; i++) look[4 * i + 1] = 16;
-      run.looks.push(look);
-      run.alone.push(alone);
-      run.points.push(new Int16Array(bytes, at + HEAD + 2 * n, 3 * n));
+    for (let k = 0; k < count; k++) {
+      const at = start + k * size;
+      const i = place + k;
+      [run.times[i], run.energy[i]] = new Float64Array(bytes, at, 2);
+      [run.clusters[i], run.largest[i]] = new Uint32Array(bytes, at + 16, 2);
+      run.overlaps[i] = new Uint16Array(bytes, at + 24, BINS);
+      const { look, alone } = appearance(new Uint16Array(bytes, at + HEAD, n), n, slots);
+      if (run.colours) run.colours.forEach((slot, token) => (look[4 * token] = slot));
+      if (run.bare) for (let token = 0; token < n; token++) look[4 * token + 1] = 16;
+      run.looks[i] = look;
+      run.alone[i] = alone;
+      run.points[i] = new Int16Array(bytes, at + HEAD + 2 * n, 3 * n);
     }
     this.redraw = true;
+    return start + count * size;
   }
 
   // --- the clock --------------------------------------------------------------------------------------------------
 
   tick(seconds) {
     const { run, parts } = this;
-    if (!run || !run.times.length) return this.say("preparing tokens …");
+    if (!run || !run.times.length) return this.say(...this.words(run, true));
     const end = run.times.length - 1;
     const final = end === run.frames - 1;
     if (this.leader) this.follow(end);
@@ -162,9 +172,7 @@ export class Player {
     if (!this.leader) this.sphere.idleTurn(seconds);
     this.sphere.frames(run.points[k], run.points[next], run.looks[k]);
     this.sphere.draw(this.position - k);
-    if (this.message) this.say(this.message);
-    else if (end === 0) this.say("compiling this size, then simulating …");
-    else this.say(this.playing && this.position >= end && !final && !run.done ? "simulating …" : "");
+    this.say(...this.words(run, this.playing && this.position >= end && !final && !run.done));
     if (!this.leader && this.playing && this.position >= end && (final || run.done)) this.setPlaying(false);
     this.drawn += seconds;
     if (this.drawn < CHART_SECONDS || !(this.playing || this.redraw)) return;
@@ -182,10 +190,12 @@ export class Player {
     if (together) words.push(`largest ${share}%`);
     parts.count.textContent = run.bare ? "" : words.join(" · ");
     this.root.dataset.clusters = run.clusters[k];
-    this.root.dataset.frames = run.times.length;
+    this.root.dataset.frames = run.fine;
+    this.root.dataset.moving = run.times.length;
     if (document.activeElement !== parts.time || this.playing) parts.time.value = this.position;
     parts.time.style.setProperty("--done", `${(100 * this.position) / (run.frames - 1)}%`);
-    parts.time.style.setProperty("--ready", `${(100 * end) / (run.frames - 1)}%`);
+    parts.time.style.setProperty("--rough", `${(100 * end) / (run.frames - 1)}%`);
+    parts.time.style.setProperty("--ready", `${(100 * Math.max(run.fine - 1, 0)) / (run.frames - 1)}%`);
     parts.time.setAttribute("aria-valuetext", parts.clock.textContent);
   }
 
@@ -206,10 +216,28 @@ export class Player {
     return times[k] + part * (times[next] - times[k]);
   }
 
-  say(text) {
-    if (this.said === text) return;
-    this.said = text;
-    this.parts.status.textContent = text;
+  // What to say, and how far it is; `stuck` if the clock waits for a frame.
+  words(run, stuck) {
+    if (this.message) return [this.message];
+    if (!run) return [""];
+    if (!run.times.length) return ["drawing the first tokens"];
+    if (stuck) return ["simulating", `${run.fine} of ${run.frames} frames`];
+    return [""];
+  }
+
+  // True where the tokens on the screen are those of a rough run, which will be replaced.
+  get rough() {
+    const { run } = this;
+    return !!run && run.fine < run.times.length && Math.ceil(this.position) >= run.fine;
+  }
+
+  // Numbers that change every second are not read aloud.
+  say(text, progress = "") {
+    if (this.said === text + progress) return;
+    this.said = text + progress;
+    const [spoken, counted] = this.parts.status.children;
+    if (spoken.textContent !== text) spoken.textContent = text;
+    counted.textContent = progress && ` · ${progress}`;
     this.parts.status.classList.toggle("sf-shown", text !== "");
   }
 
@@ -285,7 +313,8 @@ export class Player {
     pen.fillStyle = named("--sf-ink");
     pen.font = "600 40px system-ui, sans-serif";
     pen.textAlign = "center";
-    pen.fillText(`${this.parts.clock.textContent}   ·   ${this.parts.count.textContent}`, size / 2, size - 84);
+    const preview = this.rough ? "preview   ·   " : ""; // nobody shall take it for the accurate run
+    pen.fillText(`${preview}${this.parts.clock.textContent}   ·   ${this.parts.count.textContent}`, size / 2, size - 84);
     pen.fillStyle = named("--sf-quiet");
     pen.font = "30px system-ui, sans-serif";
     pen.fillText(caption, size / 2, size - 36, size - 80);
@@ -296,6 +325,18 @@ export class Player {
     const address = URL.createObjectURL(await this.picture(caption));
     Object.assign(document.createElement("a"), { href: address, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  }
+}
+
+// A connection that is lost for a moment is not the end of a run.
+async function patiently(address, signal, attempts = 5) {
+  for (let k = 1; ; k++) {
+    try {
+      return await fetch(address, { signal });
+    } catch (error) {
+      if (signal.aborted || k === attempts) throw signal.aborted ? error : new Error("the server does not answer; reload the page");
+      await new Promise((resolve) => setTimeout(resolve, 1000 * k));
+    }
   }
 }
 
@@ -339,7 +380,7 @@ function layout() {
 <div class="sf-main">
   <div class="sf-stage">
     <div class="sf-readout"><span class="sf-clock">t = 0</span><span class="sf-count"></span></div>
-    <div class="sf-status" role="status" aria-live="polite"></div>
+    <div class="sf-status"><span role="status" aria-live="polite"></span><span></span></div>
     <div class="sf-note"></div>
   </div>
   <div class="sf-transport" role="group" aria-label="Playback">
