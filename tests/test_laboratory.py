@@ -52,7 +52,7 @@ def cut(tmp_path, monkeypatch):
 
     def interrupt(request):
         out = tmp_path / "run"
-        module, name = (coarsen, "advance") if request["t1"] == "inf" else (running, "solve")
+        module, name = (coarsen, "advance") if request["t1"] == "inf" else (running, "solve_forward")
         whole, seen = getattr(module, name), []
 
         def interrupted(*arguments, **options):

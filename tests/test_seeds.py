@@ -233,6 +233,7 @@ NUMBERS_ONLY = {
 
 # Records that are no results: they keep what they were given. Every `Result` does.
 RECORDS = {
+    "llm.measurement.layers.Measurement",
     "model_theories.subject.Subject",
     "drifting.translation.Point",
     "evolution.settings.Settings",
@@ -374,7 +375,7 @@ def test_a_run_records_its_key_and_is_continued_by_no_other(tmp_path, monkeypatc
         return sf.simulate(3, 2, 1.0, 0.1, seed=seed, saves=2, tol=1e-4, out=tmp_path / "run.zarr")
 
     with monkeypatch.context() as patch:
-        patch.setattr(running, "solve", cut_short)
+        patch.setattr(running, "solve_forward", cut_short)
         run(KEY)
     for other in (OTHER, number_from(KEY)):
         with pytest.raises(SphereflowError, match="holds a different run"):

@@ -90,7 +90,7 @@ def test_a_finished_run_asked_for_again_is_read_and_another_is_not(tmp_path, mon
     request = {"n": 8, "d": 3, "t1": 1.0, "saves": 3, "out": tmp_path / "run.zarr", "progress": False}
     first = sf.simulate(**request)
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["sphereflow.evolution.shell"], "solve", None)  # nothing may be solved
+        patch.setattr(sys.modules["sphereflow.evolution.shell"], "solve_forward", None)  # nothing may be solved
         same(sf.simulate(**request), first)
     with pytest.raises(sf.SphereflowError, match="exists already"):
         sf.simulate(**request | {"seed": 1})

@@ -32,15 +32,15 @@ def test_quick_claims_say_that_no_model_was_run():
 
 def broken(monkeypatch, change):
     """The metrics of given heads, changed: `change` gets the right function and its arguments."""
-    right = geometry._own_scores
-    monkeypatch.setattr(geometry, "_own_scores", lambda *args: change(right, *args))
+    right = geometry._own
+    monkeypatch.setattr(geometry, "_own", lambda *args: change(right, *args))
 
 
 def by_loops(scale=1.0, rooted=False):
     """The five numbers by their definition, with the sum multiplied, or compared by distances instead of z."""
 
-    def scores(right, alpha, v, sizes, ranking, distances, points):
-        found = right(alpha, v, sizes, ranking, distances, points)
+    def scores(right, alpha, v, sizes, *rest):
+        found = right(alpha, v, sizes, *rest)
         for g, r in np.ndindex(alpha.shape[:2]):
             y = alpha[g, r][:, None] * v[g]
             order = np.argsort(-alpha[g, r], kind="stable")
@@ -72,7 +72,7 @@ def test_a_renormalised_sum_is_caught(monkeypatch):
 
 
 def test_reversed_ties_are_caught(monkeypatch):
-    monkeypatch.setattr(geometry, "descending", lambda score: np.argsort(score, kind="stable")[..., ::-1])
+    monkeypatch.setattr(geometry, "rising", lambda score: np.argsort(-score, kind="stable")[..., ::-1])
     assert metrics.brute_force(Run()).verdict == "fails"
 
 

@@ -57,6 +57,7 @@ CHEAP: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
                              "--batch": "16", "--components": "0", "--methods": "drift"}),
     "retrieval": ((), {}),
     "figures": (("profiles",), {}),
+    "gallery": (("clusters",), {}),
     "sweep": (("spec.toml",), {"--out": "new.zarr"}),
     "plot": (("sweep.zarr",), {}),
     "measure": (("folder",), {"--window": "16", "--documents": "1", "--prompts": "0"}),

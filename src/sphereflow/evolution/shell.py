@@ -27,7 +27,8 @@ from sphereflow.provenance import versions
 from sphereflow.runtime import forget_programs
 from sphereflow.seeds import Seed, recorded
 from sphereflow.shapes import ArrayLike
-from sphereflow.solving import FORWARD, SOLVERS, Solution, solve, solve_forward, step_grid
+from sphereflow.solving import FORWARD, SOLVERS, Solution, solve, step_grid
+from sphereflow.solving.initial_value import solve_forward
 
 FRAMES = 101
 

@@ -47,7 +47,7 @@ class AttentionPlace:
                 values = projected[..., total - groups * d :].reshape(batch, length, groups, d)
             else:
                 values = projected.reshape(batch, length, groups, heads // groups + 2, d)[..., -1, :]
-        return values.transpose(1, 2)
+        return values.swapaxes(1, 2)
 
 
 def input_device(model: Any) -> Any:
