@@ -58,7 +58,7 @@ def live() -> Recording:
 
     from sphereflow.llm import record
 
-    return record("smollm2", inspect.getsource(argparse), window=128, documents=8)
+    return record("smollm2", inspect.getsource(argparse), window=128, documents=16)
 
 
 @PAPER.claim(
