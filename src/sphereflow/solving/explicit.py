@@ -219,14 +219,15 @@ def _change(
 ) -> tuple[Float[Array, ""], tuple[Array, Array]]:
     r"""The factor on the step h with an error of `ratio` tolerances, and what the next one is told of it.
 
-    $(1/r)^{1/8}$; after a good step not more than the trend says, $\frac{h}{h'}(r'/r^2)^{1/8}$ with the length h' and
+    $(1/r)^{1/8}$; after a good step not more than the trend says (but never less than h), $\frac{h}{h'}(r'/r^2)^{1/8}$ with the length h' and
     the error r' of the good one before: an error that grows from step to step goes on growing.
     """
     last_h, last_ratio = before
     plain = (1 / ratio) ** (1 / _ORDER)
     trend = h / jnp.where(last_h > 0, last_h, h) * (last_ratio / jnp.maximum(ratio, _FAINT) ** 2) ** (1 / _ORDER)
     best = jnp.where(good & (last_h > 0), jnp.minimum(plain, trend), plain)
-    factor = jnp.clip(_SAFETY * best, _LEAST, jnp.where(good, _MOST, _SAFETY))
+    # A good step is never followed by a shorter one: where errors are rough, steps would shrink without end.
+    factor = jnp.clip(_SAFETY * best, jnp.where(good, 1.0, _LEAST), jnp.where(good, _MOST, _SAFETY))
     told = (jnp.where(good, h, last_h), jnp.where(good, jnp.maximum(ratio, _FAINT), last_ratio))
     return factor, lax.stop_gradient(told)
 
