@@ -219,8 +219,8 @@ def _change(
 ) -> tuple[Float[Array, ""], tuple[Array, Array]]:
     r"""The factor on the step h with an error of `ratio` tolerances, and what the next one is told of it.
 
-    $(1/r)^{1/8}$; after a good step not more than the trend says (but never less than h), $\frac{h}{h'}(r'/r^2)^{1/8}$ with the length h' and
-    the error r' of the good one before: an error that grows from step to step goes on growing.
+    $(1/r)^{1/8}$; after a good step not more than the trend says, $\frac{h}{h'}(r'/r^2)^{1/8}$ with the length h' and
+    the error r' of the good one before, and never less than 1: an error that grows from step to step goes on growing.
     """
     last_h, last_ratio = before
     plain = (1 / ratio) ** (1 / _ORDER)
