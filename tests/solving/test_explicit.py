@@ -9,6 +9,7 @@ import pytest
 
 import sphereflow as sf
 from sphereflow.solving import FORWARD
+from sphereflow.solving.explicit import _change
 
 X0 = sf.draw("uniform", 6, 3, 0)
 TURN = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.5]])
@@ -114,3 +115,14 @@ def test_a_field_that_is_not_defined_everywhere_shortens_the_step():
     for adjoint in (FORWARD, None):
         found = sf.solve(Root(), x0, ts, first_step=50.0, adjoint=adjoint)
         assert np.abs(found.xs[:, 0, 0] - (2 - ts / 2) ** 2).max() < 1e-8
+
+
+@pytest.mark.parametrize("ratio", [1e-6, 0.01, 0.5, 0.99])
+@pytest.mark.parametrize("last", [1e-3, 0.5, 0.99])
+def test_a_good_step_is_never_followed_by_a_shorter_one(ratio, last):
+    """Where errors are rough, a rule that trusts their trend alone would shrink steps without end."""
+    h = jnp.asarray(0.1)
+    factor, _ = _change(jnp.asarray(ratio), h, jnp.asarray(True), (h, jnp.asarray(last)))
+    assert factor >= 1
+    shorter, _ = _change(jnp.asarray(2.0), h, jnp.asarray(False), (h, jnp.asarray(last)))
+    assert shorter < 1
