@@ -25,7 +25,20 @@ from sphereflow import parameters
 from sphereflow.dynamics.base import Dynamics, changed, in_precision, mean_square_speed
 from sphereflow.dynamics.traits import Traits, of_masses
 from sphereflow.errors import SphereflowError, one_of
-from sphereflow.interaction import DIRECT, Causal, Choice, Engine, Mask, Product, Sharded, attend, choose
+from sphereflow.interaction import (
+    DIRECT,
+    LEAST_PAIRS,
+    Adaptive,
+    Causal,
+    Choice,
+    Engine,
+    Mask,
+    Product,
+    Sharded,
+    attend,
+    choose,
+    choose_clusters,
+)
 from sphereflow.kernels import EXPONENTIAL, KERNEL_SCALES, Function, Kernel, Potential, as_kernel, log_scale
 from sphereflow.shapes import AnyArray, ArrayLike
 from sphereflow.sphere import project
@@ -95,7 +108,7 @@ class Attention(Dynamics):
         if self.kernel != EXPONENTIAL and kernel_scale == "raw":
             raise SphereflowError("kernel_scale is for the exponential kernel; another is taken as it is.")
         self._check_matrices()
-        if self._through_matrices and engine.over(DIRECT) != engine and not engine.any_query:
+        if self._through_matrices and not (engine.all_pairs or engine.any_query):
             raise SphereflowError(
                 f"the {engine.name} engine sums over unit tokens: with query or key, leave engine to be direct,"
                 " or give one for queries of any length."
@@ -140,17 +153,30 @@ class Attention(Dynamics):
         if method == "auto" and self.engine != DIRECT:
             method = self.engine  # one that was given is used
         if isinstance(method, Engine):
-            if self._through_matrices and method != DIRECT and not method.any_query:
+            if self._through_matrices and not (method.all_pairs or method.any_query):
                 return self
             method.check_kernel(self.kernel, float(np.max(np.asarray(self.beta))))
             return changed(self, engine=method)
         chosen = Attention.choice(self, n, d, tol, dtype, method).engine
+        if method == "auto" and chosen == DIRECT and self._may_gather(n):
+            chosen = Adaptive(_accuracy(tol, dtype))
         return self if chosen == self.engine else changed(self, engine=chosen)
+
+    def gathered(self, x: Float[Array, "n d"]) -> Attention:
+        if not isinstance(self.engine, Adaptive):
+            return self
+        queries = [x @ form.T for form in self._forms(x.shape[1])] if self._through_matrices else [x]
+        chosen = choose_clusters(queries, x, float(self.beta), self.engine.tol, str(x.dtype))
+        return self if chosen is None else changed(self, engine=chosen)
+
+    def _may_gather(self, n: int) -> bool:
+        """Whether sums through clusters may pay for this attention of n tokens, of which none is known yet."""
+        stacked = np.ndim(self.beta) > 0  # the pieces of a schedule, which are one program
+        usual = self.mask is None and self.kernel == EXPONENTIAL and not stacked
+        return usual and n * n >= LEAST_PAIRS and jax.default_backend() == "cpu"
 
     def choice(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Choice:
         """Which engine a solver with this tolerance is given, what it is predicted to cost, and why it is taken."""
-        # The error of the field acts at all times: it is kept well below the tolerance of the solver.
-        accuracy = max(tol * 1e-2, 1e-13 if dtype == "float64" else 1e-7)
         shortest, longest = Attention._query_lengths(self, d)
         return choose(
             n,
@@ -159,7 +185,7 @@ class Attention(Dynamics):
             float(np.max(np.asarray(self.beta))),  # of all pieces, where this attention is a stack of them
             mask=self.mask,
             kernel=self.kernel,
-            tol=accuracy,
+            tol=_accuracy(tol, dtype),
             dtype=dtype,
             self_attention=self.weights is None and not self._through_matrices,
             unit_queries=not self._through_matrices,
@@ -366,3 +392,8 @@ def _as_heads(name: str, matrix: ArrayLike | None, shape: str) -> Float[Array, "
         return None
     array = parameters.array(name, matrix, shape, f"h {shape}")
     return array if array.ndim == 3 else array[None]
+
+
+def _accuracy(tol: float, dtype: str) -> float:
+    """What sums are asked for: their error acts at all times, and is kept well below the tolerance of the solver."""
+    return max(tol * 1e-2, 1e-13 if dtype == "float64" else 1e-7)

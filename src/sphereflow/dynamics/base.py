@@ -88,6 +88,10 @@ class Dynamics(eqx.Module):
         """The same field with the engine for n tokens in dimension d chosen, which compiled code cannot do itself."""
         return with_parts(self, lambda part: part.tuned(n, d, tol, dtype, method))
 
+    def gathered(self, x: Float[Array, "n d"]) -> Dynamics:
+        """The same field, with `Adaptive` sums done through clusters where that is faster for these tokens."""
+        return with_parts(self, lambda part: part.gathered(x))
+
     def sharded(self, mesh: Mesh) -> Dynamics:
         """The same field with its sums over tokens done by all devices of the mesh, each with its share of tokens."""
         return with_parts(self, lambda part: part.sharded(mesh))

@@ -25,8 +25,10 @@ from sphereflow.dynamics.traits import Traits
 from sphereflow.errors import SphereflowError
 from sphereflow.interaction import (
     DIRECT,
+    Adaptive,
     Alibi,
     Causal,
+    Clustered,
     Direct,
     Fourier,
     Harmonic,
@@ -40,9 +42,11 @@ from sphereflow.shapes import AnyArray
 _KNOWN: dict[str, type] = {
     kind.__name__: kind
     for kind in (
+        Adaptive,
         Alibi,
         Attention,
         Causal,
+        Clustered,
         Direct,
         EuclideanAttention,
         Exponential,

@@ -229,10 +229,12 @@ class _Run:
         dtype = str(self.start.dtype)
         grid = None if s.dt is None else jnp.asarray(step_grid(points, self.jumps, s.dt, dtype))
         forget_programs()
+        # What tokens have gathered into may be summed faster: one system on one device, between the spans of a run.
+        model = self.model.gathered(x) if x.ndim == 2 and s.devices == 1 else self.model
         if grid is None and event is None and s.solver == "dopri8" and s.tol is not None:
-            return solve_forward(self.model, x, points, s.tol, first_step=first_step, max_steps=s.max_steps)
+            return solve_forward(model, x, points, s.tol, first_step=first_step, max_steps=s.max_steps)
         return solve(
-            self.model,
+            model,
             x,
             points,
             tol=s.tol,

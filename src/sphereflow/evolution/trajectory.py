@@ -114,17 +114,18 @@ class Trajectory(Result):
     def energy(self) -> np.ndarray:
         """Energy of the model at each saved time."""
         jax.eval_shape(self.model.energy, self._first_system())  # says clearly if this model has no energy
-        return self.each(lambda x: _energy(self._fast(), x))
+        return self.each(lambda x: _energy(self._fast(x), x))
 
     @cached_property
     def energy_rate(self) -> np.ndarray:
         """dE/dt from the dissipation identity at each saved time."""
         jax.eval_shape(self.model.energy_rate, self._first_system())
-        return self.each(lambda x: _energy_rate(self._fast(), x))
+        return self.each(lambda x: _energy_rate(self._fast(x), x))
 
-    def _fast(self) -> Dynamics:
-        """The model with the engine that the run had."""
-        return self.model.tuned(self.n, self.d, self.tol or FIXED_STEP_TOL, str(self.xs.dtype), self.method)
+    def _fast(self, x: np.ndarray) -> Dynamics:
+        """The model with the engine that the run had for these tokens."""
+        tuned = self.model.tuned(self.n, self.d, self.tol or FIXED_STEP_TOL, str(self.xs.dtype), self.method)
+        return tuned.gathered(jnp.asarray(x))
 
     @cached_property
     def order_parameter(self) -> np.ndarray:

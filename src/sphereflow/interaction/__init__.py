@@ -5,6 +5,8 @@ from sphereflow.interaction.choice import Choice as Choice
 from sphereflow.interaction.choice import choose as choose
 from sphereflow.interaction.direct import Attended as Attended
 from sphereflow.interaction.engines import DIRECT as DIRECT
+from sphereflow.interaction.engines import Adaptive as Adaptive
+from sphereflow.interaction.engines import Clustered as Clustered
 from sphereflow.interaction.engines import Direct as Direct
 from sphereflow.interaction.engines import Engine as Engine
 from sphereflow.interaction.engines import Fourier as Fourier
@@ -14,6 +16,8 @@ from sphereflow.interaction.expansion import circle_coefficients as circle_coeff
 from sphereflow.interaction.expansion import circle_modes as circle_modes
 from sphereflow.interaction.expansion import zonal_coefficients as zonal_coefficients
 from sphereflow.interaction.expansion import zonal_degree as zonal_degree
+from sphereflow.interaction.gathering import LEAST_PAIRS as LEAST_PAIRS
+from sphereflow.interaction.gathering import choose_clusters as choose_clusters
 from sphereflow.interaction.masks import Alibi as Alibi
 from sphereflow.interaction.masks import Causal as Causal
 from sphereflow.interaction.masks import Mask as Mask

@@ -6,6 +6,7 @@ r"""What engines cost: nanoseconds per pair, per token and per call, on a proces
 | fourier | a + b K per token; by the non-uniform FFT c per token, and K per call |
 | harmonic | a + b L^p per token and L^3 per call; by the non-uniform FFT c per token, and more per call |
 | polynomial | b per token, times a power of the number of monomials |
+| clustered | a per token and number in the moments of all clusters, b per token and cluster, more per call |
 
 The constants are measured (benchmarks/engine_choice.py compares the engine chosen with all others, `scaling.py --costs`
 what is predicted with what is measured). Only their ratios matter for the choice, and these hardly depend on the
@@ -54,6 +55,9 @@ class Machine:
     polynomial_power: float
     coefficient: float  # per call and mode: the recurrence for the coefficients takes its steps one after another
     harmonic_coefficient: float
+    cluster_moment: float
+    cluster_token: float
+    start_cluster: float
 
 
 PROCESSOR = Machine(
@@ -63,6 +67,7 @@ PROCESSOR = Machine(
     harmonic_token=0.0, harmonic_mode=12.3, harmonic_power=1.4, harmonic_table=1.5, harmonic_nufft=550.0,
     causal_pair=4.0, causal_mode=0.0, polynomial_feature=1.0, polynomial_power=1.24,
     coefficient=0.0, harmonic_coefficient=0.0,
+    cluster_moment=0.2, cluster_token=20.0, start_cluster=2e7,
 )  # fmt: skip
 ACCELERATOR = Machine(
     pair=0.0105, pair_self=0.0057, float32=0.62, float32_masked=1.1, fused=0.058,
@@ -71,6 +76,7 @@ ACCELERATOR = Machine(
     harmonic_token=1.0, harmonic_mode=0.0083, harmonic_power=2.0, harmonic_table=0.0, harmonic_nufft=1300.0,
     causal_pair=0.06, causal_mode=6.0, polynomial_feature=0.02, polynomial_power=1.0,
     coefficient=1.5e4, harmonic_coefficient=3.7e4,
+    cluster_moment=0.002, cluster_token=0.2, start_cluster=1e7,  # not measured: by the ratio of pairs
 )  # fmt: skip
 
 # Per call, in nanoseconds: what the tables of the non-uniform FFT cost, whatever the number of tokens.
@@ -105,6 +111,13 @@ def direct_cost(pairs: float, d: int, columns: int, symmetric: bool, dtype: str,
     single = here.fused if fused else here.float32_masked if masked else here.float32
     faster = single if dtype == "float32" else 1.0
     return here.start + pairs * pair * (d + columns + 20) / (2 * 3 + 20) * faster
+
+
+def clustered_cost(n: int, d: int, columns: int, clusters: int, features: int) -> float:
+    """Nanoseconds of sums through clusters, without the rows and keys that are summed directly."""
+    here = machine()
+    per_token = here.cluster_moment * features * clusters * columns + here.cluster_token * clusters
+    return here.start_cluster + n * per_token
 
 
 def most_modes(d: int) -> int:

@@ -6,6 +6,8 @@ r"""Engines: ways to sum over all pairs of tokens. Each computes what `attend` c
 | `Fourier(K)` | unit keys on the circle | none, `Causal`, `Alibi` | n K, $K\approx\sqrt{2\beta\log(n/tol)}$ |
 | `Harmonic(L)` | unit keys on S^2 | none, `Causal`, `Alibi` | n L^2, $L\approx\sqrt{2\beta\log(n/tol)}$ |
 | `Polynomial(L)` | unit vectors, few dimensions, small beta | none, `Causal`, `Alibi` | n binom(L+d, d) |
+| `Clustered(k, p)` | any that have gathered in k clusters | none | n k binom(p+d, d) |
+| `Adaptive()` | any | none | n^2, and less once they have gathered |
 
 Mode counts are fixed before compilation. Whatever their number, rows that do not keep the tolerance of the engine are
 summed directly, so that too few modes cost time and not accuracy. `choose` finds engine and modes for a request.
@@ -25,6 +27,7 @@ import jax.numpy as jnp
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.interaction.circle import CircleModes
 from sphereflow.interaction.direct import Attended, default_block, direct_attention
+from sphereflow.interaction.far_field import Plan, far_field_attention, moments
 from sphereflow.interaction.harmonic import SphereModes
 from sphereflow.interaction.harmonic_ball import SphereBall
 from sphereflow.interaction.linear import expand
@@ -36,6 +39,10 @@ from sphereflow.interaction.series import samples
 from sphereflow.kernels import EXPONENTIAL, Kernel
 from sphereflow.parameters import known
 
+# Clusters, the order of their moments, and keys beside them, that an engine may have.
+MOST_CLUSTERS, MOST_ORDER, MOST_APART = 1024, 8, 2**20
+# Numbers that the moments of all clusters, as seen from all, may be.
+MOST_MOMENTS = 2**24
 # Numbers per token that the polynomial engine may form.
 MOST_FEATURES = 1_000_000
 
@@ -45,7 +52,8 @@ class Engine(abc.ABC):
 
     name: ClassVar[str]
     tol: float = 0.0  # of relative errors; zero: rounding only
-    any_query: bool = False  # takes queries that are no unit vectors, if not keys
+    any_query: bool = False  # an expansion that takes queries that are no unit vectors, if not keys
+    all_pairs: bool = False  # sums every pair, whatever the queries and keys are
 
     @abc.abstractmethod
     def attend(self, request: Request) -> Attended:
@@ -64,6 +72,7 @@ class Direct(Engine):
     """Every pair of tokens, one block of pairs at a time."""
 
     name: ClassVar[str] = "direct"
+    all_pairs: ClassVar[bool] = True  # type: ignore[misc]
 
     def attend(self, request: Request) -> Attended:
         queries, keys, values = request.queries, request.keys, request.values
@@ -93,6 +102,20 @@ class Direct(Engine):
 DIRECT = Direct()
 
 
+@dataclass(frozen=True)
+class Adaptive(Direct):
+    """Every pair, until tokens have gathered: `evolve` then goes on with `Clustered` sums, where they are faster.
+
+    That is asked between the spans of a run (see `gathering`); whoever asks for a single sum gets that of all pairs.
+    """
+
+    tol: float = 1e-9
+    name: ClassVar[str] = "adaptive"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tol", _tolerance(self.tol))
+
+
 class Expanding(Engine):
     """An expansion of the kernel, and direct sums for the rows it does not resolve."""
 
@@ -103,9 +126,7 @@ class Expanding(Engine):
     def __post_init__(self) -> None:
         # Plain numbers, so that engines that were given the same ones are equal.
         object.__setattr__(self, "modes", whole_number("modes", self.modes, most=self.most))
-        if isinstance(self.tol, (bool, str)):
-            raise SphereflowError(f"tol must be a finite number above 0, got {self.tol!r}.")
-        object.__setattr__(self, "tol", real_number("tol", self.tol, above=0))
+        object.__setattr__(self, "tol", _tolerance(self.tol))
         for name in ("nufft", "any_query"):
             if not isinstance(getattr(self, name, False), bool):
                 raise SphereflowError(f"{name} must be True or False, got {getattr(self, name)!r}.")
@@ -217,3 +238,49 @@ class Polynomial(Expanding):
                 f" d={d}, more than {MOST_FEATURES}: give fewer modes, or use method='direct'."
             )
         return Monomials(self.modes, d)
+
+
+@dataclass(frozen=True)
+class Clustered(Engine):
+    """Moments up to order p of k clusters, found anew for every sum, and `apart` keys that are summed one by one."""
+
+    clusters: int
+    order: int = 2
+    apart: int = 256
+    tol: float = 1e-9
+    name: ClassVar[str] = "clustered"
+    any_query: ClassVar[bool] = True  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        for name, most in (("clusters", MOST_CLUSTERS), ("order", MOST_ORDER), ("apart", MOST_APART)):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), most=most))
+        object.__setattr__(self, "tol", _tolerance(self.tol))
+
+    def attend(self, request: Request) -> Attended:
+        if request.mask is not None:
+            raise SphereflowError(f"the {self.name} engine takes no mask: use method='direct'.")
+        self.check_kernel(request.kernel, 0.0)
+        n, d = request.keys.shape
+        if moments(self.clusters, self.order, d, request.values.shape[1] + 1) > MOST_MOMENTS:
+            raise SphereflowError(
+                f"{self.clusters} clusters with moments of order {self.order} in dimension d={d} need more than"
+                f" {MOST_MOMENTS} numbers: give fewer clusters or a lower order, or use method='direct'."
+            )
+        queries = None if request.queries is request.keys else request.queries
+        weights = jnp.full(n, 1 / n, request.keys.dtype) if request.weights is None else request.weights
+        plan = Plan(self.clusters, self.order, self.apart, self.tol)
+        beta = jnp.asarray(request.beta)
+        return far_field_attention(plan, request.divide, queries, request.keys, request.values, beta, weights)
+
+    def check_kernel(self, kernel: Kernel, beta: float) -> None:
+        if kernel != EXPONENTIAL:
+            raise SphereflowError(
+                f"the {self.name} engine serves the exponential kernel, got '{kernel.name}': use method='direct'."
+            )
+
+
+def _tolerance(tol: float) -> float:
+    """The tolerance of an engine as a plain number, so that engines that were given the same one are equal."""
+    if isinstance(tol, (bool, str)):
+        raise SphereflowError(f"tol must be a finite number above 0, got {tol!r}.")
+    return real_number("tol", tol, above=0)

@@ -131,12 +131,12 @@ def expand(
     relative, shift = row_error(expansion, queries, beta)
     longest = jnp.max(jnp.sum(jax.lax.stop_gradient(values) ** 2, axis=1)) ** 0.5
     trusted = tol if rescue else jnp.inf
-    found, errors = read_off(expansion, sums, relative * mass, shift, trusted, longest, divide)
+    found, errors = read_off(expansion.kernel, sums, relative * mass, shift, trusted, longest, divide)
     good = jnp.isfinite(errors)
     bound = jnp.max(jnp.where(good, errors, 0)) if rescue else jnp.max(errors)
     redo = ~good & (jnp.broadcast_to(mass, good.shape) > 0) if rescue else jnp.zeros_like(good)
     if rescue:
-        found = _rescue(redo, found, queries, keys, values, beta, w, mask, expansion.kernel, divide)
+        found = rescued(redo, found, queries, keys, values, beta, w, mask, expansion.kernel, divide)
     average = found.average if divide else found.average * jnp.exp(log_unit)
     attended = Attended(average.astype(given), (found.log_partition + log_unit).astype(given))
     rounded = float(np.finfo(given).eps) / 2 if given != dtype else 0.0
@@ -144,7 +144,7 @@ def expand(
 
 
 def read_off(
-    expansion: Expansion,
+    kernel: Kernel,
     sums: Float[Array, "m c"],
     error: Float[Array, "#m"],
     shift: Float[Array, "#m"],
@@ -152,11 +152,11 @@ def read_off(
     longest: Float[Array, ""],
     divide: bool,
 ) -> tuple[Attended, Float[Array, " m"]]:
-    """What the sums of an expansion give, and the relative error of each row, infinite where it does not keep `tol`.
+    """What sums with a known error give, and the relative error of each row, infinite where it does not keep `tol`.
 
     `error` bounds that of Z, and that of the sums over the length of the `longest` value.
     """
-    total = sums[:, -1] if expansion.kernel == EXPONENTIAL else jnp.abs(sums[:, -1])
+    total = sums[:, -1] if kernel == EXPONENTIAL else jnp.abs(sums[:, -1])
     above = sums[:, :-1]
     known = jax.lax.stop_gradient(total)
     if not divide:
@@ -266,7 +266,7 @@ class _Rows(Mask):
         return self.mask.log_weight(self.rows[i], j)
 
 
-def _rescue(
+def rescued(
     redo: Bool[Array, " m"],
     attended: Attended,
     queries: Float[Array, "m d"],
@@ -278,7 +278,7 @@ def _rescue(
     kernel: Kernel,
     divide: bool,
 ) -> Attended:
-    """Put the direct sum into the rows marked; costs nothing if there are none."""
+    """The same with the direct sum in the rows marked; costs nothing if there are none."""
     m = redo.shape[0]
     size = min(RESCUE if jax.default_backend() == "cpu" else ACCELERATOR_RESCUE, m)
 

@@ -28,6 +28,20 @@ def monomials(degree: int, d: int) -> int:
     return comb(degree + d, d)
 
 
+def exponents(degree: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Degree and multinomial coefficient of every monomial of degree at most L in d variables."""
+    return _table(degree, d)[:2]
+
+
+def powers(coordinates: Float[Array, "d n"], degree: int) -> Float[Array, "a n"]:
+    """All monomials: each is one of a degree less, times a coordinate."""
+    _, _, parents, factors = _table(degree, coordinates.shape[0])
+    rows = [jnp.ones_like(coordinates[:1])]
+    for parent, factor in zip(parents, factors, strict=True):
+        rows.append(rows[-1][parent] * coordinates[factor])
+    return jnp.concatenate(rows)
+
+
 @dataclass(frozen=True)
 class Monomials(Expansion):
     """Powers of the inner product up to degree L, for unit keys and unit queries in d dimensions."""
@@ -51,7 +65,7 @@ class Monomials(Expansion):
         return powers.astype(beta.dtype)
 
     def weigh(self, moments: Float[Array, "a c"], coefficients: Float[Array, " l"]) -> Float[Array, "a c"]:
-        degrees, multinomials, *_ = _table(self.degree, self.d)
+        degrees, multinomials = exponents(self.degree, self.d)
         weights = coefficients[degrees] * jnp.asarray(multinomials, moments.dtype)
         return weights[:, None] * moments
 
@@ -61,13 +75,7 @@ class Monomials(Expansion):
         return (weighed.T @ self._features(queries)).T
 
     def _features(self, tokens: Float[Array, "n d"]) -> Float[Array, "a n"]:
-        """Each monomial is one of a degree less, times a coordinate."""
-        coordinates = direction(tokens)[0].T
-        _, _, parents, factors = _table(self.degree, self.d)
-        rows = [jnp.ones_like(coordinates[:1])]
-        for parent, factor in zip(parents, factors, strict=True):
-            rows.append(rows[-1][parent] * coordinates[factor])
-        return jnp.concatenate(rows)
+        return powers(direction(tokens)[0].T, self.degree)
 
     def tail(self, beta: Float[Array, ""]) -> Float[Array, ""]:
         return circle_missed(self.kernel, self.degree, beta)

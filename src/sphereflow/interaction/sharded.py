@@ -77,6 +77,10 @@ class Sharded(Engine):
     def any_query(self) -> bool:  # type: ignore[override]
         return self.engine.any_query
 
+    @property
+    def all_pairs(self) -> bool:  # type: ignore[override]
+        return self.engine.all_pairs
+
     def saved_as(self) -> Engine:
         """Over which devices tokens are split is no part of a saved model."""
         return self.engine
@@ -131,7 +135,7 @@ class Sharded(Engine):
         )
         longest = jnp.max(jnp.sum(jax.lax.stop_gradient(request.values) ** 2, axis=1)) ** 0.5
         shift = row_error(plan.expansion, queries, beta)[1]
-        found, errors = read_off(plan.expansion, sums, error, shift, engine.tol, longest, request.divide)
+        found, errors = read_off(plan.expansion.kernel, sums, error, shift, engine.tol, longest, request.divide)
         return found, jnp.isfinite(errors)
 
     def _direct(self, request: Request, queries: Array, keys: Array, columns: Array, beta: Array) -> Attended:
