@@ -27,7 +27,6 @@ from sphereflow.dynamics.traits import Traits, of_masses
 from sphereflow.errors import SphereflowError, one_of
 from sphereflow.interaction import (
     DIRECT,
-    LEAST_PAIRS,
     Adaptive,
     Causal,
     Choice,
@@ -37,8 +36,8 @@ from sphereflow.interaction import (
     Sharded,
     attend,
     choose,
-    choose_clusters,
 )
+from sphereflow.interaction.gathering import LEAST_PAIRS, choose_clusters
 from sphereflow.kernels import EXPONENTIAL, KERNEL_SCALES, Function, Kernel, Potential, as_kernel, log_scale
 from sphereflow.shapes import AnyArray, ArrayLike
 from sphereflow.sphere import project

@@ -16,8 +16,6 @@ from sphereflow.interaction.expansion import circle_coefficients as circle_coeff
 from sphereflow.interaction.expansion import circle_modes as circle_modes
 from sphereflow.interaction.expansion import zonal_coefficients as zonal_coefficients
 from sphereflow.interaction.expansion import zonal_degree as zonal_degree
-from sphereflow.interaction.gathering import LEAST_PAIRS as LEAST_PAIRS
-from sphereflow.interaction.gathering import choose_clusters as choose_clusters
 from sphereflow.interaction.masks import Alibi as Alibi
 from sphereflow.interaction.masks import Causal as Causal
 from sphereflow.interaction.masks import Mask as Mask

@@ -24,10 +24,10 @@ class Clusters(NamedTuple):
     away: Float[Array, " n"]
 
 
-def selection(n: int, begin: float = 0.0) -> np.ndarray:
-    """The places of an even selection of at most `POOL` tokens; `begin` moves it by a share of its spacing."""
+def selection(n: int, moved: float = 0.0) -> np.ndarray:
+    """The places of an even selection of at most `POOL` tokens; `moved` by a share of its spacing."""
     size = min(POOL, n)
-    return ((np.arange(size) + begin) * n / size).astype(int)
+    return ((np.arange(size) + moved) * n / size).astype(int)
 
 
 def find_centres(tokens: Float[Array, "n d"], within: Float[Array, ""], count: int) -> Float[Array, "k d"]:
