@@ -24,7 +24,7 @@ from sphereflow.dynamics import Dynamics, Perceptron, attention_name
 from sphereflow.errors import SphereflowError, real_number
 from sphereflow.metastability.atoms import Atoms, close_pairs, normalised_energy, real_tokens
 from sphereflow.metastability.checkpoint import Checkpoint
-from sphereflow.metastability.crowd import FEW, MOVING, Rest, stretch
+from sphereflow.metastability.crowd import FEW, MOVING, Rest, start_energy, stretch
 from sphereflow.metastability.history import Merge, MergeHistory, Outcome
 from sphereflow.metastability.slow import DOMINANT, Collision, Leg, follow, jump, nearest_pair
 from sphereflow.numerics.unit_vectors import unit
@@ -294,7 +294,10 @@ def _rounding(log_time: float, beta: float) -> float:
 
 def begin(atoms: Atoms, rules: Rules) -> tuple[Moment, list[Merge], np.ndarray]:
     """The start of a run: tokens that already coincide are glued at t = 0."""
-    energy = normalised_energy(atoms.positions, atoms.masses, rules.beta)
+    if len(atoms) > FEW:
+        energy = start_energy(atoms, rules.beta, rules.kind, rules.tol)
+    else:
+        energy = normalised_energy(atoms.positions, atoms.masses, rules.beta)
     moment = Moment(-math.inf, 0.0, 0.0, atoms, len(atoms), energy)
     at_once = tuple(Collision(i, j, -math.inf) for _, i, j in close_pairs(atoms.positions, rules.radius))
     leg = Leg(atoms.positions, -math.inf, 0.0, 0.0, at_once, np.empty((0, 4)), "start")

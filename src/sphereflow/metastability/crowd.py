@@ -2,8 +2,8 @@ r"""The fast first phase of a crowd, and everything under a perceptron: steps in
 
 Thousands of tokens are evolved by the general solver, a stretch of time after another; between stretches, tokens that
 have come within the gluing radius become one atom. Stretches grow with time, so there are few of them. The number of
-atoms is padded to n, n/4, n/16, ... with atoms of mass 1e-300, which follow the others without being felt, so that the
-solver is compiled only when three quarters of the crowd are gone.
+atoms is padded to n, n/16, n/256, ... with atoms of mass 1e-300, which follow the others and act on none, so that the
+solver is compiled only when fifteen sixteenths of the crowd are gone.
 
 With a perceptron the velocity is not exponentially small between clusters, and the run may end at several clusters
 held by its potential; it is followed in time until the field vanishes.
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from sphereflow.dynamics import SA, USA, Perceptron
 from sphereflow.dynamics.base import Dynamics
@@ -36,8 +37,8 @@ _GHOST = 1e-300
 # Collisions in a crowd are timed by interpolation; positions more accurate than this would be wasted on them.
 _CROWD_TOL = 1e-7
 
-_energy = eqx.filter_jit(lambda model, x: 2 * model.beta * model.energy(x))
-_speed = eqx.filter_jit(lambda model, x: jnp.max(jnp.linalg.norm(model.field(jnp.zeros(()), x), axis=1)))
+# The number of atoms of a crowd is padded to that of tokens over a power of this.
+_PADDED = 16
 
 
 class Rest(NamedTuple):
@@ -65,15 +66,15 @@ def stretch(
     model: Dynamics = attention if perceptron is None else attention + perceptron
     rate = 1.0 if kind == "sa" else float(atoms.masses.max())
     duration = max(1 / rate if perceptron is None else 1.0, 0.2 * elapsed)
-    run = evolve(model, positions, saveat=[0.0, duration], tol=max(tol, _CROWD_TOL), solver="tsit5", progress=False)
+    tol = max(tol, _CROWD_TOL)
+    run = evolve(model, positions, saveat=[0.0, duration], tol=tol, progress=False)
     if run.status is Status.INTERRUPTED:  # caught by the solver, meant for the whole run
         raise KeyboardInterrupt
     if not run.status.complete:
         raise SphereflowError(f"the crowd could not be followed: {run.status.value}")
     k = len(atoms)
     ends = run.final
-    energy = float(_energy(attention, jnp.asarray(ends))) if beta > 0 else 1.0
-    speed = float(_speed(model, jnp.asarray(ends)))
+    energy, speed = _state(model, attention, ends, tol)
     log_elapsed = math.log(duration)
     curve = np.array([[log_elapsed, energy, 0.0, 0.0]])
     collisions = _collisions(atoms.positions, ends[:k], radius, duration)
@@ -81,10 +82,28 @@ def stretch(
     return leg, Rest(speed < _RESTING * rate, speed < _STATIONARY)
 
 
+def start_energy(atoms: Atoms, beta: float, kind: str, tol: float) -> float:
+    r"""$2\beta E_\beta$ of a crowd, by the program that its stretches use."""
+    positions, attention = _padded(atoms, len(atoms), beta, kind)
+    return _state(attention, attention, positions, max(tol, _CROWD_TOL))[0]
+
+
+def _state(model: Dynamics, attention: Any, x: np.ndarray, tol: float) -> tuple[float, float]:
+    r"""$2\beta E_\beta$, and the largest speed."""
+    energy, speed = _measured(model.tuned(*x.shape, tol), attention.tuned(*x.shape, tol), jnp.asarray(x))
+    return float(energy), float(speed)
+
+
+@eqx.filter_jit
+def _measured(model: Dynamics, attention: Any, x: Array) -> tuple[Array, Array]:
+    energy = jnp.where(attention.beta > 0, 2 * attention.beta * attention.energy(x), 1.0)
+    return energy, jnp.max(jnp.linalg.norm(model.field(jnp.zeros(()), x), axis=1))
+
+
 def _padded(atoms: Atoms, tokens: int, beta: float, kind: str) -> tuple[np.ndarray, Any]:
     size = tokens
-    while size // 4 >= max(len(atoms), 16):
-        size //= 4
+    while size // _PADDED >= max(len(atoms), 16):
+        size //= _PADDED
     ghosts = size - len(atoms)
     positions = np.concatenate([atoms.positions, np.repeat(atoms.positions[:1], ghosts, axis=0)])
     weights = jnp.asarray(np.concatenate([atoms.masses, np.full(ghosts, _GHOST)]))
