@@ -20,7 +20,8 @@ which other work on the machine changes less.
 
 With `--turns` second calls are compared where they are short: all ways in one process, in turns, so that other work on
 the machine meets each of them alike; told are medians of processor seconds. The peers' settings are the cheapest of
-those above that reach the goal for these very tokens.
+those above that reach the goal for these very tokens; "loosest" is this package by the same rule, where its promise, a
+tolerance of 1e-6 for tokens that nobody has tried before, is not asked for.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ def tokens(n: int, d: int) -> np.ndarray:
 # --- the ways: each returns a run (its frames, its number of fields) and one field -------------------------------
 
 
-def sphereflow(_: float) -> tuple[Callable[[np.ndarray], tuple[np.ndarray, int]], Any]:
+def sphereflow(tol: float) -> tuple[Callable[[np.ndarray], tuple[np.ndarray, int]], Any]:
     import sphereflow as sf
 
     def run(x: np.ndarray) -> tuple[np.ndarray, int]:
-        found = sf.evolve(sf.SA(BETA), x, T1, saveat=FRAMES, tol=GOAL, progress=False)
+        found = sf.evolve(sf.SA(BETA), x, T1, saveat=FRAMES, tol=tol, progress=False)
         return found.xs, 14 * found.steps
 
     return run, None
@@ -136,7 +137,7 @@ def euler(step: float) -> tuple[Callable[[np.ndarray], tuple[np.ndarray, int]], 
 
 
 SETTINGS: dict[str, list[float]] = {
-    "sphereflow": [0.0],
+    "sphereflow": [GOAL],
     "torch": [0.2 / 2**k for k in range(8)],
     "diffrax": [10.0**-k for k in range(5, 13)],
     "euler": [0.1],
@@ -207,13 +208,14 @@ def in_turns(n: int, d: int, folder: str, rounds: int = 15, least: float = 0.04)
     """Rows of a table: for each way the setting, its fields and error, and the median processor time of a call."""
     reference, x = np.load(exact(n, d, folder)), tokens(n, d)
     calls: dict[str, tuple[Callable[[], Any], str]] = {}
-    for way in WAYS:
-        for setting in SETTINGS[way]:
+    settings = {way: (way, SETTINGS[way]) for way in WAYS} | {"loosest": ("sphereflow", [1e-4, 1e-5, GOAL])}
+    for name, (way, tried) in settings.items():
+        for setting in tried:
             run, _ = globals()[way](setting)
             frames, fields = run(x)
             error = float(np.abs(frames - reference).max())
             if error < GOAL or way == "euler":
-                calls[way] = (lambda run=run: run(x)), f"{setting:g} | {fields} | {error:.0e}"
+                calls[name] = (lambda run=run: run(x)), f"{setting:g} | {fields} | {error:.0e}"
                 break
     taken: dict[str, list[float]] = {way: [] for way in calls}
     counts = {}

@@ -61,6 +61,20 @@ def test_a_run_does_not_depend_on_it(name, small, tmp_path):
         np.testing.assert_allclose(fast.energy, exact.energy, rtol=1e-8)
 
 
+def test_a_run_with_one_frame_at_its_end_is_asked_on_the_way(small, tmp_path):
+    """Ten times in all, however few frames are kept; and the steps of all parts are those of the run."""
+    asked = {"model": sf.SA(4.0), "x0": start(), "t1": 6.0, "saveat": 2, "tol": 1e-7, "progress": False}
+    run = sf.evolve(**asked, out=tmp_path / "run.zarr")
+    assert len(small) == 10
+    assert small[0] != small[-1] is not None
+    exact = sf.evolve(**asked, method="direct")
+    assert np.abs(run.xs - exact.xs).max() < 1e-8
+    assert run.steps >= 10
+    short = sf.evolve(**asked, out=tmp_path / "short.zarr", max_steps=3)
+    assert short.status is Status.STEP_LIMIT
+    assert len(short.ts) == 1
+
+
 def test_a_resumed_run_is_the_same_to_the_bit(small, tmp_path, monkeypatch):
     asked = {"model": sf.SA(4.0), "x0": start(), "t1": 6.0, "saveat": 5, "tol": 1e-7, "progress": False}
     whole = sf.evolve(**asked, out=tmp_path / "whole.zarr")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from sphereflow.evolution.devices import Devices, chosen_mesh, fetched, start_to
 from sphereflow.evolution.settings import Settings
 from sphereflow.evolution.status import Status
 from sphereflow.evolution.trajectory import FIXED_STEP_TOL, Trajectory
-from sphereflow.interaction import DIRECT, Engine, Sharded
+from sphereflow.interaction import DIRECT, Adaptive, Engine, Sharded
 from sphereflow.interaction.choice import METHODS
 from sphereflow.progress import Progress, progress_bar
 from sphereflow.provenance import versions
@@ -246,6 +247,22 @@ class _Run:
             max_steps=s.max_steps,
         )
 
+    def _solve_span(self, x: Array, points: np.ndarray, first_step: float | None) -> Solution:
+        """`_solve`; to the next frame in several parts if that is far and tokens may gather on the way."""
+        parts, (begin, end) = 1, points[[0, -1]]
+        if len(points) == 2 and x.ndim == 2 and self.settings.dt is None and self.settings.engine == Adaptive.name:
+            parts = round(_SPANS * (end - begin) / (self.points[-1] - self.points[0]))
+        if parts <= 1:
+            return self._solve(x, points, first_step)
+        taken = 0
+        for part in pairwise(np.linspace(begin, end, parts + 1)):
+            solved = self._solve(x, np.array(part), first_step)
+            steps = int(solved.steps)
+            x, taken, first_step = solved.final, taken + steps, (part[1] - part[0]) / max(steps, 1)
+            if bool(solved.hit_limit) or not bool(jnp.isfinite(x).all()):
+                break
+        return dataclasses.replace(solved, steps=jnp.asarray(taken))
+
     def _trajectory(self, ts: np.ndarray, xs: np.ndarray, status: Status, steps: int, began: float) -> Trajectory:
         return Trajectory(
             ts=ts,
@@ -305,7 +322,7 @@ class _Run:
                     span = self.points[first : min(done + at_once, len(self.times)) + extra]
                     # The step to begin with is the mean one of the span before, which a resumed run knows as well.
                     before = self.points[first] - self.points[max(first - at_once, 0)]
-                    solved = self._solve(x, span, float(before / taken) if taken else None)
+                    solved = self._solve_span(x, span, float(before / taken) if taken else None)
                     taken = int(np.max(solved.steps))
                     if bool(solved.hit_limit.any()) or steps + taken > self.settings.max_steps:
                         status = Status.STEP_LIMIT
