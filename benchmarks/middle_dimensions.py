@@ -60,13 +60,13 @@ def error_and_bound(engine: Clustered, x: jnp.ndarray) -> tuple[float, float]:
     return error, float(np.max(bounds, initial=0, where=np.isfinite(bounds)))
 
 
-def one_sum() -> None:
+def one_sum(dimensions: list[int]) -> None:
     print("| d | n | radius | sums | processor s | all pairs / this | error | bound |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for d in (4, 8, 16, 32):
+    for d in dimensions:
         direct = {}
         for n in (100_000, 1_000_000):
-            for spread in (0.3, 0.1, 0.03, 0.01, 0.001) if n == 100_000 else (0.03, 0.001):
+            for spread in (0.3, 0.1, 0.03, 0.01, 0.001) if n == 100_000 else (0.01, 0.001):
                 x = jnp.asarray(gathered(n, d, spread))
                 if not direct:
                     direct = {100_000: seconds(lambda x=x: pull(DIRECT, x), 1)}
@@ -97,8 +97,9 @@ def whole_run(n: int, d: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", nargs=2, type=int, metavar=("N", "D"))
+    parser.add_argument("--d", nargs="+", type=int, default=[4, 8, 16, 32])
     asked = parser.parse_args()
     if asked.run:
         whole_run(*asked.run)
     else:
-        one_sum()
+        one_sum(asked.d)

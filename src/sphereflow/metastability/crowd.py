@@ -90,7 +90,8 @@ def start_energy(atoms: Atoms, beta: float, kind: str, tol: float) -> float:
 
 def _state(model: Dynamics, attention: Any, x: np.ndarray, tol: float) -> tuple[float, float]:
     r"""$2\beta E_\beta$, and the largest speed."""
-    energy, speed = _measured(model.tuned(*x.shape, tol), attention.tuned(*x.shape, tol), jnp.asarray(x))
+    n, d = x.shape
+    energy, speed = _measured(model.tuned(n, d, tol), attention.tuned(n, d, tol), jnp.asarray(x))
     return float(energy), float(speed)
 
 
