@@ -140,3 +140,17 @@ def test_wide_layers_are_no_rate(monkeypatch):
     right = plane.row
     monkeypatch.setattr(plane, "row", lambda n, count, seed, layer: right(n, count, seed, layer=0.05 * n / 4))
     assert plane.plane_rate(Run()).verdict == "fails"
+
+
+def test_a_kink_that_is_no_corner_is_caught(monkeypatch):
+    right = line.kinks
+    monkeypatch.setattr(line, "kinks", lambda schedule: np.append(right(schedule), 40.0))
+    assert line.switches_needed(Run()).verdict == "fails"
+    monkeypatch.setattr(line, "kinks", lambda schedule: right(schedule)[:1])
+    assert line.switches_needed(Run()).verdict == "fails"
+
+
+@pytest.mark.slow
+def test_a_bound_without_its_factor_is_caught(monkeypatch):
+    monkeypatch.setattr(plane, "reverse_pinsker", np.log)
+    assert plane.reverse_pinsker_bound(Run()).verdict == "fails"
