@@ -59,6 +59,13 @@ def test_friction_that_is_switched_off_is_caught(monkeypatch):
     assert friction.finite_gain(Run()).verdict == "fails"
 
 
+@pytest.mark.parametrize("always", ["mask", "include"])
+def test_negatives_that_forget_how_a_sample_counts_are_caught(monkeypatch, always):
+    right = recovery.PopulationField
+    monkeypatch.setattr(recovery, "PopulationField", lambda kernel, tau, itself: right(kernel, tau, itself=always))
+    assert recovery.guidance(Run()).verdict == "fails"
+
+
 def test_friction_one_step_ahead_is_caught(monkeypatch):
     right = friction.product
     monkeypatch.setattr(friction, "product", lambda step, end, horizon, first=0: right(step, end, horizon, first=1))

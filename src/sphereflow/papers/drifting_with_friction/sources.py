@@ -14,7 +14,7 @@ NOTEBOOK = basis.AuthorCode(
     "projects/drifting/notebooks/drifting_model_demo.ipynb",
 )
 SCALED = basis.AuthorCode("lambertae/drifting (base paper)", "commit 9c58304", "torch/drift_loss.py")
-LARGE = basis.AuthorCode("lambertae/drifting (base paper)", "a copy of 2026", "drift_loss.py")
+LARGE = basis.AuthorCode("lambertae/drifting (base paper)", "a copy of 2026", "train.py")
 MATCHING = basis.AuthorCode("Jhomanik/Optimal-Flow-Matching (baseline)", "a copy of 2026", "model_tools.py")
 BRIDGE = basis.AuthorCode("ngushchin/LightSB (baseline)", "commit 5b43943", "src/light_sb.py")
 ATLAS = basis.Summary("a public repository on identifiability of drifting, Dronmong/drifting-identifiability")
