@@ -91,6 +91,12 @@ def test_distances_instead_of_the_stable_form_are_caught(monkeypatch):
     assert structure.exact_separation(Run()).verdict == "fails"
 
 
+def test_a_negative_common_cosine_is_not_separated():
+    check = structure.exact_separation(Run())
+    (opposed,) = (rival for rival in check.rivals if "nine tenths of the least" in rival.name)
+    assert opposed.values["least F, cosine 0.3"] < 0.9
+
+
 def test_a_wrong_variance_is_caught(monkeypatch):
     right = envelopes.expected_recall_precision
     monkeypatch.setattr(independent, "expected_recall_precision", lambda w, sizes, d: right(w, sizes, 0.99 * d))

@@ -17,6 +17,7 @@ from sphereflow.memory.sampling import metropolis, published_step
 from sphereflow.papers import load
 from sphereflow.papers.dense_associative_memory import (
     boundaries,
+    capacity,
     compact,
     equilibrium,
     escape,
@@ -42,6 +43,7 @@ class TestVerdicts(Verdicts):
         "exact-sampling",
         "finite-size-mean",
         "hop-rate",
+        "iterated-update",
         "lost-and-kept",
         "one-memory-in-a-bath",
         "one-step-retrieval",
@@ -75,6 +77,19 @@ def test_wrong_exponent_of_the_density_is_caught(monkeypatch):
     assert noise.mean_noise(Run()).verdict not in WON
     monkeypatch.setattr(equilibrium, "lse_mean_overlap", lambda n, t: equilibrium.mean_by_quadrature(n, t, (n - 2) / 2))
     assert equilibrium.finite_size_mean(Run()).verdict not in WON
+
+
+@pytest.mark.slow
+def test_an_iteration_that_does_not_return_to_the_sphere_is_caught(monkeypatch):
+    right = capacity.iterated
+
+    def unprojected(n, alpha, beta, seed, projected):
+        return right(n, alpha, beta, seed, False)
+
+    monkeypatch.setattr(capacity, "iterated", unprojected)
+    check = capacity.iterated_update(Run())
+    assert check.verdict == "fails"
+    assert [row.name for row in check.rows if row.excess() > 1] == ["projected, $N=14$, load 0.65, share that stays"]
 
 
 def test_the_weight_of_other_patterns_is_a_bessel_function_at_power_one():

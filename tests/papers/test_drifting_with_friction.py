@@ -59,6 +59,29 @@ def test_friction_that_is_switched_off_is_caught(monkeypatch):
     assert friction.finite_gain(Run()).verdict == "fails"
 
 
+@pytest.mark.parametrize("always", ["mask", "include"])
+def test_negatives_that_forget_how_a_sample_counts_are_caught(monkeypatch, always):
+    right = recovery.PopulationField
+    monkeypatch.setattr(recovery, "PopulationField", lambda kernel, tau, itself: right(kernel, tau, itself=always))
+    assert recovery.guidance(Run()).verdict == "fails"
+
+
+def test_friction_one_step_ahead_is_caught(monkeypatch):
+    right = friction.product
+    monkeypatch.setattr(friction, "product", lambda step, end, horizon, first=0: right(step, end, horizon, first=1))
+    assert friction.certain_decay(Run()).verdict == "fails"
+
+
+def test_bounds_on_friction_need_their_conditions():
+    for claim, rival in (
+        (friction.certain_decay, "steps of two"),
+        (friction.finite_gain, "steps of 40"),
+        (friction.finite_horizon_bound, "a restoring force of six per step"),
+    ):
+        check = claim(Run())
+        assert check.excess({each.name: each for each in check.rivals}[rival]) > 1
+
+
 def test_the_wrong_root_is_caught(monkeypatch):
     monkeypatch.setattr(surrogate, "pair", lambda d, a, seed=0: _half(d, a, seed))
     assert surrogate.contraction_threshold(Run()).verdict == "fails"

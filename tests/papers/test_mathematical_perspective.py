@@ -280,3 +280,10 @@ def test_a_layer_without_attention_does_not_pass_for_attention(monkeypatch):
     )
     assert trained_layers.attention_of_a_trained_layer_gathers(Run()).verdict == "fails"
     assert trained_layers.limit_predicted_for_a_trained_layer(Run()).verdict == "fails"
+
+
+def test_clusters_at_large_beta_are_no_news_of_the_count(monkeypatch):
+    """A count that always says two fails the rows of one cluster, one that always says one the row of several."""
+    for count in (1, 2):
+        monkeypatch.setattr(collapse, "cluster_count", lambda x, count=count: count)
+        assert collapse.one_cluster(RUN).verdict == "fails"

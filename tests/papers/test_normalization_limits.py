@@ -49,6 +49,18 @@ def test_weights_renormalised_on_the_selection_are_caught(monkeypatch):
     assert distances.distance_identity(Run()).verdict == "fails"
 
 
+def test_a_negative_cosine_taken_for_a_positive_one_is_caught(monkeypatch):
+    right = distances.equicorrelated_profile
+    monkeypatch.setattr(distances, "equicorrelated_profile", lambda alpha, c: right(alpha, abs(c)))
+    assert distances.equicorrelated_tokens(Run()).verdict == "fails"
+
+
+def test_both_ends_of_the_weights_can_be_lost():
+    check = weights.general_normaliser(Run())
+    lost = {rival.name for rival in check.rivals if check.excess(rival) > 1}
+    assert {f"the bound on the {end} weight a tenth closer" for end in ("largest", "smallest")} <= lost
+
+
 def test_temperature_in_the_wrong_place_is_caught(monkeypatch):
     right = Softmax.jacobian_product
     monkeypatch.setattr(Softmax, "jacobian_product", lambda self, x, u: right(self, x, u) * self.temperature)

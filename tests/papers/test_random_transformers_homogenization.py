@@ -12,6 +12,7 @@ from sphereflow.papers.random_transformers_homogenization import (
     initialisation,
     one_layer,
     orders,
+    shared_noise,
     slow_motion,
 )
 from sphereflow.random_transformers.network import RandomNetwork
@@ -79,6 +80,18 @@ def test_flat_attention_at_initialisation_is_caught(monkeypatch):
     right = initialisation.gram_path
     monkeypatch.setattr(initialisation, "gram_path", lambda blocks, n, order=0: right(blocks, n, order=0))
     assert initialisation.attention_is_not_flat(Run()).verdict != "holds"
+
+
+@pytest.mark.slow
+def test_weights_that_prompts_do_not_share_are_caught(monkeypatch):
+    right = shared_noise.two_prompts
+
+    def apart(networks, tau, seed):
+        found = right(networks, tau, seed)
+        return found._replace(shared=found.independent)
+
+    monkeypatch.setattr(shared_noise, "two_prompts", apart)
+    assert shared_noise.prompts_meet(Run()).verdict == "fails"
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from verdicts import Verdicts
 from sphereflow.claims import Run
 from sphereflow.papers import load
 from sphereflow.papers.transport_relative_entropy import flow as flow_claims
-from sphereflow.papers.transport_relative_entropy import learning, line, tails
+from sphereflow.papers.transport_relative_entropy import learning, line, plane, tails
 from sphereflow.transport.euclidean import flow, monotone
 from sphereflow.transport.euclidean.laws import gaussian
 from sphereflow.transport.euclidean.schedule import Schedule
@@ -125,3 +125,32 @@ def test_a_finite_number_for_heavy_tails_is_caught(monkeypatch):
 def test_training_without_the_boundary_term_is_caught(fresh, monkeypatch):
     monkeypatch.setattr(training, "_active", lambda s, size, gradient: (s > 0).astype(s.dtype))
     assert learning.gradient(Run()).verdict == "fails"
+
+
+def test_growth_by_the_field_at_the_start_is_caught(monkeypatch):
+    monkeypatch.setattr(flow, "gain", lambda rate, tau: tau)
+    check = flow_claims.shears(Run())
+    assert [row.name for row in check.rows if row.excess() > 1] == [
+        "area of small triangles behind one piece that stretches"
+    ]
+
+
+@pytest.mark.slow
+def test_wide_layers_are_no_rate(monkeypatch):
+    right = plane.row
+    monkeypatch.setattr(plane, "row", lambda n, count, seed, layer: right(n, count, seed, layer=0.05 * n / 4))
+    assert plane.plane_rate(Run()).verdict == "fails"
+
+
+def test_a_kink_that_is_no_corner_is_caught(monkeypatch):
+    right = line.kinks
+    monkeypatch.setattr(line, "kinks", lambda schedule: np.append(right(schedule), 40.0))
+    assert line.switches_needed(Run()).verdict == "fails"
+    monkeypatch.setattr(line, "kinks", lambda schedule: right(schedule)[:1])
+    assert line.switches_needed(Run()).verdict == "fails"
+
+
+@pytest.mark.slow
+def test_a_bound_without_its_factor_is_caught(monkeypatch):
+    monkeypatch.setattr(plane, "reverse_pinsker", np.log)
+    assert plane.reverse_pinsker_bound(Run()).verdict == "fails"

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sphereflow.claims import Check, Run, basis
+from sphereflow.claims import Check, Run
 from sphereflow.claims.check import margin
 from sphereflow.estimates import mean
 from sphereflow.llm import (
@@ -35,7 +35,7 @@ from sphereflow.llm.recorded.agreement import INSIDE, THEORIES
 from sphereflow.llm.recorded.found_regimes import FoundRegimes
 from sphereflow.llm.recorded.geometry import attention_curves, similarity_curves
 from sphereflow.papers.attention_geometry import PAPER
-from sphereflow.papers.attention_geometry.sources import PROFILES, SHORT_SINK, SINK
+from sphereflow.papers.attention_geometry.sources import ENVELOPES, PROFILES, SHORT_SINK, SINK, SMALL
 from sphereflow.papers.attention_geometry.sources import REGIMES as REGIMES_OF_HEADS
 
 DECODERS = ("smollm2", "gemma3-270m", "stories15m")
@@ -168,10 +168,7 @@ def attention_falls(run: Run) -> Check:
     says="Measured precision and recall of heads do not follow the law of independent values with the same weights: in "
     "three decoders less than two thirds of the pairs (head, $N$) lie within 0.1 of it, and the mean over heads, "
     "which knows nothing of a head, is nearer. Measured separation is better on average.",
-    basis=basis.Abstract(
-        "measured curves follow the theoretical envelopes; the paper's own were not available, "
-        "this one is for independent directions in the effective dimension of the values"
-    ),
+    basis=ENVELOPES,
     formula=r"R_N\approx\frac1N\sum_{i\in S}E\prod_{j\notin S}\Pr(z_j>z_i)",
 )
 def theory_envelopes(run: Run) -> Check:
@@ -308,7 +305,7 @@ def _deeper(layers: np.ndarray, chosen: np.ndarray) -> float:
     "small-selections-on-heads",
     says="In three decoders F is largest at two tokens, of $N=2,4,8,16,32$ (one token says nothing), and at four "
     "above eight, in the mean over heads.",
-    basis=basis.Abstract("separability is strongest for about 1 to 4 tokens"),
+    basis=SMALL,
 )
 def small_selections(run: Run) -> Check:
     check = Check(note=TEXTS)

@@ -15,8 +15,9 @@ from sphereflow.papers.attention_geometry import PAPER, sources
 
 @PAPER.claim(
     "exact-separation",
-    says="Orthogonal values, equally correlated values of one norm, and multiples of one direction are separated "
-    "perfectly for every $N$; values in two groups, or multiples whose contributions are not ordered, are not.",
+    says="Orthogonal values, values of one norm with one common cosine that is not negative, and multiples of one "
+    "direction are separated perfectly for every $N$; values with a negative common cosine, in two groups, or "
+    "multiples whose contributions are not ordered, need not be.",
     basis=basis.Derived(r"the sign of $D_j^2-D_i^2$ for these values"),
     formula=r"P_N=R_N=F_N=1\quad(1\le N<L)",
 )
@@ -41,6 +42,10 @@ def exact_separation(run: Run) -> Check:
         check.same(name, predicted=1, measured=least(values), because="P and R are counts: exactly 1")
     group = np.arange(length) % 2
     two_groups = least(np.linalg.cholesky(0.8 * (group[:, None] == group) + 0.2 * np.eye(length)))
+    # A common cosine is at least -1/(L-1); contributions then nearly cancel in a sum over many.
+    negative = -0.9 / (length - 1)
+    opposed = least(np.linalg.cholesky(negative + (1 - negative) * np.eye(length)))
+    check.null("a common cosine of nine tenths of the least one", {"least F, cosine 0.3": opposed})
     check.null("cosine 0.8 within two groups only", {"least F, cosine 0.8": two_groups})
     check.null("any norms along one direction", {"least F, one direction": least(stretch[:, None] * line)})
     return check

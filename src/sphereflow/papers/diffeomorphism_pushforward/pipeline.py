@@ -173,7 +173,7 @@ def map_in_space(run: Run) -> Check:
     found = {}
     for done, key in enumerate(sizes):
         run.notify(done / len(sizes), f"N = {key[0]}, kappa = {key[1]}")
-        found[key] = built_in_space(*key).errors(points=1000 if run.quick else 10_000, seed=run.seed)
+        found[key] = built_in_space(*key).errors(points=10_000, seed=run.seed)
     check = Check()
     coarse = {}
     for (n, kappa), each in found.items():

@@ -131,13 +131,14 @@ def map_error(n: int, sampling: str, repetitions: int, seed: int) -> float:
 @PAPER.claim(
     "fitted-neurons",
     says="A triangular map known by its values only: its velocity is fitted by 150 neurons at ten moments and played; "
-    "drawing each neuron its share instead of independently reduces the error of the map.",
-    basis=REGULAR,
+    "drawing each neuron its share instead of independently reduces the error of the map, faster than one over the "
+    "root of the number of plays.",
+    basis=basis.Extension("a map known by its values, and another way to draw than the independent one"),
     formula=r"v_t((1-t)x+t\varphi(x))=\varphi(x)-x\approx\sum_jc_j(a_j\cdot x+b_j)_+",
 )
 def fitted_neurons(run: Run) -> Check:
     plays = (640, 2560) if run.quick else (640, 2560, 10240)
-    repetitions = 4 if run.quick else 32
+    repetitions = 32
     even = [map_error(n, "systematic", repetitions, run.seed) for n in plays]
     free = [map_error(n, "iid", repetitions, run.seed) for n in plays]
     check = Check(note=f"Barron mass {fitted(run.seed).mass:.3g}; residual of the fit {fitted(run.seed).residual:.2g}.")
@@ -146,13 +147,14 @@ def fitted_neurons(run: Run) -> Check:
     )
     for n, share, draw in zip(plays, even, free, strict=True):
         check.at_most(
-            f"shares over draw, $n={n}$", bound=0.8, measured=share / draw, because="shares must beat the draw"
+            f"shares over draw, $n={n}$", bound=0.9, measured=share / draw, because="shares must beat the draw"
         )
     for k in range(1, len(plays)):
         name = f"shares, $n={plays[k]}$ over a quarter of it"
         check.at_most(
-            name, bound=0.6, measured=even[k] / even[k - 1], because="faster than one over the root, 1/2, or near it"
+            name, bound=0.45, measured=even[k] / even[k - 1], because="faster than one over the root, which is 1/2"
         )
-    same = {row.name: 1.0 for row in check.rows if row.name.startswith("shares")}
-    check.null("independent draws in the place of shares", same)
+    same = {f"shares over draw, $n={n}$": 1.0 for n in plays}
+    root = {f"shares, $n={n}$ over a quarter of it": 0.5 for n in plays[1:]}
+    check.null("independent draws in the place of shares", same | root)
     return check

@@ -205,7 +205,7 @@ def _sinkhorn_slope(epsilon: float, cells: int = 241) -> float:
     "the identity from the entropic plan between two Gaussians with a correlation; with the paper's sizes, a "
     "trained bridge with full covariances comes closer to it than any diagonal one with a single potential that "
     "matches the variances.",
-    basis=BRIDGE,
+    basis=basis.Derived("the Bures distance between Gaussians, for each start; the code of the bridge has no scores"),
     formula=r" "
     r"\mathrm{cBW\text{-}UVP}=\frac{100}{\frac12\mathrm{tr}B}E_x\mathrm{BW}^2\big(\hat\pi(\cdot|x),\pi^*(\cdot|x)\big)",
 )

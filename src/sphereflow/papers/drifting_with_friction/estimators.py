@@ -11,7 +11,7 @@ from sphereflow.drifting import MultiRadiusField, PopulationField, TwoSidedField
 from sphereflow.drifting.training import drift_loss
 from sphereflow.papers.drifting_with_friction import PAPER
 from sphereflow.papers.drifting_with_friction.padded import drift_of, field_at
-from sphereflow.papers.drifting_with_friction.sources import LARGE, NOTEBOOK
+from sphereflow.papers.drifting_with_friction.sources import NOTEBOOK, SCALED
 from sphereflow.papers.drifting_with_friction.surrogate import pair, radial
 
 
@@ -195,7 +195,7 @@ def two_sided_estimator(run: Run) -> Check:
     "scaled-forces",
     says="With scaled forces the size of the drift is fixed by construction, near the data and far from it; the drift "
     "before scaling more than doubles.",
-    basis=LARGE,
+    basis=SCALED,
     formula=r"\sum_R F_R/\mathrm{rms}(F_R)",
 )
 def scaled_forces(run: Run) -> Check:

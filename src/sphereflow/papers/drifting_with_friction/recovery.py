@@ -154,10 +154,12 @@ def seen_of_singular_law(x: np.ndarray, nodes: np.ndarray, moved: float) -> floa
 
 @PAPER.claim(
     "guidance",
-    says="With unconditional samples as further negatives, of the published weights, the field of the generated "
-    "samples vanishes for the data extrapolated away from them, not for the data.",
+    says="With unconditional samples as further negatives, of $a-1$ times the mass of the samples, the field of the "
+    "generated samples vanishes for the data extrapolated away from them, not for the data, if a sample counts among "
+    "its own negatives. Where it does not, as published, the weights are those of one sample fewer.",
     basis=LARGE,
-    formula=r"w=\tfrac{(a-1)n}{N}\ \Rightarrow\ V=0\iff q=a\,p-(a-1)\,p_u",
+    formula=r"w=\tfrac{(a-1)n}{N}\ \Rightarrow\ V=0\iff q=a\,p-(a-1)\,p_u;\qquad "
+    r"w=\tfrac{(a-1)(n-1)}{N}\ \text{without itself}",
 )
 def guidance(run: Run) -> Check:
     nodes, a = np.array([[-1.0], [0.2], [1.5]]), 1.5
@@ -191,4 +193,16 @@ def guidance(run: Run) -> Check:
     swapped = p * (a - 1) / a + unconditional / a
     other = float((k * swapped) @ nodes[:, 0] / (k @ swapped))
     check.rival("the shares of samples and negatives exchanged", {there: tilted[0] - other})
+    alone = "the same without itself, as published"
+    others = 20 * p - np.array([0.0, 1.0, 0.0])
+
+    def without_itself(n: int) -> float:
+        """The field if the negatives have (a-1) n times the weight of a sample."""
+        law = others + (a - 1) * n * unconditional
+        return tilted[0] - float((k * law) @ nodes[:, 0] / (k @ law))
+
+    field = GuidedField(PopulationField("gaussian", 0.8, itself="mask"), np.repeat(nodes, [2, 3, 5], axis=0), scale=a)
+    found = field(jnp.asarray(data), jnp.asarray(data)).value[10, 0]
+    check.row(alone, predicted=without_itself(19), measured=found, tolerance=1e-13, because="rounding")
+    check.rival("weights that count the sample itself", {alone: without_itself(20)})
     return check

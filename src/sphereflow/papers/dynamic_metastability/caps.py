@@ -53,7 +53,7 @@ def brackets(run: Run) -> Check:
 @PAPER.claim(
     "exit-time",
     says="Three clusters at the angles 0, 2 and 4.1 move a distance 0.1 after a time that grows like "
-    r"$e^{1.4\\beta}$ and is that of the closest pair alone; it lies above the theorem's $T_2$.",
+    r"$e^{1.4\beta}$ and is that of the closest pair alone; it lies above the theorem's $T_2$.",
     basis=basis.Derived("thm: metastability gives the lower bound; the time itself is that of the closest pair"),
     formula=r"T=\int_{1.8}^{2}\frac{du}{s\,e^{-\beta(1-\cos u)}\sin u},\quad s=\tfrac23\ (\mathrm{USA}),\ 2\ "
     r"(\mathrm{SA})",

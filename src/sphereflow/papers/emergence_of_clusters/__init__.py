@@ -16,6 +16,8 @@ PAPER = Paper(
         "most three parallel hyperplanes if the leading eigenvalue is simple and positive, products of the two in "
         "between, the origin if V is minus the identity. In one dimension the attention matrix itself becomes Boolean."
     ),
+    texts="Read: the abstract, a public third-party Lean transcription of version 6 with the paper's labels, and "
+    "the authors' repository; the paper's full text was not available.",
     bibtex="""@inproceedings{geshkovski2023emergence,
   title     = {The emergence of clusters in self-attention dynamics},
   author    = {Geshkovski, Borjan and Letrouit, Cyril and Polyanskiy, Yury and Rigollet, Philippe},

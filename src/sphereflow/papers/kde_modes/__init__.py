@@ -18,6 +18,8 @@ PAPER = Paper(
         "Here every mode is counted with certainty, and the Kac-Rice formula and its sparse extension predict the "
         "numbers for any n and beta."
     ),
+    texts="Read: the abstract, a public third-party Lean transcription of version 3 with the paper's labels, and "
+    "the authors' scripts; the paper's full text was not available.",
     bibtex="""@article{geshkovski2024number,
   title   = {On the number of modes of {G}aussian kernel density estimators},
   author  = {Geshkovski, Borjan and Rigollet, Philippe and Sun, Yihang},

@@ -94,9 +94,7 @@ def joint_draws(count: int, seed: int) -> np.ndarray:
     "joint-law",
     says="At $t=3$ slope and curvature of 6,500 samples have the stated means and covariances; the law is close to "
     "Gaussian but not Gaussian: the slope has skewness 0.098, as its third moment says.",
-    basis=basis.AuthorCode(
-        CODE, "the files of December 2024", "joint density of (F, F') at t = 3, n = 6500, beta = 81"
-    ),
+    basis=basis.AuthorCode(CODE, "commit 814fe83", "joint-density.py"),
     formula=r"(F,F')\approx N(nm,\,nS)",
 )
 def joint_law(run: Run) -> Check:

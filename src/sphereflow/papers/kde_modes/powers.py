@@ -97,7 +97,7 @@ def exact_density(t: float, n: int, beta: float, reach: float = 24.0, side: int 
     says="Where the slope of the density competes with the noise the Gaussian law of slope and curvature predicts up "
     "to 44 % too many modes; the Edgeworth expansion to fourth order agrees within 1.5 % with the exact law, found by "
     "Fourier inversion, and in the paper preset with certain counts.",
-    basis=basis.Abstract("by an Edgeworth expansion"),
+    basis=basis.Derived("the expansion that the abstract names, against the exact law of slope and curvature"),
     formula=r"p_t(0,y)\approx\phi\,\Big[1+\sum\frac{\lambda_{ij}}{i!j!}He_iHe_j+\dots\Big]",
 )
 def edgeworth(run: Run) -> Check:

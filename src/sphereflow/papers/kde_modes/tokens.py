@@ -23,7 +23,7 @@ N, BETA = 1000, 300.0
     "as the linear theory says within 5 % up to $t=4$, never reach the number of the fastest wave, and fall again. "
     "Clusters by distance are several times as many at the start and meet the modes only at late times: no time is "
     "chosen.",
-    basis=basis.Abstract("modes as the metastable clusters of attention"),
+    basis=basis.Extension("the abstract sees in modes the metastable clusters of attention; both are followed here"),
     formula=r"m_p=\int k^pe^{-k^2+2tk^2e^{-k^2/2}}dk",
 )
 def gaussian_tokens(run: Run) -> Check:

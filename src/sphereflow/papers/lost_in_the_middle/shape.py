@@ -11,7 +11,7 @@ from scipy import optimize
 
 from sphereflow.claims import Check, Run, basis
 from sphereflow.papers.lost_in_the_middle import PAPER, reference
-from sphereflow.papers.lost_in_the_middle.sources import CODE, U_SHAPE
+from sphereflow.papers.lost_in_the_middle.sources import U_SHAPE
 from sphereflow.retrieval.bessel import log_psi
 from sphereflow.retrieval.closed_form import Profile, critical_time, profile, theorem_time
 
@@ -86,8 +86,9 @@ def unique_minimum(run: Run) -> Check:
 
 @PAPER.claim(
     "end-slope",
-    says="The slope of the profile at its end is the printed quadratic in time, so recency is lost once and for all.",
-    basis=CODE,
+    says="The slope of the profile at its end is a quadratic in time with the root of the authors' script, so recency "
+    "is lost once and for all.",
+    basis=basis.Derived("the profile of the authors' script, differentiated at its end"),
     formula=r"\mathcal S_t'(1)=\frac{\lambda}{1-e^{-\lambda}}\Big[\lambda t\sum\omega_na_n"
     r"-\frac{\lambda}{1-e^{-\lambda}}\frac{t^2}2\sum\omega_na_n^2\Big]",
 )

@@ -17,6 +17,8 @@ PAPER = Paper(
         "temperature is well above the logarithm of the number of tokens. Extensions from the survey 'The mean-field "
         "dynamics of Transformers' (arXiv:2512.01868): the long-context transition and the normalisation schemes."
     ),
+    texts="Read: the abstract, a public third-party Lean transcription of version 5 with the paper's labels, and "
+    "the authors' repository; of the survey a transcription only.",
     bibtex="""@article{geshkovski2025mathematical,
   title   = {A mathematical perspective on {T}ransformers},
   author  = {Geshkovski, Borjan and Letrouit, Cyril and Polyanskiy, Yury and Rigollet, Philippe},

@@ -87,7 +87,7 @@ def phase_diagram_accuracy(run: Run) -> Check:
     "clusters-as-a-rank",
     says="The rank of the matrix of pairs with inner product above 0.9999, by which the authors count clusters, is "
     "never below the number of groups that a cut of the sorted angles finds, for 32 tokens on the circle at "
-    r"$\\beta=9$; it is the same in two thirds of the frames from $t=12$ on, and more than twice as large at $t=3$, "
+    r"$\beta=9$; it is the same in two thirds of the frames from $t=12$ on, and more than twice as large at $t=3$, "
     r"when groups are chains.",
     basis=basis.AuthorCode(*sources.REPOSITORY, "phase-diagrams.py"),
     formula=r"\mathrm{rank}\,[\langle x_i,x_j\rangle>0.9999]",

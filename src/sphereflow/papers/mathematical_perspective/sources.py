@@ -9,5 +9,5 @@ SURVEY = "a public third-party Lean transcription of the survey arXiv:2512.01868
 ORTHOGONAL = basis.Theorem("thm: orthogonal", via=LEAN)
 CURVE = basis.Theorem("thm: phase.transition.curve", via=LEAN)
 CONE = basis.Theorem("lem: cone collapse", via=LEAN)
-REPOSITORY = ("borjanG/2023-transformers-rotf", "a version whose date was not recorded")
+REPOSITORY = ("borjanG/2023-transformers-rotf", "commit 24613e8")
 DIAGRAMS = basis.AuthorCode(*REPOSITORY, "phase-diagrams.py")

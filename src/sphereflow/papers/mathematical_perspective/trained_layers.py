@@ -62,7 +62,7 @@ def gathered(run: IteratedLayer) -> int:
     says="The attention of one trained layer (SmolLM2-135M, five layers; Gemma 3 270M, four), iterated with tokens "
     "kept at their norms, gathers the tokens, as the theory of attention says; its MLP alone does not (SmolLM2). The "
     "whole layer gathers them in four of the five layers of SmolLM2, and in none if norms are left to grow.",
-    basis=basis.Abstract("clusters emerge in long time"),
+    basis=basis.Extension("the abstract says that clusters emerge; a trained layer does not meet the hypotheses"),
     formula=r"x_i\leftarrow|x_i^{(0)}|\,\frac{L(x)_i}{|L(x)_i|}",
 )
 def attention_of_a_trained_layer_gathers(run: Run) -> Check:

@@ -79,8 +79,8 @@ def orthogonal_tokens(run: Run) -> Check:
 
 @PAPER.claim(
     "equicorrelated-tokens",
-    says="For unit vectors with a common cosine the distance is a V in the number of selected keys, lowest where they "
-    "carry half of the weight.",
+    says="For unit vectors with a positive common cosine the distance is a V in the number of selected keys, lowest "
+    "where they carry half of the weight; with a negative one the closed form is the same and it is largest there.",
     basis=basis.Derived("the definition of the distance"),
     formula=r"\tilde d^2=(1-c)\sum_i\alpha_i^2+c\,(1-2m_N)^2",
 )
@@ -89,15 +89,17 @@ def equicorrelated_tokens(run: Run) -> Check:
     alpha = np.random.default_rng(run.seed).dirichlet(np.full(length, 0.4))
     check = Check(parameters={"L": length})
     linear: dict[str, float] = {}
-    for c in (0.1, 0.6):
+    half = int(np.argmin(np.abs(top_mass(alpha) - 0.5))) + 1
+    for c in (-0.015, 0.1, 0.6):
         measured, predicted = distance_profile(alpha, equicorrelated(length, c)), equicorrelated_profile(alpha, c)
         names = [f"$c={c}$, $N={n}$" for n in range(1, length + 1)]
         check.series(names, predicted=predicted, measured=measured, tolerance=1e-12, because="rounding")
         share = np.sqrt((1 - c) * np.sum(alpha**2) + c * (1 - 2 * np.arange(1, length + 1) / length) ** 2)
         linear |= dict(zip(names, share.tolist(), strict=True))
-    lowest, nearest = int(np.argmin(measured)) + 1, int(np.argmin(np.abs(top_mass(alpha) - 0.5))) + 1
-    check.same("$N$ at the minimum", predicted=nearest, measured=lowest)
-    check.rival("lowest where half of the keys are selected", linear | {"$N$ at the minimum": length / 2})
+        end, at = ("maximum", np.argmax(measured)) if c < 0 else ("minimum", np.argmin(measured))
+        check.same(f"$N$ at the {end}, $c={c}$", predicted=half, measured=float(at + 1))
+        linear[f"$N$ at the {end}, $c={c}$"] = length / 2
+    check.rival("turned where half of the keys are selected", linear)
     return check
 
 

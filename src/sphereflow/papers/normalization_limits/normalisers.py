@@ -23,7 +23,6 @@ from sphereflow.normalisation import (
 )
 from sphereflow.papers.normalization_limits import PAPER
 from sphereflow.papers.normalization_limits.separability import uniform_tokens
-from sphereflow.papers.normalization_limits.sources import COLLAPSE
 
 _ROOM = 64
 _COMPARED: dict[str, Normaliser] = {
@@ -150,7 +149,7 @@ def normalisers_geometry(run: Run) -> Check:
     says="For normal logits and tokens with a common cosine the distance has one curve in the share $p=N/L$: it "
     r"falls to its floor at $p=\Phi(-s/T)$ and rises again. Top-k moves the curve to the left, scaling by $\ln L$ "
     "further with the length.",
-    basis=COLLAPSE,
+    basis=basis.Derived("the closed form for a common cosine, with the law of normal logits"),
     formula=r"\tilde d^2\to c\,(1-2m_p)^2+(1-c)\frac{e^{s^2/T^2}}L,\quad m_p=\Phi\big(s/T-\Phi^{-1}(1-p)\big)",
 )
 def distance_at_every_share(run: Run) -> Check:

@@ -17,7 +17,7 @@ from sphereflow.claims import Check, Run, basis
 from sphereflow.llm import LengthRecording, length_recording
 from sphereflow.normalisation import distance_profile
 from sphereflow.papers.normalization_limits import PAPER
-from sphereflow.papers.normalization_limits.sources import COLLAPSE, SENSITIVITY, SEPARABILITY
+from sphereflow.papers.normalization_limits.sources import asked_of_models
 
 MODELS = ("smollm2", "gemma3-270m", "stories15m")
 LIVE = "smollm2, live"
@@ -64,7 +64,7 @@ def slope(lengths: np.ndarray, values: np.ndarray) -> float:
     says="In three decoders the mean distance between the selected keys and the rest does not collapse as the context "
     "grows, neither for four keys nor for an eighth of all, neither with the first token nor without it: its exponent "
     "in the length is above $-1/4$, where independent keys with normal logits have about $-1/2$.",
-    basis=COLLAPSE,
+    basis=asked_of_models("the distance between selected and other tokens collapses"),
     formula=r"d_N=\|z-2s_N\|/\mathrm{median}\|v\|\sim L^{b}",
 )
 def distance_on_heads(run: Run) -> Check:
@@ -152,7 +152,7 @@ def _off(law: np.ndarray, measured: np.ndarray) -> float:
     says="The separable share of selected keys is no constant in trained heads: it falls by more than a tenth from two "
     "to sixteen selected keys in three decoders. At sixteen it exceeds by more than a tenth what independent keys "
     "with the same weights would have.",
-    basis=SEPARABILITY,
+    basis=asked_of_models("only a part of the selected tokens can be told apart"),
     formula=r"N_s/N=R_N",
 )
 def separable_share_on_heads(run: Run) -> Check:
@@ -180,7 +180,7 @@ def separable_share_on_heads(run: Run) -> Check:
     says="On stored logits of three decoders the norm of the derivative of softmax never exceeds $1/2T$. From $T=1$ to "
     "$1/20$ its mean over heads grows by less than two thirds of the factor 20, its median falls, its 95 % quantile "
     "grows by more than a factor of ten: $1/T$ is a law of heads with near-ties.",
-    basis=SENSITIVITY,
+    basis=asked_of_models("the gradients of softmax become sensitive at low temperature"),
     formula=r"\|\nabla\alpha\|_2\le\frac1{2T}",
 )
 def sensitivity_on_heads(run: Run) -> Check:

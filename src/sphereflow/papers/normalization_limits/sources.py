@@ -9,4 +9,8 @@ COROLLARY = basis.Summary("texts about the paper, which give Corollary 1 with it
 DISTANCE = basis.Summary("texts about the paper, which give the definition of the distance")
 COLLAPSE = basis.Abstract("the distance between selected and other tokens collapses as their share is kept")
 SEPARABILITY = basis.Abstract("only a part of the selected tokens can be told apart geometrically")
-SENSITIVITY = basis.Abstract("the gradients of softmax become sensitive at low temperature")
+
+
+def asked_of_models(assertion: str) -> basis.Extension:
+    """An assertion of the abstract, asked of models that the paper did not run; the answer is no word of the paper."""
+    return basis.Extension(f"the abstract asserts that {assertion}; asked of models that the paper did not run")

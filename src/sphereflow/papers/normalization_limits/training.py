@@ -79,7 +79,9 @@ def growth_exponent() -> tuple[float, float, int]:
     says="In training, the gradient does not follow the bound $1/T$ of the normaliser. From $T=3$ down to .1 the norm "
     "that one gradient in a hundred exceeds stays the same and the loss falls: the weights undo the temperature. At "
     "$T=.03$ they cannot: in each of five seeds such gradients are larger than at $T=1$, and so is the loss.",
-    basis=basis.Abstract("softmax is sensitive in its gradients, which makes training at low temperature hard"),
+    basis=basis.Extension(
+        "the abstract asserts that the sensitivity of softmax makes training at low temperature hard; trained here"
+    ),
     formula=r"$|\nabla\ell|_{.99}\propto T^{-a},\quad a=0$",
 )
 def training_at_low_temperature(run: Run) -> Check:

@@ -69,7 +69,7 @@ def general_normaliser(run: Run) -> Check:
     rng = np.random.default_rng(run.seed)
     length = 4096
     check = Check(parameters={"L": length, "a": 2})
-    root = {}
+    root, narrow = {}, {}
     for name, function in (
         ("exp", np.exp),
         ("$1+l^2$", lambda x: 1 + x**2),
@@ -79,9 +79,10 @@ def general_normaliser(run: Run) -> Check:
         places = np.linspace(-2, 2, 20001)
         grid = function(places)
         c = grid.min() / grid.max()
-        # The extreme case: one logit where F is largest, all others where it is smallest.
-        logits = np.concatenate([rng.uniform(-2, 2, (40, length)), np.full((1, length), places[grid.argmin()])])
-        logits[-1, 0] = places[grid.argmax()]
+        # The extreme cases: one logit where F is largest, all others where it is smallest, and the other way round.
+        least, most = places[grid.argmin()], places[grid.argmax()]
+        logits = np.concatenate([rng.uniform(-2, 2, (40, length)), np.full((2, length), [[least], [most]])])
+        logits[-2:, 0] = most, least
         alpha = function(logits)
         alpha /= alpha.sum(axis=1, keepdims=True)
         check.at_most(
@@ -91,9 +92,19 @@ def general_normaliser(run: Run) -> Check:
             relative=1e-7,
             because="extremes of F on 20,001 points, exact to 1e-8",
         )
-        root[f"largest weight times $L$, {name}"] = c**-0.5
-    check.rival(r"the constant $C^{-1/2}$", root)
-    check.rival("nine tenths of the constant", check.times(0.9))
+        check.at_least(
+            f"smallest weight times $L$, {name}",
+            bound=c,
+            measured=alpha.min() * length,
+            relative=1e-7,
+            because="extremes of F on 20,001 points, exact to 1e-8",
+        )
+        root[f"largest weight times $L$, {name}"], root[f"smallest weight times $L$, {name}"] = c**-0.5, c**0.5
+        narrow[f"largest weight times $L$, {name}"], narrow[f"smallest weight times $L$, {name}"] = 0.9 / c, c / 0.9
+    check.rival(r"the constant $C^{1/2}$", root)
+    for end in ("largest", "smallest"):
+        closer = {row: value for row, value in narrow.items() if row.startswith(end)}
+        check.rival(f"the bound on the {end} weight a tenth closer", closer)
     return check
 
 

@@ -160,7 +160,8 @@ def mass_bound(run: Run) -> Check:
 @PAPER.claim(
     "single-cluster",
     says=r"Without a perceptron, two antipodal atoms at $\beta=0.02$ are a second-order point within one window of "
-    r"$1/(2\sqrt\beta)$; the statement is true only from $\beta=0.2558$ on.",
+    r"$1/(2\sqrt\beta)$, as for every $\beta\le1/(4\pi^2)$; the argument for the statement works from $\beta=0.2558$ "
+    r"on.",
     prints=r"If $\sum_j|\omega_j||a_j|^2<0.16547$, then for any $\beta>0$ the support of a second-order point is "
     r"never one cluster of diameter $1/(2\sqrt\beta)$.",
     basis=basis.Theorem("remark after thm: bound", via=LEAN),

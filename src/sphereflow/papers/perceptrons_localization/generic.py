@@ -78,8 +78,8 @@ def generic_atoms(run: Run) -> Check:
 @PAPER.claim(
     "localised-sets",
     says="The set on which the minimiser's first variation is stationary, which contains its support, has dimension 0 "
-    "for three tanh neurons in general position on $S^2$, 1 (a ring) if all weights lie on one line, and 2 "
-    "(everything) without a perceptron.",
+    "for one draw of three tanh neurons on $S^2$, 1 (a ring) if all weights lie on one line, and 2 (everything) "
+    "without a perceptron.",
     basis=ANY_DIMENSION,
     formula=r"\operatorname{area}\{|\nabla g|=0\}_r\sim r^{2-D},\qquad D=0,1,2",
 )
@@ -132,9 +132,9 @@ def icosahedron() -> np.ndarray:
 
 @PAPER.claim(
     "generic-weights-in-any-dimension",
-    says="For generic weights in dimension 4 (5 and 6 in the paper preset) the global minimiser is a few "
-    "isolated atoms, proved by a duality gap on the whole sphere; a local search over positions and masses from "
-    "many starts ends there and never below.",
+    says="For one draw of tanh neurons in dimension 4 (in the paper preset two in dimensions 4 and 5, one in 6) the "
+    "global minimiser is a few isolated atoms, proved by a duality gap on the whole sphere; a local search over "
+    "positions and masses from several starts ends there and never below.",
     basis=MINIMISER,
     formula=r"\mathsf E[\mu]-\min\mathsf E\le\lambda-\min g",
 )

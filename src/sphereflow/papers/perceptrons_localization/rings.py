@@ -27,7 +27,8 @@ def ring(beta: float, w: float) -> tuple[float, float]:
 
 @PAPER.claim(
     "ring",
-    says="In dimension three the split minimiser is a uniform ring about the neuron, at a height in closed form.",
+    says="In dimension three the split minimiser is a uniform ring about the neuron, at a height in closed form, for "
+    r"three pairs of $\beta$ and $w$. (Above $w=1$ it closes to a point, below another weight the pole is charged.)",
     basis=EXAMPLE,
     formula=r"e^{-x}(I_0(x)-I_1(x))=w,\qquad x=\beta\sin^2\delta",
 )

@@ -38,7 +38,8 @@ def _name(beta: float, w: float) -> str:
 
 @PAPER.claim(
     "splitting",
-    says="Below $w=1$ the minimiser is two equal atoms at a distance given in closed form.",
+    says=r"At $\beta=5$, 10 and 20, for weights from 0.98 down to $w=1/2$, the minimiser is two equal atoms at a "
+    "distance given in closed form. (Below a smaller weight there is a third atom.)",
     basis=EXAMPLE,
     formula=r"\cos2\delta=1-\frac{\ln(1/w)}\beta,\qquad\mathsf E=\frac{1+w}{4\beta}-\frac w2\cos^2\delta",
 )
@@ -95,7 +96,7 @@ def splitting_on_a_grid(run: Run) -> Check:
 @PAPER.claim(
     "dirac-threshold",
     says=r"The Dirac at the neuron is a strict second-order point at $w=1/2$ and $2$, but the global minimiser only "
-    r"from a threshold on: $w=1$ for $\beta\ge2$, and $2(1-e^{-2\beta})/\beta$ at smaller $\beta$.",
+    r"from a threshold on: the larger of 1 and $2(1-e^{-2\beta})/\beta$, for seven $\beta$ from 0.5 to 10.",
     basis=EXAMPLE,
     formula=r"w_c=\max\Big(1,\ \frac{2(1-e^{-2\beta})}\beta\Big),\qquad\mathrm{Hess}=w",
 )

@@ -18,6 +18,8 @@ PAPER = Paper(
         "transcribed, are corrected: the overlap of images under product weights, the low-temperature equation "
         "(its coefficient depends on the law of the weights), and the modified equation (normalising adds a term)."
     ),
+    texts="Read: the abstract and a public third-party Lean transcription of version 1; the paper itself was not "
+    "available.",
     bibtex="""@misc{koubbi2026homogenized,
   title         = {Homogenized Transformers},
   author        = {Koubbi, Hugo and Geshkovski, Borjan and Rigollet, Philippe},

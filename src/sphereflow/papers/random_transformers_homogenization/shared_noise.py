@@ -37,9 +37,10 @@ def two_prompts(networks: int, tau: float, seed: int) -> Prompts:
     """Two prompts of three tokens through the same random network; other realisations serve as other networks."""
     eta = 0.2
     rng = np.random.default_rng(seed)
-    # Both prompts are cut from one cloud, so that their overlap starts above zero.
-    cloud = rng.standard_normal((1, 1, D)) * 0.6 + rng.standard_normal((1, 2 * LENGTH, D))
-    x0 = np.broadcast_to(cloud / np.linalg.norm(cloud, axis=-1, keepdims=True), (networks, 2 * LENGTH, D))
+    # Both prompts are cut from one cloud, so that their overlap starts above zero on average; every network has a pair
+    # of its own, for the share of either sign depends on the overlap at the start.
+    cloud = rng.standard_normal((networks, 1, D)) * 0.6 + rng.standard_normal((networks, 2 * LENGTH, D))
+    x0 = cloud / np.linalg.norm(cloud, axis=-1, keepdims=True)
     network = RandomNetwork(weights("product", d=D), 1.0, eta, mask=prompts(LENGTH, LENGTH))
     depths = [0, *(round(t / eta**2) for t in (1.0, 2.0, 5.0, tau))]
 

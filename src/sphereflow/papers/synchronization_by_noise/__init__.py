@@ -18,6 +18,7 @@ PAPER = Paper(
         "simulated networks with error bars. Attention shifts the exponent by its strength; the mean energy decays "
         "exponentially when the noise is coercive, and need not otherwise."
     ),
+    texts="Read: the abstract and the first lines of the introduction. Whatever is quantitative is worked out here.",
     bibtex="""@article{agazzi2026stochastic,
   title   = {Stochastic scaling limits and synchronization by noise in deep Transformer models},
   author  = {Agazzi, Andrea and Bruno, Giuseppe and Mosig Garcia, Eloy and Saviozzi, Samuele and Romito, Marco},

@@ -143,6 +143,15 @@ def shears(run: Run) -> Check:
     check.same(
         "largest log-determinant, shears", predicted=0.0, measured=np.abs(schedule.carry(x)[1]).max(), because="exact"
     )
+    direction, tau = np.array([[0.5, -0.25]]), 0.8
+    one = Schedule(direction, direction, np.array([0.3]), np.array([tau]))
+    active = smooth[smooth @ direction[0] + 0.3 > 1e-3]
+    moved = np.stack([one.apply(active + step * corner) for corner in corners])
+    area = np.linalg.det(np.stack([moved[1] - moved[0], moved[2] - moved[0]], axis=-1)) / step**2
+    grown, rate = "area of small triangles behind one piece that stretches", float(direction[0] @ direction[0]) * tau
+    check.row(grown, predicted=np.exp(rate), measured=area.mean(), tolerance=1e-5, because="rounding, as above")
+    check.rival("growth in both directions", {grown: np.exp(2 * rate)})
+    check.rival("growth by the field at the start, without the exponential", {grown: 1 + rate})
     stretch = Schedule(0.25 * turns, 0.25 * turns, schedule.b)
     check.null(
         "pieces that stretch instead", {"largest log-determinant, shears": float(np.abs(stretch.carry(x)[1]).max())}

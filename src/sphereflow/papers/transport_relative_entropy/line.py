@@ -244,22 +244,46 @@ def end_slopes(run: Run) -> Check:
     return check
 
 
+def corners(schedule: Schedule) -> tuple[int, float]:
+    """How often the logarithm of the slope jumps at the kinks, and its largest change between two of them."""
+    at = kinks(schedule)
+    places = np.concatenate([[at[0] - 1], (at[1:] + at[:-1]) / 2, [at[-1] + 1]])
+    slopes = schedule.carry(places[:, None])[1]
+    grid = np.linspace(at[0] - 5, at[-1] + 5, 2000)
+    between = schedule.carry(grid[:, None])[1] - slopes[np.searchsorted(at, grid)]
+    return int(np.sum(np.abs(np.diff(slopes)) > 1e-9)), float(np.abs(between).max())
+
+
 @PAPER.claim(
     "switches-needed",
-    says="With $S$ switches a schedule makes at most $S$ kinks, and the construction leaves what is the least to "
-    "leading order, $C/S^2$.",
+    says="A piece makes at most one kink, so $S$ switches make at most $S+1$, and random pieces make as many; the "
+    "construction with $K$ kinks leaves what is the least to leading order, $C/K^2$.",
     basis=RATE,
-    formula=r"\mathrm{KL}\ge\frac{C_{KL}}{S^2}(1+o(1))",
+    formula=r"\mathrm{KL}\ge\frac{C_{KL}}{(S+1)^2}(1+o(1))",
 )
 def switches_needed(run: Run) -> Check:
     check = Check()
+    rng, fewer, elsewhere = np.random.default_rng(run.seed), {}, 0.0
+    for pieces in (1, 2, 4, 8):
+        counts = []
+        for _ in range(20):
+            w, a = rng.uniform(-0.5, 0.5, (pieces, 1)), rng.choice([-1.0, 1.0], (pieces, 1))
+            count, change = corners(Schedule(w, a, rng.uniform(-1, 1, pieces)))
+            counts.append(count)
+            elsewhere = max(elsewhere, change)
+        name = f"kinks of random schedules, $S={pieces - 1}$"
+        check.same(name, predicted=pieces, measured=float(np.mean(counts)))
+        fewer[name] = pieces - 1
+    check.at_most("change of the slope between kinks", bound=1e-9, measured=elsewhere, because="rounding")
+    more = {}
     for k in (8, 64, 512):
-        check.at_most(f"kinks, $K={k}$", bound=row(k)[0].n_switches, measured=len(kinks(row(k)[0])), because="a count")
-        check.at_least(
-            f"KL times $S^2$ over the constant, $K={k}$",
-            bound=1.0,
-            measured=row(k)[1].reverse * row(k)[0].n_switches ** 2 / plain_constants()[0],
-            because="the leading order of the least that S switches leave",
-        )
-    check.rival("a least error one percent larger", {"KL times $S^2$ over the constant, $K=512$": 1.01})
+        schedule, found = row(k)
+        m = len(kinks(schedule))
+        check.at_most(f"kinks, $K={k}$", bound=schedule.n_pieces, measured=m, because="a count")
+        name = f"KL times the square of the kinks over the constant, $K={k}$"
+        ratio = found.reverse * m**2 / plain_constants()[0]
+        check.row(name, predicted=1.0, measured=ratio, tolerance=1 / k, because="corrections of relative order 1/K")
+        more[name] = 1.01
+    check.rival("one kink a switch", fewer)
+    check.rival("a least error one percent larger", more)
     return check

@@ -73,7 +73,7 @@ def tail_growth(run: Run) -> Check:
     "tail-flag",
     says="For such a pair the relative entropy is reported as infinite, with the reason, in the direction in which it "
     "is; in the other direction it is finite and falls with the number of knots.",
-    basis=TAILS,
+    basis=basis.Derived("finitely many pieces are affine near infinity: the second moment of the heavier law decides"),
     formula=r"\int|y|^2\rho_*=\infty\ \Rightarrow\ \mathrm{KL}(\rho_*\|\rho_\theta)=\infty",
 )
 def tail_flag(run: Run) -> Check:
