@@ -13,6 +13,8 @@ from textwrap import fill
 from typing import Any
 
 from sphereflow.papers import load
+from sphereflow.report.record import read_claim
+from sphereflow.report.rows import severity
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -73,16 +75,11 @@ def page(machine: str, date: str, found: dict[str, dict[str, Any]]) -> str:
             "| --- | --- | ---: | ---: |",
         ]
         tables += [
-            f"| {claim} | {results[claim]['verdict']} | {_severity(results[claim])} | {seconds[claim]:.1f} |"
-            for claim in claims
+            f"| {claim.id} | {results[claim.id]['verdict']} | {severity(read_claim(claim, results[claim.id]).check)} "
+            f"| {seconds[claim.id]:.1f} |"
+            for claim in paper.claims
         ]
     return "\n".join([*lines, *tables, ""])
-
-
-def _severity(result: dict[str, Any]) -> str:
-    """Tolerances by which the nearest rival loses; exact rows have none."""
-    severity = result.get("severity")
-    return "exact" if severity is None or severity == "Infinity" else f"{float(severity):.2g}"
 
 
 def main() -> None:

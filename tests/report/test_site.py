@@ -10,7 +10,7 @@ import pytest
 from sphereflow.claims import Check, Claim, Paper, basis
 from sphereflow.report import reproduce
 from sphereflow.report.formula import formula, prose, typeset_number
-from sphereflow.report.rows import number, rows_of, worst
+from sphereflow.report.rows import number, rows_of, severity, worst
 from sphereflow.report.site import seconds, site
 
 VOID = {"meta", "img", "br", "hr", "input", "link"}
@@ -232,3 +232,23 @@ def test_powers_of_ten_are_typeset():
 
 def test_durations_in_words():
     assert [seconds(s) for s in (0.042, 12.34, 245, 7380)] == ["0.04 s", "12.3 s", "4 min 05 s", "2 h 03 min"]
+
+
+def test_the_word_for_a_severity_without_a_number():
+    """A rival that misses a value loses exactly; one that only crosses a bound does not say by how much."""
+
+    def check(*rivals):
+        check = Check()
+        check.same("count", predicted=3, measured=3)
+        check.at_most("share", bound=0.5, measured=0.2, because="a share")
+        check.row("rate", predicted=2.0, measured=2.0, tolerance=0.1, because="a step")
+        for name, values in enumerate(rivals):
+            check.null(str(name), values)
+        return severity(check)
+
+    assert check() == ""
+    assert check({"count": 4}) == "exact"
+    assert check({"share": 0.6}) == "bound"
+    assert check({"count": 4, "share": 0.6}) == "exact"
+    assert check({"count": 4}, {"share": 0.6}) == "bound"
+    assert check({"count": 4}, {"rate": 2.5}) == "5"
