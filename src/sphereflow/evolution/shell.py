@@ -115,6 +115,8 @@ def evolve(
     fast = type(model).tuned(model, n, d, tol or FIXED_STEP_TOL, dtype, method)
     if method not in ("auto", "direct", fast.engine_name):
         raise SphereflowError(f"method='{method}' cannot serve this model: its sums are done as '{fast.engine_name}'.")
+    if mesh is not None:
+        fast = fast.sharded(mesh)
     settings = Settings(
         model=model,
         t0=begin,
@@ -130,8 +132,6 @@ def evolve(
         parameters=parameters or {},
         versions=versions(),
     )
-    if mesh is not None:
-        fast = fast.sharded(mesh)
     if out is not None and jax.process_count() > 1:
         raise SphereflowError("a run of several processes keeps its frames in memory: leave out `out`.")
     jumps = None if traits.jump_times is None else np.asarray(traits.jump_times, dtype=float)
