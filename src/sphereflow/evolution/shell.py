@@ -227,7 +227,7 @@ class _Run:
     ) -> Solution:
         s = self.settings
         dtype = str(self.start.dtype)
-        grid = None if s.dt is None else jnp.asarray(step_grid(points, self.jumps, s.dt, dtype))
+        grid = None if s.dt is None else jnp.asarray(step_grid(points, self.jumps, s.dt, dtype, s.max_steps))
         forget_programs()
         # What tokens have gathered into may be summed faster: one system on one device, between the spans of a run.
         model = self.model.gathered(x) if x.ndim == 2 and s.devices == 1 else self.model
