@@ -107,6 +107,13 @@ def test_fixed_steps_keep_their_order_across_jumps():
     assert 0.55 not in grid
 
 
+def test_the_error_of_a_method_of_low_order_is_known():
+    """A second solve by the same method would take more steps than are allowed."""
+    run = sf.evolve(sf.SA(0.5), X, 8.0, saveat=2, solver="heun", dt=0.5)
+    exact = sf.evolve(sf.SA(0.5), X, 8.0, saveat=2, tol=1e-12)
+    assert run.error_estimate == pytest.approx(np.abs(run.xs - exact.xs).max(), rel=1e-6)
+
+
 def test_steps_that_are_never_taken_fill_no_memory():
     """A grid of 1e12 times would; up to the limit of steps it is the one without a limit."""
     times, jumps = np.array([0.0, 1.0, 2.0]), np.array([0.55])

@@ -270,6 +270,7 @@ class _Run:
         if event is None or not bool(frames.event_met.any()):
             status = Status.REACHED_END if good.all() else Status.NOT_FINITE
             return self._trajectory(self.times[:kept], xs[:kept], status, steps, began)
+        self._check_event(event, frames)
         ts, xs = self.times[:kept], xs[:kept]
         if xs.ndim == 3:  # one system: close the trajectory with the moment of the event
             ts = np.append(ts, frames.final_time)
@@ -277,6 +278,14 @@ class _Run:
         stopped_at = np.where(frames.event_met, frames.final_time, np.inf)
         run = self._trajectory(ts, xs, Status.EVENT, steps, began)
         return dataclasses.replace(run, stopped_at=stopped_at)
+
+    def _check_event(self, event: Callable[[Array], Array], frames: Solution) -> None:
+        """A function that becomes NaN changes its sign as well, in the eyes of the solver."""
+        met = np.ravel(frames.event_met)
+        ends = frames.final.reshape(-1, *frames.final.shape[-2:])[met]
+        for x, t in zip(ends, np.ravel(frames.final_time)[met], strict=True):
+            if np.isnan(float(event(jnp.asarray(x)))):
+                raise SphereflowError(f"event must return a number for all tokens of the run, got NaN near t={t:g}.")
 
     def _frames_at_once(self, frames: int) -> int:
         """A tenth of those to come, in equal spans: a step need not end at every frame, and programs are few."""
