@@ -282,8 +282,22 @@ def test_comparison_and_views(flow):
         ({"saveat": [1.0, 0.5]}, "saveat must be"),
         ({"nodes": 1}, "nodes must be"),
         ({"model": SA(3.0), "value": np.eye(2)}, "not with a dynamics"),
+        ({"model": USA(3.0) + SA(3.0, causal=True)}, "without a mask"),
+        ({"solver": "rk4"}, "solver must be one of"),
     ],
 )
 def test_requests_that_cannot_be_served(arguments, words):
     with pytest.raises(SphereflowError, match=words):
         meanfield.evolve_density(**{"beta": 3.0, "t1": 1.0, **arguments})
+
+
+@pytest.mark.parametrize(
+    "solve_by",
+    [
+        lambda s: meanfield.evolve_eulerian(solver=s),
+        lambda s: meanfield.evolve_zonal(3, 1.0, density=np.ones_like, solver=s),
+    ],
+)
+def test_solvers_are_named_by_every_density(solve_by):
+    with pytest.raises(SphereflowError, match="solver must be one of"):
+        solve_by("rk4")
