@@ -301,3 +301,10 @@ def test_requests_that_cannot_be_served(arguments, words):
 def test_solvers_are_named_by_every_density(solve_by):
     with pytest.raises(SphereflowError, match="solver must be one of"):
         solve_by("rk4")
+
+
+def test_a_von_mises_law_of_negative_concentration_is_refused():
+    """It was not normalised; the law around the opposite point is."""
+    for wrong in ((0.0, -1.0), (np.nan, 1.0)):
+        with pytest.raises(SphereflowError, match="must be a finite number"):
+            meanfield.von_mises(*wrong)
