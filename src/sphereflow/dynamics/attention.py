@@ -174,8 +174,7 @@ class Attention(Dynamics):
 
     @property
     def _clusters_serve(self) -> bool:
-        stacked = np.ndim(self.beta) > 0  # the pieces of a schedule, which are one program
-        return self.mask is None and self.kernel == EXPONENTIAL and not stacked
+        return self.mask is None and self.kernel == EXPONENTIAL and np.ndim(self.beta) == 0  # no stack of pieces
 
     def choice(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Choice:
         """Which engine a solver with this tolerance is given, what it is predicted to cost, and why it is taken."""
