@@ -5,7 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sphereflow.drifting import Friction, MultiRadiusField, PopulationField, TwoSidedField, UnnormalisedField, fields
+from sphereflow.drifting import (
+    Friction,
+    MultiRadiusField,
+    PopulationField,
+    TwoSidedField,
+    UnnormalisedField,
+    fields,
+    gaussian_step,
+)
 from sphereflow.drifting.radial import squared_distances
 from sphereflow.errors import SphereflowError
 
@@ -111,3 +119,16 @@ def test_data_that_are_not_numbers_are_seen_in_the_drift(bad):
     data[1, 0] = bad
     found = PopulationField("laplace", 1.0, itself="include")(jnp.asarray(data), jnp.ones((2, 2)))
     assert np.isnan(np.asarray(found.value)).any()
+
+
+@pytest.mark.parametrize(
+    ("other", "word"),
+    [
+        ((np.ones(3), np.eye(3)), "one dimension"),
+        ((np.ones(2), -np.eye(2)), "no variance negative"),
+        ((np.ones(2), np.array([[1.0, 0.5], [0.0, 1.0]])), "must be symmetric"),
+    ],
+)
+def test_gaussian_laws_that_are_none_are_refused(other, word):
+    with pytest.raises(SphereflowError, match=word):
+        gaussian_step((np.zeros(2), np.eye(2)), other, 1.0, 0.1)

@@ -1,12 +1,13 @@
 """Runs whose tokens gather go on with sums through clusters: the same run, on disk as well, and resumed."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import sphereflow as sf
 from sphereflow.dynamics import attention
 from sphereflow.evolution import Status, storage
-from sphereflow.interaction import gathering
+from sphereflow.interaction import Adaptive, gathering
 
 N, D = 150, 5
 
@@ -31,10 +32,10 @@ def small(monkeypatch):
     return chosen
 
 
-def start():
+def start(spread=0.3):
     """Tokens that need a while to gather."""
     rng = np.random.default_rng(0)
-    x = np.repeat(np.eye(D)[:3], N // 3, axis=0) + 0.3 * rng.normal(size=(N, D)) / np.sqrt(D)
+    x = np.repeat(np.eye(D)[:3], N // 3, axis=0) + spread * rng.normal(size=(N, D)) / np.sqrt(D)
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
@@ -98,3 +99,21 @@ def test_replicas_are_summed_directly(small, tmp_path):
     run = sf.evolve(sf.SA(4.0), start()[None].repeat(2, 0), 1.0, saveat=2, out=tmp_path / "run.zarr", progress=False)
     assert not small
     assert run.status is Status.REACHED_END
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda **own: sf.SA(4.0, causal=True, **own),
+        lambda **own: sf.SA(4.0, kernel=lambda s, beta: (1 + s) ** 2, **own),
+        lambda **own: sf.PiecewiseConstant([0.5], [sf.SA(4.0, **own), sf.SA(2.0, **own)]),
+        lambda **own: sf.SA(4.0, causal=True) + sf.USA(2.0, **own),
+    ],
+    ids=["mask", "own kernel", "schedule", "sum"],
+)
+def test_what_clusters_do_not_serve_stays_with_all_pairs(small, model):
+    """Adaptive sums that were asked for, by the model or by the method; only the second term of the sum may change."""
+    x, t = jnp.asarray(start(0.01)), jnp.zeros(())
+    for asked in (model(engine=Adaptive(1e-8)), model().tuned(N, D, 1e-6, method=Adaptive(1e-8))):
+        gathered = asked.gathered(x)
+        np.testing.assert_allclose(gathered.field(t, x), model().field(t, x), atol=1e-7)

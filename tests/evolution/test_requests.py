@@ -107,6 +107,27 @@ def test_fixed_steps_keep_their_order_across_jumps():
     assert 0.55 not in grid
 
 
+def test_the_error_of_a_method_of_low_order_is_known():
+    """A second solve by the same method would take more steps than are allowed."""
+    run = sf.evolve(sf.SA(0.5), X, 8.0, saveat=2, solver="heun", dt=0.5)
+    exact = sf.evolve(sf.SA(0.5), X, 8.0, saveat=2, tol=1e-12)
+    assert run.error_estimate == pytest.approx(np.abs(run.xs - exact.xs).max(), rel=1e-6)
+
+
+def test_steps_that_are_never_taken_fill_no_memory():
+    """A grid of 1e12 times would; up to the limit of steps it is the one without a limit."""
+    times, jumps = np.array([0.0, 1.0, 2.0]), np.array([0.55])
+    assert len(step_grid(times, jumps, 1e-12, "float64", 50)) < 60
+    whole, cut = (step_grid(times, jumps, 0.01, "float64", most) for most in (1000, 120))
+    np.testing.assert_array_equal(cut[:121], whole[:121])
+    assert cut[-1] == whole[-1] == 2.0
+    run = sf.evolve(sf.SA(0.5), X, 2.0, solver="euler", dt=1e-12, saveat=2, max_steps=9)
+    assert run.status is Status.STEP_LIMIT
+    for dt, word in ((1e-14, "longer ones"), (1e-300, "too short")):
+        with pytest.raises(sf.SphereflowError, match=word):
+            sf.evolve(sf.SA(0.5), X, 2.0, solver="euler", dt=dt, max_steps=10**15)
+
+
 @pytest.mark.fast_cases("frame by frame")
 def test_the_limit_of_steps_counts_the_whole_run(way):
     run = sf.evolve(sf.SA(2.0), X, 50.0, saveat=26, max_steps=20)

@@ -230,6 +230,8 @@ def test_trajectory_views():
         (lambda: evolve(SA(1.0), draw("uniform", N, D), 1.0, solver="euler"), "give it a fixed step"),
         (lambda: evolve(SA(1.0), draw("uniform", N, D), saveat=[0.0, 2.0, 1.0]), "increasing finite times"),
         (lambda: evolve(SA(1.0), draw("uniform", N, D), 1.0, dt=-0.1), "dt must be"),
+        (lambda: evolve(SA(1.0), draw("uniform", N, D), 1.0, saveat=2, event=lambda x: x[0]), "return one number"),
+        (lambda: evolve(SA(1.0), draw("uniform", N, D), 1.0, saveat=2, event=lambda x: jnp.nan * x[0, 0]), "got NaN"),
     ],
 )
 def test_bad_requests_get_one_sentence(call, sentence):

@@ -7,6 +7,10 @@ import sys
 
 import pytest
 
+import sphereflow as sf
+from sphereflow.interaction import Clustered, Fourier
+from sphereflow.interaction.sharded import token_mesh
+
 SUMS = """
 import sys, expansion_oracle as oracle, jax, jax.numpy as jnp, numpy as np
 from attention_oracle import unit
@@ -52,6 +56,7 @@ import sys, jax, numpy as np
 if len(sys.argv) > 1:
     jax.distributed.initialize(sys.argv[1], num_processes=2, process_id=int(sys.argv[2]))
 import sphereflow as sf
+from sphereflow.interaction import Adaptive
 
 cases = [(3, "harmonic", None), (4, "polynomial", None), (2, "fourier", sf.Causal()), (3, "direct", sf.Causal())]
 for d, method, mask in cases[2 if len(sys.argv) > 1 else 0 :]:
@@ -63,6 +68,8 @@ for d, method, mask in cases[2 if len(sys.argv) > 1 else 0 :]:
     one = sf.evolve(model, x0, 1.0, saveat=2, tol=1e-8, method=method, devices=[jax.local_devices()[0]])
     assert one.devices == 1
     assert np.abs(many.xs - one.xs).max() < 1e-10, (method, mask, np.abs(many.xs - one.xs).max())
+model, x0 = sf.SA(4.0, engine=Adaptive()), np.asarray(sf.draw("uniform", 48, 3, 0))
+assert sf.evolve(model, x0, 1.0, saveat=2, devices="all").engine == "direct"
 print("all equal")
 """
 
@@ -87,6 +94,14 @@ def started(program, devices, *arguments):
 def test_sums_over_eight_devices_are_the_sums(cases):
     out, trouble = started(SUMS, 8, cases).communicate()
     assert out.strip() == "all equal", trouble
+
+
+def test_what_is_not_summed_over_devices_is_not_said_to_be():
+    """Sums through clusters are those of one device: over several every pair is summed, and the model says so."""
+    model = sf.SA(4.0, engine=Clustered(4, tol=1e-6)).sharded(token_mesh())
+    assert (model.engine_name, model.engine_error) == ("direct", 0.0)
+    model = sf.SA(4.0, engine=Fourier(30, tol=1e-6)).sharded(token_mesh())
+    assert (model.engine_name, model.engine_error) == ("fourier", 1e-6)
 
 
 @pytest.mark.slow

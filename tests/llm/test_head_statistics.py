@@ -76,6 +76,20 @@ def test_the_bootstrap_interval_is_that_of_a_mean():
     np.testing.assert_allclose(found.value, values.mean(axis=0))
 
 
+def test_few_documents_have_the_interval_that_is_said():
+    """As the function says of itself; shares of 2,000 trials are known to half a per cent (one standard error)."""
+    rng = np.random.default_rng(6)
+    for draw, true, documents, said in ((rng.normal, 0.0, 12, 0.91), (rng.exponential, 1.0, 6, 0.82)):
+        found = document_mean(draw(size=(documents, 2000)), repeats=500)
+        assert np.mean((found.low <= true) & (true <= found.high)) == pytest.approx(said, abs=0.025)
+
+
+@pytest.mark.parametrize("wrong", [{"level": 2.0}, {"level": 1.0}, {"repeats": 0}])
+def test_levels_and_repeats_that_are_none_are_refused(wrong):
+    with pytest.raises(SphereflowError, match=f"{next(iter(wrong))} must be"):
+        document_mean(np.ones((4, 2)), **wrong)
+
+
 def test_the_correlation_is_over_heads_of_means_over_documents():
     rng = np.random.default_rng(5)
     x = rng.standard_normal((6, 50))

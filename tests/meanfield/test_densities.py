@@ -282,8 +282,29 @@ def test_comparison_and_views(flow):
         ({"saveat": [1.0, 0.5]}, "saveat must be"),
         ({"nodes": 1}, "nodes must be"),
         ({"model": SA(3.0), "value": np.eye(2)}, "not with a dynamics"),
+        ({"model": USA(3.0) + SA(3.0, causal=True)}, "without a mask"),
+        ({"solver": "rk4"}, "solver must be one of"),
     ],
 )
 def test_requests_that_cannot_be_served(arguments, words):
     with pytest.raises(SphereflowError, match=words):
         meanfield.evolve_density(**{"beta": 3.0, "t1": 1.0, **arguments})
+
+
+@pytest.mark.parametrize(
+    "solve_by",
+    [
+        lambda s: meanfield.evolve_eulerian(solver=s),
+        lambda s: meanfield.evolve_zonal(3, 1.0, density=np.ones_like, solver=s),
+    ],
+)
+def test_solvers_are_named_by_every_density(solve_by):
+    with pytest.raises(SphereflowError, match="solver must be one of"):
+        solve_by("rk4")
+
+
+def test_a_von_mises_law_of_negative_concentration_is_refused():
+    """It was not normalised; the law around the opposite point is."""
+    for wrong in ((0.0, -1.0), (np.nan, 1.0)):
+        with pytest.raises(SphereflowError, match="must be a finite number"):
+            meanfield.von_mises(*wrong)

@@ -200,3 +200,8 @@ def test_eigenvalues_of_complex_type_are_no_turning_and_a_turning_v_has_no_leadi
     assert turning.plot() is not None
     with pytest.raises(sf.SphereflowError, match="complex"):
         turning.top_distance()
+
+
+def test_matrices_that_are_no_numbers_have_no_dominant_space():
+    with pytest.raises(SphereflowError, match="value must be finite"):
+        sf.meanfield.concentration(np.full((2, 2), np.nan))

@@ -124,3 +124,21 @@ def test_caps_touch_at_twice_their_opening():
     assert compact.touching(B) == pytest.approx(rho, abs=1e-14)
     assert np.isnan(compact.centroid_overlap(0.1, rho - 1e-6, B))
     assert compact.centroid_overlap(0.1, rho + 1e-6, B) >= state.support_edge(B)
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: spherical.capacity(-1.0), "beta must be at least 0"),
+        (lambda: spherical.extreme_overlap(np.array([0.1, -1.0])), "alpha must be at least 0"),
+        (lambda: spherical.noise_overlap(0.1, 0.0), "beta must be"),
+        (lambda: spherical.noise_overlap(float("nan"), 1.0), "alpha must be finite"),
+        (lambda: spherical.spinodal(-1.0, 1.0), "temperature must be at least 0"),
+        (lambda: state.lse_overlap(-1.0), "temperature must be at least 0"),  # an overlap of 1.6
+        (lambda: state.lsr_overlap(0.1, -1.0), "b must be"),
+        (lambda: state.support_edge(0.0), "b must be"),
+    ],
+)
+def test_loads_temperatures_and_widths_below_zero_are_refused(call, word):
+    with pytest.raises(SphereflowError, match=word):
+        call()

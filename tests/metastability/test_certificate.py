@@ -117,3 +117,12 @@ def test_the_first_exit_of_coinciding_tokens_is_that_of_tokens_close_by():
     for kind in ("sa", "usa"):
         times = [first_exit(found, kind, circle(a)) for a in (together, near)]
         assert times[0] == pytest.approx(times[1], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("angles", "epsilon", "word"),
+    [([[0.0, np.nan]], 0.1, "angles must be finite"), ([[0.0, 1.0]], -1.0, "epsilon must")],
+)
+def test_starts_that_are_no_numbers_are_not_separated_but_refused(angles, epsilon, word):
+    with pytest.raises(SphereflowError, match=word):
+        circle_separated(np.array(angles), 50.0, epsilon)

@@ -206,3 +206,10 @@ def test_mistakes_on_the_circle():
         find_modes(np.zeros((2, 3)), [1.0, 2.0], space="circle")
     with pytest.raises(SphereflowError, match="at most"):
         find_modes([0.0], 1e18, space="circle")
+
+
+def test_groups_of_no_points_and_of_no_numbers():
+    assert merged(np.zeros(0), 0.1).shape == (0,)
+    for points, distance in ((np.array([np.nan]), 0.1), (np.zeros(2), -1.0)):
+        with pytest.raises(SphereflowError, match="must be"):
+            merged(points, distance)

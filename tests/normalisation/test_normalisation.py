@@ -18,8 +18,16 @@ from sphereflow.normalisation import (
     TopK,
     critical_counts,
     distance_profile,
+    equicorrelated_profile,
     gaussian_concentration,
+    infinity_norm,
+    jacobian_norm,
+    norm_sandwich,
+    planted_weight,
+    printed_weight_bounds,
     random_selection_profile,
+    range_needed,
+    sensitivity,
     separable_fraction,
     spectral_norm,
     weight_bounds,
@@ -35,6 +43,7 @@ NORMALISERS = [
     Sigmoid(0.2, 0.5),
 ]
 LOGITS = np.random.default_rng(3).normal(size=(2, 10))
+THIRDS = np.full(3, 1 / 3)
 
 
 @pytest.mark.parametrize("normaliser", NORMALISERS, ids=repr)
@@ -123,11 +132,59 @@ def test_concentration_of_two_gaussian_logits_by_another_quadrature():
         (lambda: distance_profile(np.ones(3), np.ones((4, 3, 2))), "shape"),
         (lambda: separable_fraction(np.ones(3) / 3, np.ones((3, 2)), (3,)), "counts"),
         (lambda: separable_fraction(np.ones(3) / 3, np.ones((3, 2)), (1,), radius="far"), "radius"),
+        (lambda: critical_counts(THIRDS, np.full((3, 2), np.nan)), "vectors must be finite"),
+        (lambda: critical_counts(np.zeros(3), np.ones((3, 2))), "weights must be rows"),
+        (lambda: distance_profile(np.array([2.0, -0.5, -0.5]), np.ones((3, 2))), "none negative"),
+        (lambda: equicorrelated_profile(THIRDS, 2.0), "cosine must lie"),
+        (lambda: equicorrelated_profile(THIRDS, -0.6), "cosine must lie"),
+        (lambda: spectral_norm(np.array([0.5, np.nan])), "weights must be rows"),
+        (lambda: spectral_norm(np.zeros(0)), "weights must be rows"),
+        (lambda: infinity_norm(THIRDS, -1.0), "temperature"),
+        (lambda: infinity_norm(np.array([1.5, -0.5])), "weights must be rows"),
+        (lambda: norm_sandwich(np.zeros((2, 0))), "weights must be rows"),
+        (lambda: jacobian_norm(Softmax(), np.array([0.0, np.nan])), "logits must be finite"),
+        (lambda: jacobian_norm(Softmax(), np.array([0.0, np.inf])), "logits must be below infinity"),
+        (lambda: jacobian_norm(TopK(2), np.full(3, -np.inf)), "once in every row"),
+        (lambda: jacobian_norm(Entmax(), np.zeros(0)), "logits must be one row"),
+        (lambda: sensitivity(np.zeros(3), np.zeros(3)), "not be zero"),
+        (lambda: sensitivity(np.zeros(3), np.ones((2, 3))), "must have the shape of logits"),
+        (lambda: Sigmoid(bias=np.nan), "bias"),
+        (lambda: planted_weight(0, 1.0), "length must be at least 1"),
+        (lambda: planted_weight(4, np.nan), "gap must be finite"),
+        (lambda: printed_weight_bounds(-2, 1.0), "length must be at least 1"),
+        (lambda: printed_weight_bounds(4, 1.0, 0.0), "temperature"),
+        (lambda: weight_bounds(4, np.nan), "spread must be finite"),
+        (lambda: gaussian_concentration(10, 100.0), "at most 10"),
     ],
 )
 def test_bad_input_is_named(call, word):
     with pytest.raises(SphereflowError, match=word):
         call()
+
+
+@pytest.mark.parametrize("normaliser", NORMALISERS, ids=repr)
+def test_masked_keys_count_for_nothing_and_nan_shows(normaliser):
+    """A key with the logit minus infinity is as good as absent; one that is NaN or infinite is not masked."""
+    row = LOGITS[0]
+    masked = np.concatenate([row, [-np.inf] * 3])
+    np.testing.assert_allclose(jacobian_norm(normaliser, masked), jacobian_norm(normaliser, row), rtol=1e-12)
+    for bad in (np.nan, np.inf):
+        weights = np.asarray(normaliser.weights(jnp.asarray(np.append(row, bad))))
+        assert np.isnan(weights).any() or (weights[-1] == 1 and not isinstance(normaliser, ScalableSoftmax | TopK))
+
+
+def test_formulas_of_the_weights_at_their_ends():
+    """One key has all of the weight; among equal logits a key has 1/L, without any range."""
+    assert planted_weight(1, 3.0) == 1.0
+    np.testing.assert_allclose(range_needed([1, 2, 11], 0.5), [0.0, 0.0, np.log(10)], atol=1e-15)
+    assert range_needed(10, 0.05) == 0.0
+    np.testing.assert_allclose(printed_weight_bounds(5, 2.0, 0.5), [np.exp(-4) / 5, np.exp(4) / 5])
+    # Wide logits: one of two has all of the weight but for a width of order one, 1 - 2 E p(1-p) with p = 1/(1+e^y).
+    x, w = np.polynomial.legendre.leggauss(400)
+    wide = 10 * np.sqrt(2)
+    density = np.exp(-((60 * x / wide) ** 2) / 2) / (wide * np.sqrt(2 * np.pi))
+    lost = np.sum(60 * w * density / (4 * np.cosh(30 * x) ** 2))
+    assert gaussian_concentration(2, 10.0) == pytest.approx(1 - 2 * lost, rel=1e-9)
 
 
 def test_a_random_selection_is_the_mean_over_all_of_them():

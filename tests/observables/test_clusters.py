@@ -90,3 +90,22 @@ def test_joined_pairs_are_counted_like_tokens(threshold):
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     i, j = np.nonzero(np.triu(x @ x.T > threshold, 1))
     assert joined_count(40, i, j) == cluster_count(x, threshold)
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: cluster_count(np.array([[np.nan, 0.0], [0.0, 1.0]])), "tokens must be finite"),
+        (lambda: cluster_count(np.zeros((0, 3))), "tokens must have shape"),
+        (lambda: cluster_labels(np.ones(3)), "tokens must have shape"),
+        (lambda: rank_count(np.full((2, 3), np.nan)), "tokens must be finite"),
+        (lambda: rank_count(np.eye(3), 1.5), "threshold must be"),
+        (lambda: span_dimension(np.full((2, 3), np.inf)), "tokens must be finite"),
+        (lambda: cluster_masses(np.eye(3), weights=np.array([1.0, 0.5, -0.5])), "weights must be 3 masses"),
+        (lambda: cluster_masses(np.eye(3), weights=np.ones(2)), "weights must be 3 masses"),
+    ],
+)
+def test_what_is_no_cloud_of_tokens_has_no_clusters(call, word):
+    """Tokens that are not numbers compare with nothing, and would be counted as one cluster."""
+    with pytest.raises(SphereflowError, match=word):
+        call()

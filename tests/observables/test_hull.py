@@ -58,6 +58,9 @@ def test_hemispheres():
     assert not in_open_hemisphere(CUBE)
 
 
-def test_no_tokens_is_refused():
-    with pytest.raises(SphereflowError, match="at least one token"):
-        hull_volume(np.zeros((0, 2)))
+@pytest.mark.parametrize("measure", [in_open_hemisphere, hull_vertices, hull_volume, polytope_residual])
+@pytest.mark.parametrize("cloud", [np.zeros((0, 3)), np.full((4, 3), np.nan), np.zeros((2, 0))], ids=str)
+def test_no_tokens_and_no_numbers_are_refused(measure, cloud):
+    """Non-negative least squares of no unknowns ended the whole process."""
+    with pytest.raises(SphereflowError, match=r"at least one token|tokens must be finite"):
+        measure(cloud)

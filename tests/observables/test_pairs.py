@@ -6,6 +6,7 @@ import ot
 import pytest
 
 import sphereflow as sf
+from sphereflow import SphereflowError
 from sphereflow import observables as ob
 from sphereflow.sphere import from_angles
 
@@ -70,3 +71,48 @@ def test_discrepancies_of_four_points():
     assert ob.mmd(x, y, width) == pytest.approx(kernel(2.0) + kernel(3.0) - 2 * kernel(across).mean(), rel=1e-12)
     assert ob.energy_distance(x, y) == pytest.approx(2 * across.mean() - 2 - 3, rel=1e-12)
     assert ob.energy_distance(x, y, unbiased=False) == pytest.approx(2 * across.mean() - 1 - 1.5, rel=1e-12)
+
+
+def test_close_pairs_of_what_is_no_number_or_no_pair():
+    x = np.eye(3)
+    assert np.isnan(ob.close_fraction(np.where(x == 1, np.nan, x)))  # not -1/2
+    for wrong, word in (((x, 1.5), "threshold"), ((x, np.nan), "threshold"), ((x[:1],), "at least two tokens")):
+        with pytest.raises(SphereflowError, match=word):
+            ob.close_fraction(*wrong)
+
+
+SAMPLE = np.random.default_rng(5).normal(size=(6, 2))
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: ob.energy_distance(SAMPLE, SAMPLE, most=1), "most must be"),
+        (lambda: ob.energy_distance(SAMPLE, SAMPLE * np.nan), "y must be finite"),
+        (lambda: ob.mmd(SAMPLE, SAMPLE, 0.0), "width"),
+        (lambda: ob.mmd(np.ones((3, 2)), np.ones((3, 2))), "width"),
+        (lambda: ob.sliced_wasserstein(SAMPLE, SAMPLE, 0), "directions must be"),
+        (lambda: ob.sampling_floor(SAMPLE, SAMPLE, 0), "splits must be"),
+        (lambda: ob.gaussian_like(SAMPLE, 0), "n must be"),
+        (lambda: ob.frechet(SAMPLE, SAMPLE * np.inf), "y must be finite"),
+        (lambda: ob.wasserstein(np.eye(3), np.eye(3), 0.5), "p must be"),
+        (lambda: ob.wasserstein(np.eye(3), 2 * np.eye(3)), "y must be unit vectors"),
+        (lambda: ob.wasserstein(np.eye(3), np.eye(3), x_weights=np.array([2.0, -1.0, 0.0])), "x_weights must be 3"),
+        (lambda: ob.wasserstein(np.eye(3) * np.nan, np.eye(3)), "x must be finite"),
+        (lambda: ob.circle_wasserstein(np.array([0.0, np.nan]), np.zeros(2)), "theta must be finite"),
+        (lambda: ob.wasserstein_to_pair(np.zeros(3), (0.0, 1.0), 0.5, np.inf), "p must be"),
+        (lambda: ob.wasserstein_to_pair(np.zeros(0), (0.0, 1.0), 0.5), "at least one row"),
+    ],
+)
+def test_samples_and_distances_that_make_no_sense_are_refused(call, word):
+    with pytest.raises(SphereflowError, match=word):
+        call()
+
+
+def test_the_two_points_of_the_line_are_half_a_turn_apart():
+    """On the sphere of one dimension: by the assignment, and with weights; the chord has length 2."""
+    there, here = np.array([[1.0], [1.0]]), np.array([[-1.0], [1.0]])
+    half = np.pi / np.sqrt(2)
+    assert ob.wasserstein(there, here) == pytest.approx(half)
+    assert ob.wasserstein(there, here, x_weights=np.ones(2)) == pytest.approx(half)  # masses up to a factor
+    assert ob.wasserstein(there, here, metric="euclidean") == pytest.approx(np.sqrt(2))

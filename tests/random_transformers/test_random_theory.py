@@ -15,8 +15,14 @@ from sphereflow.random_transformers import low_temperature as cold
 from sphereflow.random_transformers import softmax_moments
 from sphereflow.random_transformers.equiangular import drift, logistic, mean_overlap, overlap_path, time_between
 from sphereflow.random_transformers.low_temperature_pairs import cold_pairs
+from sphereflow.random_transformers.network import prompts
 from sphereflow.random_transformers.normals import standard_normals
-from sphereflow.random_transformers.pair_equation import network_expectation, pair_expectation, pair_moments
+from sphereflow.random_transformers.pair_equation import (
+    network_expectation,
+    pair_drift,
+    pair_expectation,
+    pair_moments,
+)
 
 
 @pytest.mark.slow
@@ -151,3 +157,20 @@ def test_estimates():
     assert fraction(np.zeros(50, bool)).error > 0
     with pytest.raises(SphereflowError, match="at least 2"):
         mean(np.ones((1, 3)))
+
+
+def test_pairs_beyond_their_range_are_refused_and_constants_stay():
+    for wrong, word in (
+        ({"start": 1.5}, "start must be"),
+        ({"tau": -1.0}, "tau must be"),
+        ({"d": 1}, "d must be"),
+        ({"points": 1}, "points must be"),
+        ({"observable": lambda r: r * np.nan}, "observable must be finite"),
+    ):
+        with pytest.raises(SphereflowError, match=word):
+            pair_expectation(**{"observable": lambda r: r, "start": 0.3, "tau": 0.1, "d": 3, "s": 1.0} | wrong)
+    with pytest.raises(SphereflowError, match="r must be overlaps"):
+        pair_drift(np.array([0.0, 1.5]), 3, 1.0)
+    assert pair_expectation(lambda r: np.asarray(2.0), 0.3, 0.1, 3, 1.0) == pytest.approx(2.0, rel=1e-12)
+    with pytest.raises(SphereflowError, match="entry of lengths"):
+        prompts(2, -1)

@@ -15,8 +15,10 @@ from sphereflow.retrieval import (
     equal_time_correlation,
     equal_time_matrix,
     growth_rates,
+    hard_hit,
     profile,
     several_heads,
+    soft_hit,
     sphere_growth_rates,
     theorem_time,
     two_time_influence,
@@ -207,4 +209,30 @@ def test_wrong_weights_are_told_by_the_size_of_the_error():
 )
 def test_requests_that_cannot_be_served(call, words):
     with pytest.raises(sf.SphereflowError, match=words):
+        call()
+
+
+@pytest.mark.parametrize("growth", [-30.0, -2.0, 0.0, 3.0])
+@pytest.mark.parametrize("factor", [1.0, -1.0, 5.0])
+def test_propagators_of_any_matrix_and_sign_are_matrix_exponentials(growth, factor):
+    """A series without a term was the identity for a growth below -15, and too short for a matrix of norm 5."""
+    matrix = factor * weight_matrix(5, 1.0)
+    exact = expm(growth * matrix)
+    np.testing.assert_allclose(two_time_matrix(matrix, growth), exact, rtol=1e-10, atol=1e-13 * np.abs(exact).max())
+    np.testing.assert_allclose(two_time_row(matrix, growth), exact[-1], rtol=1e-10, atol=1e-13 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: two_time_matrix(np.eye(3), np.nan), "growth must be"),
+        (lambda: two_time_matrix(300 * np.eye(3), 3.0), "at most 700"),
+        (lambda: two_time_matrix(np.eye(3) * np.nan, 1.0), "weights must be finite"),
+        (lambda: two_time_row(np.eye(3), 1.0, 3), "target must be"),
+        (lambda: hard_hit(np.array([np.nan]), 8), "angles must be finite"),
+        (lambda: soft_hit(np.zeros(1), 0), "vocab must be"),
+    ],
+)
+def test_hits_and_propagators_of_no_numbers_are_refused(call, word):
+    with pytest.raises(sf.SphereflowError, match=word):
         call()

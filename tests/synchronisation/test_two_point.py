@@ -223,3 +223,11 @@ def test_one_time_is_a_time():
     np.testing.assert_array_equal(one, two)
     with pytest.raises(SphereflowError, match="times"):
         equation.averages(lambda r: r, [0.7, 0.2])
+
+
+@pytest.mark.parametrize("threshold", [coercive_above, synchronises_below])
+def test_a_ratio_that_is_none_has_no_threshold(threshold):
+    """NaN compares with nothing: it had the threshold of an infinite dimension."""
+    for ratio in (float("nan"), -1.0):
+        with pytest.raises(SphereflowError, match="ratio must be"):
+            threshold(ratio)

@@ -31,7 +31,8 @@ def gaussian_step(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and covariance of the generated law after one step."""
     linear, shift = _affine(data, generated, width)
-    mean, covariance = generated
+    step = real_number("step", step)
+    mean, covariance = (np.asarray(part, dtype=float) for part in generated)
     jacobian = np.eye(len(mean)) + step * linear
     return mean + step * (linear @ mean + shift), jacobian @ covariance @ jacobian.T
 
@@ -42,6 +43,8 @@ def _affine(
     """V(x) = A x + b."""
     width = real_number("width", width, above=0, most=1e100)
     (centre, spread), (middle, extent) = (_law(*law) for law in (_pair(data), _pair(generated)))
+    if len(centre) != len(middle):
+        raise SphereflowError(f"both laws must be of one dimension, got {len(centre)} and {len(middle)}.")
     smooth = width**2 * np.eye(len(centre))
     towards, away = np.linalg.inv(spread + smooth), np.linalg.inv(extent + smooth)
     return width**2 * (away - towards), width**2 * (towards @ centre - away @ middle)
@@ -55,4 +58,8 @@ def _pair(law: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 def _law(mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     centre = real_array("a mean", mean, shape=("D",))
-    return centre, real_array("a covariance", covariance, shape=(len(centre), len(centre)))
+    spread = real_array("a covariance", covariance, shape=(len(centre), len(centre)))
+    slack = 1e-10 * np.abs(spread).max()
+    if np.abs(spread - spread.T).max() > slack or np.linalg.eigvalsh(spread)[0] < -slack:
+        raise SphereflowError("a covariance must be symmetric, and no variance negative.")
+    return centre, spread

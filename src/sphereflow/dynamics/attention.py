@@ -162,7 +162,7 @@ class Attention(Dynamics):
         return self if chosen == self.engine else changed(self, engine=chosen)
 
     def gathered(self, x: Float[Array, "n d"]) -> Attention:
-        if not isinstance(self.engine, Adaptive):
+        if not isinstance(self.engine, Adaptive) or not self._clusters_serve:
             return self
         queries = [x @ form.T for form in self._forms(x.shape[1])] if self._through_matrices else [x]
         chosen = choose_clusters(queries, x, float(self.beta), self.engine.tol, str(x.dtype))
@@ -170,9 +170,11 @@ class Attention(Dynamics):
 
     def _may_gather(self, n: int) -> bool:
         """Whether sums through clusters may pay for this attention of n tokens, of which none is known yet."""
-        stacked = np.ndim(self.beta) > 0  # the pieces of a schedule, which are one program
-        usual = self.mask is None and self.kernel == EXPONENTIAL and not stacked
-        return usual and n * n >= LEAST_PAIRS and jax.default_backend() == "cpu"
+        return self._clusters_serve and n * n >= LEAST_PAIRS and jax.default_backend() == "cpu"
+
+    @property
+    def _clusters_serve(self) -> bool:
+        return self.mask is None and self.kernel == EXPONENTIAL and np.ndim(self.beta) == 0  # no stack of pieces
 
     def choice(self, n: int, d: int, tol: float, dtype: str = "float64", method: str = "auto") -> Choice:
         """Which engine a solver with this tolerance is given, what it is predicted to cost, and why it is taken."""

@@ -116,6 +116,8 @@ def evolve(
     fast = type(model).tuned(model, n, d, tol or FIXED_STEP_TOL, dtype, method)
     if method not in ("auto", "direct", fast.engine_name):
         raise SphereflowError(f"method='{method}' cannot serve this model: its sums are done as '{fast.engine_name}'.")
+    if mesh is not None:
+        fast = fast.sharded(mesh)
     settings = Settings(
         model=model,
         t0=begin,
@@ -131,8 +133,6 @@ def evolve(
         parameters=parameters or {},
         versions=versions(),
     )
-    if mesh is not None:
-        fast = fast.sharded(mesh)
     if out is not None and jax.process_count() > 1:
         raise SphereflowError("a run of several processes keeps its frames in memory: leave out `out`.")
     jumps = None if traits.jump_times is None else np.asarray(traits.jump_times, dtype=float)
@@ -228,7 +228,7 @@ class _Run:
     ) -> Solution:
         s = self.settings
         dtype = str(self.start.dtype)
-        grid = None if s.dt is None else jnp.asarray(step_grid(points, self.jumps, s.dt, dtype))
+        grid = None if s.dt is None else jnp.asarray(step_grid(points, self.jumps, s.dt, dtype, s.max_steps))
         forget_programs()
         # What tokens have gathered into may be summed faster: one system on one device, between the spans of a run.
         model = self.model.gathered(x) if x.ndim == 2 and s.devices == 1 else self.model
@@ -287,6 +287,7 @@ class _Run:
         if event is None or not bool(frames.event_met.any()):
             status = Status.REACHED_END if good.all() else Status.NOT_FINITE
             return self._trajectory(self.times[:kept], xs[:kept], status, steps, began)
+        self._check_event(event, frames)
         ts, xs = self.times[:kept], xs[:kept]
         if xs.ndim == 3:  # one system: close the trajectory with the moment of the event
             ts = np.append(ts, frames.final_time)
@@ -294,6 +295,14 @@ class _Run:
         stopped_at = np.where(frames.event_met, frames.final_time, np.inf)
         run = self._trajectory(ts, xs, Status.EVENT, steps, began)
         return dataclasses.replace(run, stopped_at=stopped_at)
+
+    def _check_event(self, event: Callable[[Array], Array], frames: Solution) -> None:
+        """A function that becomes NaN changes its sign as well, in the eyes of the solver."""
+        met = np.ravel(frames.event_met)
+        ends = frames.final.reshape(-1, *frames.final.shape[-2:])[met]
+        for x, t in zip(ends, np.ravel(frames.final_time)[met], strict=True):
+            if np.isnan(float(event(jnp.asarray(x)))):
+                raise SphereflowError(f"event must return a number for all tokens of the run, got NaN near t={t:g}.")
 
     def _frames_at_once(self, frames: int) -> int:
         """A tenth of those to come, in equal spans: a step need not end at every frame, and programs are few."""

@@ -154,7 +154,8 @@ class Trajectory(Result):
         if self.model.traits.space == "sphere":
             start = unit(start)  # a float32 norm is 1 only to 1e-7
         tighter = max((self.tol or FIXED_STEP_TOL) * 1e-3, 1e-13)
-        adaptive = "dopri8" if self.solver == "euler" else self.solver
+        # Methods of low order would take more steps than are allowed.
+        adaptive = self.solver if self.solver.startswith("kvaerno") else "dopri8"
         limit = max(self.max_steps, 100_000)
         again = evolve(
             self.model,

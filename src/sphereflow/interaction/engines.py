@@ -7,7 +7,7 @@ r"""Engines: ways to sum over all pairs of tokens. Each computes what `attend` c
 | `Harmonic(L)` | unit keys on S^2 | none, `Causal`, `Alibi` | n L^2, $L\approx\sqrt{2\beta\log(n/tol)}$ |
 | `Polynomial(L)` | unit vectors, few dimensions, small beta | none, `Causal`, `Alibi` | n binom(L+d, d) |
 | `Clustered(k, p)` | any that have gathered in k clusters | none | n k binom(p+d, d) |
-| `Adaptive()` | any | none | n^2, and less once they have gathered |
+| `Adaptive()` | any | any | n^2, and less once they have gathered, without a mask |
 
 Mode counts are fixed before compilation. Whatever their number, rows that do not keep the tolerance of the engine are
 summed directly, so that too few modes cost time and not accuracy. `choose` finds engine and modes for a request.

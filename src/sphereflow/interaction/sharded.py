@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int
 from sphereflow.errors import SphereflowError
 from sphereflow.interaction.causal import causal_sums, prefix_mass
 from sphereflow.interaction.direct import Attended, default_block, kernel_sums, ratio
-from sphereflow.interaction.engines import Engine, Expanding
+from sphereflow.interaction.engines import DIRECT, Engine, Expanding
 from sphereflow.interaction.linear import Plan, read_off, row_error, working_precision
 from sphereflow.interaction.masks import Alibi, Mask
 from sphereflow.interaction.modes import evaluate_all, project_all
@@ -64,6 +64,8 @@ class Sharded(Engine):
             raise SphereflowError(f"engine must be an engine of one device such as Direct(), got {self.engine!r}.")
         if not isinstance(self.mesh, Mesh):
             raise SphereflowError(f"mesh must be a mesh of devices such as token_mesh(), got {self.mesh!r}.")
+        if not isinstance(self.engine, Expanding):  # others are no sums over devices: every pair is summed
+            object.__setattr__(self, "engine", DIRECT)
 
     @property
     def name(self) -> str:  # type: ignore[override]

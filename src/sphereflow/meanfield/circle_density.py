@@ -23,7 +23,7 @@ from jaxtyping import Array, Float
 from sphereflow.dynamics import SA, USA, Attention, Dynamics, Perceptron, Traits
 from sphereflow.dynamics.base import parts
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
-from sphereflow.interaction import Engine
+from sphereflow.interaction import Engine, Mask
 from sphereflow.interaction.expansion import circle_modes
 from sphereflow.kernels import EXPONENTIAL
 from sphereflow.meanfield.density_flow import DensityFlow, fourier_modes
@@ -77,6 +77,8 @@ def circle_model(
         model = make(real_number("beta", beta, least=0), value=value, query=query)
     elif value is not None or form is not None:
         raise SphereflowError("give value and form together with model='sa' or 'usa', not with a dynamics.")
+    if any(isinstance(leaf, Mask) for leaf in jax.tree.leaves(model, is_leaf=lambda node: isinstance(node, Mask))):
+        raise SphereflowError("model must be one without a mask: the tokens of a density have no order.")
     return model if perceptron is None else model + perceptron
 
 
@@ -161,7 +163,14 @@ def follow(
         model = model.with_masses(np.pad(grid.weights, (0, room - n)))
     local = max(tol * 0.1, 1e-13)
     fast = OnCircle(model.tuned(len(start), 2, local, method="fourier" if len(start) >= _MANY else "direct"))
-    frames = solve(fast, start[:, None], times, tol=local, solver=SOLVERS[solver][0], adjoint=FORWARD)
+    frames = solve(
+        fast,
+        start[:, None],
+        times,
+        tol=local,
+        solver=SOLVERS[one_of("solver", solver, tuple(SOLVERS))][0],
+        adjoint=FORWARD,
+    )
     angles = np.asarray(frames.xs)[:, :n, 0]
     if bool(frames.hit_limit) or not np.isfinite(angles).all():
         raise SphereflowError("the density could not be followed to the end: try a smaller t1 or a larger tol.")

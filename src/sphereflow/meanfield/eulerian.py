@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow.dynamics import Dynamics, Perceptron, Traits, attention_name
-from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.interaction.expansion import circle_coefficients, circle_modes
 from sphereflow.meanfield.circle_density import OnCircle, save_times
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law
@@ -149,7 +149,9 @@ def evolve_eulerian(
     times = save_times(t1, saveat)
     field = EulerianCircle(jnp.asarray(beta), jnp.asarray(drift), normalise)
     start = np.asarray(law.density(theta))[:, None]
-    frames = solve(field, start, times, tol=tol, solver=SOLVERS[solver][0], adjoint=FORWARD)
+    frames = solve(
+        field, start, times, tol=tol, solver=SOLVERS[one_of("solver", solver, tuple(SOLVERS))][0], adjoint=FORWARD
+    )
     values = np.asarray(frames.xs)[:, :, 0]
     if bool(frames.hit_limit) or not np.isfinite(values).all():
         raise SphereflowError("the density left its grid: it has peaked; use evolve_density, or a smaller t1.")

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Complex, Float
 from scipy import special
 
-from sphereflow.errors import one_of
+from sphereflow.errors import one_of, real_number
 from sphereflow.numerics.roots import increasing_roots
 from sphereflow.reading import density_values
 
@@ -34,6 +34,7 @@ def _bumps(theta: np.ndarray) -> np.ndarray:
 
 def von_mises(centre: float, concentration: float) -> Density:
     r"""$\rho(\theta)=e^{\kappa\cos(\theta-c)}/I_0(\kappa)$."""
+    centre, concentration = real_number("centre", centre), real_number("concentration", concentration, least=0)
     return lambda theta: np.exp(concentration * (np.cos(theta - centre) - 1)) / special.ive(0, concentration)
 
 

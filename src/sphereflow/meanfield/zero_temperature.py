@@ -22,6 +22,7 @@ from scipy import integrate, linalg, special
 from sphereflow.dynamics import Dynamics, Traits
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.numerics.unit_vectors import unit
+from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import project
@@ -94,8 +95,8 @@ class Concentration(Result):
 @recorded_call
 def concentration(value: ArrayLike, form: ArrayLike | None = None) -> Concentration:
     r"""The dominant eigenspace of $VB^\top$ for values V and scores $x^\top By$ (B the identity by default)."""
-    v = np.asarray(value, dtype=float)
-    b = np.eye(len(v)) if form is None else np.asarray(form, dtype=float)
+    v = real_array("value", value)
+    b = np.eye(*v.shape[:1]) if form is None else real_array("form", form)
     if v.ndim != 2 or v.shape[0] != v.shape[1] or b.shape != v.shape:
         raise SphereflowError(f"value and form must be square matrices of one size, got {v.shape} and {b.shape}.")
     if np.linalg.cond(b) > 1e12:

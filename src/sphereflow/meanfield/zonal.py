@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow.dynamics import Dynamics, Traits, attention_name
-from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.interaction.expansion import zonal_coefficients, zonal_degree
 from sphereflow.meanfield.circle_density import save_times
 from sphereflow.numerics.quadrature import jacobi
@@ -182,7 +182,7 @@ def evolve_zonal(
     times = save_times(t1, saveat)
     start = np.arccos(heights)
     _require_denominators(dynamics, start[None])
-    method = SOLVERS[solver][0]
+    method = SOLVERS[one_of("solver", solver, tuple(SOLVERS))][0]
     frames = solve(dynamics, start[:, None], times, tol=max(tol * 0.1, 1e-13), solver=method, adjoint=FORWARD)
     polar = np.asarray(frames.xs)[:, :, 0]
     if bool(frames.hit_limit) or not np.isfinite(polar).all():

@@ -15,7 +15,9 @@ import numpy as np
 from jaxtyping import Float, Real
 from scipy import special
 
+from sphereflow.errors import SphereflowError
 from sphereflow.numerics.bessel import log_ive
+from sphereflow.reading import real_array
 
 # What formulas take and give: arrays of one shape, or numbers. A number that comes out of array arithmetic is an
 # np.float64, which can be used as an array of no dimension and is one for static typing.
@@ -28,6 +30,14 @@ else:
 
 # Below this the incomplete beta function is about to underflow.
 _SMALLEST_TAIL = 1e-280
+
+
+def not_negative(name: str, given: Broadcast) -> np.ndarray:
+    """Loads, temperatures or inverse temperatures that a user gives."""
+    found = real_array(name, given)
+    if np.any(found < 0):
+        raise SphereflowError(f"{name} must be at least 0, got {found.min():g}.")
+    return found
 
 
 def log_density(phi: Numbers, n: int) -> Values:

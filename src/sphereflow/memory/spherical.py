@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import brentq
 
-from sphereflow.memory.overlaps import Numbers, Values, log_mean_kernel
+from sphereflow.errors import real_number
+from sphereflow.memory.overlaps import Numbers, Values, log_mean_kernel, not_negative
 from sphereflow.memory.state import lse_free_energy, lse_overlap
 
 
@@ -35,7 +36,7 @@ def load_switch(beta: float) -> float:
 
 def extreme_overlap(alpha: Numbers) -> Values:
     r"""$\phi_{max}(\alpha)$: the largest overlap among $e^{\alpha N}$ independent patterns."""
-    return np.sqrt(-np.expm1(-2 * np.asarray(alpha, dtype=float)))
+    return np.sqrt(-np.expm1(-2 * not_negative("alpha", alpha)))
 
 
 def noise_overlap(alpha: Numbers, beta: float) -> Values:
@@ -44,13 +45,14 @@ def noise_overlap(alpha: Numbers, beta: float) -> Values:
     $u_{noise}=1-\phi_{noise}$. It is the quenched average $\tfrac1{\beta N}E\ln\sum_\mu e^{\beta N\phi^\mu}$, and the
     edge of the basin of attraction: from a larger overlap with a pattern the state returns to it.
     """
-    a = np.asarray(alpha, dtype=float)
+    a, beta = not_negative("alpha", alpha), real_number("beta", beta, above=0)
     return np.where(a >= load_switch(beta), (a + g_max(beta)) / beta, extreme_overlap(a))
 
 
 def capacity(beta: Numbers) -> Values:
     r"""$\alpha_c(\beta,0)=\beta-g_{max}(\beta)$: the load at which a pattern stops dominating its own softmax."""
-    return np.asarray(beta, dtype=float) - g_max(beta)
+    b = not_negative("beta", beta)
+    return b - g_max(b)
 
 
 def finite_capacity(n: int, beta: float) -> float:
@@ -65,7 +67,7 @@ def separation_bound(beta: float) -> float:
 
 def spinodal(temperature: Numbers, beta: float) -> Values:
     r"""$\alpha_{sp}(T)$, where $\phi_{eq}(T)=\phi_{noise}(\alpha)$: beyond it there is no retrieval minimum."""
-    phi = lse_overlap(temperature)
+    phi, beta = lse_overlap(temperature), real_number("beta", beta, above=0)
     far = beta * phi - g_max(beta)
     return np.where(far >= load_switch(beta), far, _load_with_extreme(phi))
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sphereflow.memory.overlaps import Numbers, Values
+from sphereflow.errors import real_number
+from sphereflow.memory.overlaps import Numbers, Values, not_negative
 from sphereflow.numerics.bessel import log_ive
 
 # The reference value of the compact kernel: its support ends at phi_c = 1/sqrt(2).
@@ -19,7 +20,7 @@ REFERENCE_B = 2 + 2**0.5
 
 def lse_overlap(temperature: Numbers) -> Values:
     r"""$\phi_{eq}(T)=\tfrac12(\sqrt{T^2+4}-T)$, written so that it is precise at every T."""
-    t = np.asarray(temperature, dtype=float)
+    t = not_negative("temperature", temperature)
     return 2 / (np.sqrt(t * t + 4) + t)
 
 
@@ -32,12 +33,12 @@ def lse_free_energy(temperature: Numbers) -> Values:
 
 def support_edge(b: float) -> float:
     r"""$\phi_c=1-1/b$: the compact kernel is zero below this overlap."""
-    return 1 - 1 / b
+    return 1 - 1 / real_number("b", b, above=0)
 
 
 def lsr_overlap(temperature: Numbers, b: float) -> Values:
     r"""The smaller root y of $(bT+1)y^2-(2+T+bT)y+T=0$, as $\phi=1-y$."""
-    t = np.asarray(temperature, dtype=float)
+    t, b = not_negative("temperature", temperature), real_number("b", b, above=0)
     quadratic, linear = b * t + 1, 2 + t + b * t
     return 1 - 2 * t / (linear + np.sqrt(linear**2 - 4 * quadratic * t))
 

@@ -12,6 +12,9 @@ import math
 import numpy as np
 from jaxtyping import Bool, Float
 
+from sphereflow.errors import real_number
+from sphereflow.reading import real_array
+
 
 def reach(n: int, beta: float, epsilon: float) -> float:
     r"""$D^*=2\arccos(1-2\varepsilon)+\arccos(1-8\varepsilon-\beta^{-1}\log(2n^2/\varepsilon))$, or infinity."""
@@ -21,6 +24,8 @@ def reach(n: int, beta: float, epsilon: float) -> float:
 
 def circle_separated(angles: Float[np.ndarray, "m n"], beta: float, epsilon: float) -> Bool[np.ndarray, " m"]:
     """Which of m starts of n tokens on the circle are separated."""
+    angles = real_array("angles", angles, shape=("m", "n"))
+    beta, epsilon = real_number("beta", beta, above=0), real_number("epsilon", epsilon, above=0, most=1)
     n = angles.shape[1]
     half, apart = math.acos(1 - epsilon), reach(n, beta, epsilon)
     alone = 1 - 8 * epsilon - math.log(2 * n**2 / epsilon) / beta > 0  # gamma of a single cap, alpha = 0

@@ -46,7 +46,9 @@ def mean_shift(
 
 def merged(points: Float[np.ndarray, " k"], distance: float) -> Float[np.ndarray, " m"]:
     """Middles of groups of points whose neighbours are within `distance`."""
-    ordered = np.sort(points)
+    ordered, distance = np.sort(real_array("points", points, shape=("k",))), real_number("distance", distance, least=0)
+    if len(ordered) == 0:
+        return ordered
     groups = np.split(ordered, np.flatnonzero(np.diff(ordered) > distance) + 1)
     return np.array([group.mean() for group in groups])
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.reading import real_array
 
 
 def weight_bounds(length: ArrayLike, spread: ArrayLike, temperature: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -26,31 +27,46 @@ def weight_bounds(length: ArrayLike, spread: ArrayLike, temperature: float = 1.0
     ```
     """
     temperature = real_number("temperature", temperature, above=0.0)
-    others, spread = np.asarray(length, float) - 1, np.asarray(spread, float)
-    if np.any(others < 0) or np.any(spread < 0):
-        raise SphereflowError("length must be at least 1 and spread, the range of the logits, not negative.")
-    with np.errstate(divide="ignore"):
-        rivals = np.log(others)
-    return np.asarray(expit(-spread / temperature - rivals)), np.asarray(expit(spread / temperature - rivals))
+    rivals, reach = _log_rivals(length), _spread(spread) / temperature
+    return np.asarray(expit(-reach - rivals)), np.asarray(expit(reach - rivals))
 
 
 def printed_weight_bounds(
     length: ArrayLike, spread: ArrayLike, temperature: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""$\frac1Le^{\mp2\Delta/T}$, true but not attained; the upper one may exceed 1 and then says nothing."""
-    length, spread = np.asarray(length, float), np.asarray(spread, float)
-    return np.asarray(np.exp(-spread / temperature) / length), np.asarray(np.exp(spread / temperature) / length)
+    temperature = real_number("temperature", temperature, above=0.0)
+    equal, reach = np.logaddexp(0.0, _log_rivals(length)), _spread(spread) / temperature
+    return np.asarray(np.exp(-reach - equal)), np.asarray(np.exp(reach - equal))
 
 
 def range_needed(length: ArrayLike, weight: float = 0.5) -> np.ndarray:
-    r"""$2\Delta/T\ge\ln(L-1)+\ln\frac w{1-w}$: the range of logits without which no key can have the weight $w$."""
+    r"""$2\Delta/T\ge\ln(L-1)+\ln\frac w{1-w}$: the range of logits without which no key can have the weight $w$.
+
+    Zero where a key has that weight among equal logits.
+    """
     weight = real_number("weight", weight, above=0.0, most=1.0 - 1e-15)
-    return np.asarray(np.log(np.asarray(length, float) - 1) + logit(weight))
+    return np.asarray(np.maximum(_log_rivals(length) + logit(weight), 0.0))
 
 
 def planted_weight(length: ArrayLike, gap: ArrayLike) -> np.ndarray:
     r"""$e^g/(e^g+L-1)$: weight of one logit that is $g$ above $L-1$ equal ones (softmax, $T=1$)."""
-    return np.asarray(expit(np.asarray(gap, float) - np.log(np.asarray(length, float) - 1)))
+    return np.asarray(expit(real_array("gap", gap) - _log_rivals(length)))
+
+
+def _log_rivals(length: ArrayLike) -> np.ndarray:
+    others = real_array("length", length) - 1
+    if np.any(others < 0):
+        raise SphereflowError(f"length must be at least 1, got {others.min() + 1:g}.")
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(others))
+
+
+def _spread(given: ArrayLike) -> np.ndarray:
+    spread = real_array("spread", given)
+    if np.any(spread < 0):
+        raise SphereflowError(f"spread, the range of the logits, must not be negative, got {spread.min():g}.")
+    return spread
 
 
 def gaussian_concentration(length: int, spread: float) -> float:
@@ -62,7 +78,7 @@ def gaussian_concentration(length: int, spread: float) -> float:
     $s>\tfrac12\sqrt{2\ln L}$, where a few of the largest logits decide.
     """
     length = whole_number("length", length)
-    spread = real_number("spread", spread, above=0.0)
+    spread = real_number("spread", spread, above=0.0, most=10.0)  # beyond, e^{2x} overflows
     # Both integrands are analytic and decay on both sides, so the trapezoid rule converges geometrically.
     x = np.linspace(-12.0 * spread, 12.0 * spread + 2 * spread**2, 1201)
     density = np.exp(-0.5 * (x / spread) ** 2) / (spread * np.sqrt(2 * np.pi)) * (x[1] - x[0])

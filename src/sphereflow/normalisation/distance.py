@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from sphereflow.errors import SphereflowError, real_number
+from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import AnyArray
 
@@ -43,8 +44,9 @@ def equicorrelated_profile(weights: Float[AnyArray, "... L"], cosine: float | np
 
     A V in $N$ with its minimum where the mass crosses one half.
     """
-    alpha = np.asarray(weights, float)
-    c = np.asarray(cosine, float)[..., None]
+    alpha, c = weight_rows(weights), real_array("cosine", cosine)[..., None]
+    if np.any(c > 1) or np.any(c * (alpha.shape[-1] - 1) < -1 - 1e-12):
+        raise SphereflowError(f"cosine must lie between -1/(L-1) and 1, as {alpha.shape[-1]} unit vectors can have it.")
     spread = np.sum(alpha**2, axis=-1, keepdims=True)
     return np.sqrt(np.maximum((1 - c) * spread + c * (alpha.sum(-1, keepdims=True) - 2 * top_mass(alpha)) ** 2, 0.0))
 
@@ -124,9 +126,19 @@ def critical_counts(weights: Float[AnyArray, "... L"], vectors: Float[AnyArray, 
 
 
 def _checked(weights: AnyArray, vectors: AnyArray) -> tuple[np.ndarray, np.ndarray]:
-    alpha, x = np.asarray(weights, float), np.asarray(vectors, float)
-    if alpha.shape != x.shape[:-1] or alpha.shape[-1:] in ((), (0,)):
+    alpha, x = weight_rows(weights), real_array("vectors", vectors)
+    if alpha.shape != x.shape[:-1]:
         raise SphereflowError(
             f"every weight needs its vector: weights of shape {alpha.shape} do not go with vectors of shape {x.shape}."
         )
     return alpha, x
+
+
+def weight_rows(weights: ArrayLike) -> np.ndarray:
+    """Weights along the last axis: none negative, and some in every row."""
+    alpha = real_array("weights", weights)
+    if alpha.shape[-1:] in ((), (0,)) or np.any(alpha < 0) or not np.all(alpha.any(axis=-1)):
+        raise SphereflowError(
+            f"weights must be rows of numbers, none negative and not all of a row zero; got the shape {alpha.shape}."
+        )
+    return alpha

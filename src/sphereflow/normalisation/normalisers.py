@@ -15,7 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 
@@ -142,6 +142,7 @@ class Sigmoid(Normaliser):
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
+        real_number("bias", self.bias)
         real_number("temperature", self.temperature, above=0.0)
 
     def weights(self, logits: Float[Array, "... L"]) -> Float[Array, "... L"]:
@@ -162,7 +163,7 @@ def _softmax(logits: Float[Array, "... L"], temperature: float | Array) -> Float
 
 @jax.jit
 def _scalable_softmax(logits: Float[Array, "... L"], scale: float | Array) -> Float[Array, "... L"]:
-    return jax.nn.softmax(jnp.where(jnp.isfinite(logits), logits * _sharpness(logits, scale), -jnp.inf), axis=-1)
+    return jax.nn.softmax(jnp.where(_visible(logits), logits * _sharpness(logits, scale), -jnp.inf), axis=-1)
 
 
 @jax.jit
@@ -170,7 +171,8 @@ def _top(
     logits: Float[Array, "... L"], k: int | Array, temperature: float | Array, renormalise: bool | Array
 ) -> Float[Array, "... L"]:
     kept = _kept(logits, k)
-    whole = jnp.where(kept | jnp.logical_not(renormalise), logits, -jnp.inf)
+    # A NaN ranks last; it stays in the sum, so that no weight hides it.
+    whole = jnp.where(kept | jnp.logical_not(renormalise) | jnp.isnan(logits), logits, -jnp.inf)
     return jnp.where(kept, jax.nn.softmax(whole / temperature, axis=-1), 0.0)
 
 
@@ -178,11 +180,16 @@ def _kept(logits: Float[Array, "... L"], k: int | Array) -> Array:
     # A stable sort of -l keeps the smaller index first among ties.
     order = jnp.argsort(-logits, axis=-1, stable=True)
     ranks = jnp.argsort(order, axis=-1, stable=True)
-    return (ranks < k) & jnp.isfinite(logits)
+    return (ranks < k) & _visible(logits)
+
+
+def _visible(logits: Float[Array, "... L"]) -> Bool[Array, "... L"]:
+    """Which keys are not masked: what is not finite otherwise shows in the weights."""
+    return logits != -jnp.inf
 
 
 def _sharpness(logits: Float[Array, "... L"], scale: float | Array) -> Float[Array, "... 1"]:
-    visible = jnp.sum(jnp.isfinite(logits), axis=-1, keepdims=True)
+    visible = jnp.sum(_visible(logits), axis=-1, keepdims=True)
     return scale * jnp.log(visible.astype(logits.dtype))
 
 

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.normalisation.distance import _checked
 from sphereflow.normalisation.uniform import pair_chances
+from sphereflow.reading import whole_numbers
 from sphereflow.shapes import AnyArray
 
 
@@ -91,8 +92,8 @@ def separable_count(weights: Float[AnyArray, " L"], d: int, *, share: float = 0.
 
 def check_counts(counts: Sequence[int], length: int) -> None:
     """Every count leaves one key unselected at least."""
-    for count in counts:
-        whole_number("counts", count, least=1, most=length - 1)
+    for count in whole_numbers("counts", counts):
+        whole_number("counts", count, most=length - 1)
 
 
 def decreasing(weights: AnyArray, d: int, counts: Sequence[int], steps: int) -> tuple[np.ndarray, int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from sphereflow.errors import real_number
+from sphereflow.errors import SphereflowError, real_number
 from sphereflow.shapes import AnyArray
 
 
@@ -22,7 +22,10 @@ def spectral_norm(weights: Float[AnyArray, "... L"], temperature: float = 1.0) -
     ```
     """
     temperature = real_number("temperature", temperature, above=0.0)
-    alpha = -np.sort(-np.asarray(weights, float), axis=-1)
+    alpha = np.asarray(weights, float)
+    if alpha.shape[-1:] in ((), (0,)) or not np.all((alpha >= 0) & (alpha < np.inf)):
+        raise SphereflowError(f"weights must be rows of finite numbers, none negative; got the shape {alpha.shape}.")
+    alpha = -np.sort(-alpha, axis=-1)
     if alpha.shape[-1] == 1:
         return np.zeros(alpha.shape[:-1])
     low, high = alpha[..., 1].copy(), alpha[..., 0].copy()

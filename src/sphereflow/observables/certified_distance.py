@@ -51,7 +51,7 @@ def wasserstein_bounds(
             f"bounds take clouds of at most {_MOST_EQUAL} equal masses, or {_MOST_PAIRS} pairs with weights, "
             f"got {len(first)} and {len(second)} points."
         )
-    a, b = _weights("x_weights", x_weights, len(first)), _weights("y_weights", y_weights, len(second))
+    a, b = masses("x_weights", x_weights, len(first)), masses("y_weights", y_weights, len(second))
     cost = angles(unit(first)[:, None], unit(second)[None]) ** p
     upper, potential = _assigned(cost) if alike else _programmed(cost, a, b)
     # Feasible by construction: the largest u for this v, then the largest v for that u.
@@ -62,7 +62,8 @@ def wasserstein_bounds(
     return Bounds(max(lower, 0.0) ** (1 / p), max(upper, 0.0) ** (1 / p))
 
 
-def _weights(name: str, weights: object, n: int) -> np.ndarray:
+def masses(name: str, weights: object, n: int) -> np.ndarray:
+    """Masses of n points that sum to one, 1/n each unless they are given."""
     if weights is None:
         return np.full(n, 1 / n)
     given = real_array(name, weights)

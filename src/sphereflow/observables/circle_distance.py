@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, real_number
+from sphereflow.reading import real_array
 
 _GOLDEN = (np.sqrt(5) - 1) / 2
 
@@ -26,7 +27,7 @@ def circle_wasserstein(
 ) -> float:
     """W_p between two clouds of angles for the distance along the circle; equal masses unless weights are given."""
     p = real_number("p", p, least=1)
-    a, b = (np.mod(np.asarray(x, dtype=float), 2 * np.pi) for x in (theta, phi))
+    a, b = (np.mod(real_array(name, x), 2 * np.pi) for name, x in (("theta", theta), ("phi", phi)))
     if a.ndim != 1 or b.ndim != 1 or 0 in (a.size, b.size):
         raise SphereflowError(f"angles must be two non-empty rows of numbers, got shapes {a.shape} and {b.shape}.")
     if len(a) == len(b) and theta_weights is None and phi_weights is None:
@@ -41,8 +42,14 @@ def wasserstein_to_pair(
 
     The optimal plan fills the first atom with the tokens that gain most by going there; one token may be divided.
     """
-    share = real_number("first_mass", first_mass, least=0, most=1)
-    near, far = (np.abs(np.mod(angles - place + np.pi, 2 * np.pi) - np.pi) ** p for place in places)
+    share, p = real_number("first_mass", first_mass, least=0, most=1), real_number("p", p, least=1)
+    angles = real_array("angles", angles)
+    if 0 in angles.shape or angles.ndim == 0:
+        raise SphereflowError(f"angles must be at least one row of numbers, got the shape {angles.shape}.")
+    near, far = (
+        np.abs(np.mod(angles - place + np.pi, 2 * np.pi) - np.pi) ** p
+        for place in real_array("places", places, shape=(2,))
+    )
     gain = np.sort(near - far, axis=-1)
     n = gain.shape[-1]
     filled = np.clip(share * n - np.arange(n), 0, 1)
@@ -68,7 +75,7 @@ def _equal(a: np.ndarray, b: np.ndarray, p: float) -> float:
 
 
 def _sorted(x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    w = np.full(len(x), 1 / len(x)) if weights is None else np.asarray(weights, dtype=float)
+    w = np.full(len(x), 1 / len(x)) if weights is None else real_array("weights", weights)
     if w.shape != x.shape or w.min() < 0 or w.sum() <= 0:
         raise SphereflowError("weights must be one per angle, not negative, with a positive sum.")
     order = np.argsort(x)

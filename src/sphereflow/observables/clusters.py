@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
-from sphereflow.errors import SphereflowError
+from sphereflow.errors import SphereflowError, real_number
+from sphereflow.reading import real_array
 
 _BLOCK = 2048
 _LARGEST_DENSE = 20_000
@@ -20,8 +21,8 @@ def cluster_labels(x: np.ndarray, threshold: float = 0.999) -> np.ndarray:
 
     On the circle sorting makes it linear-logarithmic in n; elsewhere all pairs are compared block by block.
     """
-    x = np.asarray(x)
-    if not -1 < threshold < 1:
+    x = _tokens(x)
+    if not -1 < real_number("threshold", threshold) < 1:
         raise SphereflowError(f"a cluster threshold lies strictly between -1 and 1, got {threshold}.")
     raw = _circle_labels(x, threshold) if x.shape[1] == 2 else _graph_labels(x, threshold)
     _, first, inverse = np.unique(raw, return_index=True, return_inverse=True)
@@ -43,20 +44,33 @@ def joined_count(n: int, i: np.ndarray, j: np.ndarray) -> int:
 def cluster_masses(x: np.ndarray, threshold: float = 0.999, weights: np.ndarray | None = None) -> np.ndarray:
     """Mass of each cluster, largest first."""
     labels = cluster_labels(x, threshold)
-    mass = np.full(len(labels), 1 / len(labels)) if weights is None else np.asarray(weights)
+    mass = np.full(len(labels), 1 / len(labels))
+    if weights is not None:
+        mass = real_array("weights", weights)
+        if mass.shape != labels.shape or mass.min() < 0:
+            raise SphereflowError(f"weights must be {len(labels)} masses, one per token and none negative.")
     return np.sort(np.bincount(labels, weights=mass))[::-1]
 
 
 def rank_count(x: np.ndarray, threshold: float = 0.9999) -> int:
     """The papers' statistic: rank of the 0/1 matrix [inner product > threshold]."""
-    x = np.asarray(x)
+    x = _tokens(x)
+    real_number("threshold", threshold, above=-1, most=1)
     return int(np.linalg.matrix_rank((_gaps(x, x) < 1 - threshold).astype(float)))
 
 
 def span_dimension(x: np.ndarray, threshold: float = 1e-3) -> int:
     """Dimension of the span: eigenvalues of the Gram matrix above the threshold."""
-    x = np.asarray(x)
-    return int(np.sum(np.linalg.svd(x, compute_uv=False) ** 2 > threshold))
+    return int(np.sum(np.linalg.svd(_tokens(x), compute_uv=False) ** 2 > real_number("threshold", threshold, least=0)))
+
+
+def _tokens(x: np.ndarray) -> np.ndarray:
+    """Tokens in their own precision; two that are not numbers would look like one cluster."""
+    array = np.asarray(x)
+    if array.ndim != 2 or 0 in array.shape:
+        raise SphereflowError(f"tokens must have shape (n, d) with n, d >= 1, got {array.shape}.")
+    given = real_array("tokens", x)
+    return array if array.dtype.kind == "f" else given
 
 
 def _gaps(x: np.ndarray, y: np.ndarray) -> np.ndarray:

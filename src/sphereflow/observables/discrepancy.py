@@ -13,7 +13,8 @@ import numpy as np
 import scipy
 from jaxtyping import Float
 
-from sphereflow.errors import SphereflowError
+from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.reading import real_array
 from sphereflow.seeds import Seed, rng_from
 
 
@@ -25,8 +26,9 @@ def energy_distance(
     Unbiased: equal laws give zero on average, and negative values by chance. Otherwise a point also counts as paired
     with itself, and the estimate is never negative.
     """
-    _check(x, y)
-    x, y = x[:most], y[:most]
+    x, y = _samples(x, y)
+    if most is not None:
+        x, y = x[: whole_number("most", most, least=2)], y[:most]
     within = [scipy.spatial.distance.pdist(cloud).mean() * (1 if unbiased else 1 - 1 / len(cloud)) for cloud in (x, y)]
     return float(2 * scipy.spatial.distance.cdist(x, y).mean() - sum(within))
 
@@ -37,32 +39,33 @@ def sampling_floor(x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"], spl
     Root mean square over random divisions of the rows of both, which must come from one law, into parts of the same
     sizes. A generator cannot be told from the data below about twice this.
     """
-    _check(x, y)
+    x, y = _samples(x, y)
     rng, rows = rng_from(seed), np.concatenate([x, y])
-    orders = [rng.permutation(len(rows)) for _ in range(splits)]
+    orders = [rng.permutation(len(rows)) for _ in range(whole_number("splits", splits))]
     found = [energy_distance(rows[order[: len(x)]], rows[order[len(x) :]]) for order in orders]
     return float(np.sqrt(np.mean(np.square(found))))
 
 
 def gaussian_like(x: Float[np.ndarray, "n D"], n: int, seed: Seed = 0) -> Float[np.ndarray, "k D"]:
     """A Gaussian sample with the mean and covariance of another: what a model is that has learned no shape."""
-    _check(x, x)
+    x, _ = _samples(x, x)
     covariance = np.atleast_2d(np.cov(x, rowvar=False))
-    return rng_from(seed).multivariate_normal(x.mean(axis=0), covariance, size=n)
+    return rng_from(seed).multivariate_normal(x.mean(axis=0), covariance, size=whole_number("n", n))
 
 
 def mmd(x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"], width: float | None = None) -> float:
     """Unbiased squared MMD with a Gaussian kernel; by default its width is the median distance between the samples."""
-    _check(x, y)
+    x, y = _samples(x, y)
     across = scipy.spatial.distance.cdist(x, y, "sqeuclidean")
-    scale = 2 * (np.median(np.sqrt(across)) if width is None else width) ** 2
+    usual = np.median(np.sqrt(across)) if width is None else width
+    scale = 2 * real_number("width (by default the median distance between the samples)", usual, above=0) ** 2
     means = [np.exp(-scipy.spatial.distance.pdist(z, "sqeuclidean") / scale).mean() for z in (x, y)]
     return float(sum(means) - 2 * np.exp(-across / scale).mean())
 
 
 def frechet(x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"]) -> float:
     """Squared 2-Wasserstein distance of the two Gaussians with the samples' means and covariances."""
-    _check(x, y)
+    x, y = _samples(x, y)
     a, b = (np.atleast_2d(np.cov(z, rowvar=False)) for z in (x, y))
     values, vectors = np.linalg.eigh(a)
     root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
@@ -73,23 +76,19 @@ def frechet(x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"]) -> float:
 def sliced_wasserstein(
     x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"], directions: int = 128, seed: Seed = 0
 ) -> float:
-    """Root mean over random directions of the squared 2-Wasserstein distance of the projections, by quantiles."""
-    _check(x, y)
-    u = rng_from(seed).normal(size=(x.shape[1], directions))
+    """Root mean over random directions of the squared 2-Wasserstein distance of the projections, which is exact."""
+    x, y = _samples(x, y)
+    u = rng_from(seed).normal(size=(x.shape[1], whole_number("directions", directions)))
     u /= np.linalg.norm(u, axis=0)
-    gap = _quantiles(x @ u) - _quantiles(y @ u)
-    return float(np.sqrt(np.mean(gap**2)))
+    # Both quantile functions are constant between neighbouring multiples of 1/n and of 1/m.
+    ends = np.unique(np.concatenate([np.arange(len(z) + 1) / len(z) for z in (x, y)]))
+    middles = (ends[1:] + ends[:-1]) / 2
+    first, second = (np.sort(z @ u, axis=0)[(middles * len(z)).astype(int)] for z in (x, y))
+    return float(np.sqrt(np.mean(np.diff(ends) @ (first - second) ** 2)))
 
 
-def _quantiles(values: np.ndarray, count: int = 512) -> np.ndarray:
-    """Quantiles at the middles of `count` equal parts, column by column; sorting beats many partial sorts."""
-    ordered = np.sort(values, axis=0)
-    place = (np.arange(count) + 0.5) / count * (len(values) - 1)
-    low = place.astype(int)
-    share = (place - low)[:, None]
-    return np.asarray((1 - share) * ordered[low] + share * ordered[np.minimum(low + 1, len(values) - 1)])
-
-
-def _check(x: np.ndarray, y: np.ndarray) -> None:
+def _samples(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    x, y = real_array("x", x), real_array("y", y)
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1] or min(len(x), len(y)) < 2:
         raise SphereflowError(f"two samples (n, D) of one dimension are compared; got shapes {x.shape} and {y.shape}.")
+    return x, y

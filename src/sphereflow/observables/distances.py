@@ -13,9 +13,11 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from sphereflow.errors import MissingExtra, SphereflowError, one_of
+from sphereflow.errors import MissingExtra, SphereflowError, one_of, real_number
+from sphereflow.observables.certified_distance import masses
 from sphereflow.observables.circle_distance import circle_wasserstein
-from sphereflow.sphere import to_angles
+from sphereflow.reading import real_array
+from sphereflow.sphere import check_unit, to_angles
 
 
 def wasserstein(
@@ -27,16 +29,22 @@ def wasserstein(
     x_weights: np.ndarray | None = None,
     y_weights: np.ndarray | None = None,
 ) -> float:
-    """Exact W_p between two clouds (n, d) and (m, d), of equal masses unless weights are given."""
-    x, y = np.asarray(x), np.asarray(y)
+    """Exact W_p between two clouds (n, d) and (m, d), of equal masses unless weights are given.
+
+    For the geodesic distance the clouds lie on the sphere. Weights are divided by their sum.
+    """
+    p = real_number("p", p, least=1)
+    x, y = real_array("x", x), real_array("y", y)
     chosen = one_of("metric", metric, ("geodesic", "euclidean"))
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1] or 0 in (len(x), len(y)):
         raise SphereflowError(f"two clouds (n, d) of one dimension are compared; got shapes {x.shape} and {y.shape}.")
+    for name, cloud in (("x", x), ("y", y)) if chosen == "geodesic" else ():
+        check_unit(name, float(np.abs(np.linalg.norm(cloud, axis=1) - 1).max()), "float32")
     if chosen == "geodesic" and x.shape[1] == 2:
         theta, phi = np.asarray(to_angles(x)), np.asarray(to_angles(y))
         return circle_wasserstein(theta, phi, p, theta_weights=x_weights, phi_weights=y_weights)
     alike = len(x) == len(y) and x_weights is None and y_weights is None
-    if alike and x.shape[1] == 1:
+    if alike and chosen == "euclidean" and x.shape[1] == 1:
         return float(np.mean(np.abs(np.sort(x[:, 0]) - np.sort(y[:, 0])) ** p) ** (1 / p))
     cost = _distances(x, y, chosen) ** p
     if alike:
@@ -46,8 +54,7 @@ def wasserstein(
         import ot
     except ImportError:
         raise MissingExtra("POT", "ot", "the Wasserstein distance between weighted clouds") from None
-    a = np.full(len(x), 1 / len(x)) if x_weights is None else np.asarray(x_weights)
-    b = np.full(len(y), 1 / len(y)) if y_weights is None else np.asarray(y_weights)
+    a, b = masses("x_weights", x_weights, len(x)), masses("y_weights", y_weights, len(y))
     return float(max(ot.emd2(a, b, cost), 0.0) ** (1 / p))
 
 

@@ -10,12 +10,18 @@ import scipy
 from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError
+from sphereflow.reading import real_array
 from sphereflow.shapes import AnyArray
 
 
 def support_function(z: Float[AnyArray, "... n d"], directions: Float[AnyArray, "m d"]) -> Float[np.ndarray, "... m"]:
     """h(u) for each direction u; z has shape (..., n, d), directions (m, d), the result (..., m)."""
-    return np.max(np.einsum("...nd,md->...mn", np.asarray(z), np.asarray(directions)), axis=-1)
+    points, along = real_array("tokens", z), real_array("directions", directions, shape=("m", "d"))
+    if points.ndim < 2 or 0 in points.shape or points.shape[-1] != along.shape[1]:
+        raise SphereflowError(
+            f"tokens (..., n, d) and directions (m, d) do not go together: {points.shape}, {along.shape}."
+        )
+    return np.max(np.einsum("...nd,md->...mn", points, along), axis=-1)
 
 
 def hull_volume(z: Float[AnyArray, "n d"]) -> float:
@@ -38,9 +44,9 @@ def hull_vertices(z: Float[AnyArray, "n d"]) -> Int[np.ndarray, " k"]:
 
 
 def _cloud(z: Float[AnyArray, "n d"]) -> Float[np.ndarray, "n d"]:
-    points = np.asarray(z)
-    if len(points) == 0:
-        raise SphereflowError("a convex hull needs at least one token, got none.")
+    points = real_array("tokens", z, shape=("n", "d"))
+    if 0 in points.shape:
+        raise SphereflowError(f"a hull needs at least one token, in a dimension of at least 1; got {points.shape}.")
     return points
 
 
@@ -58,8 +64,8 @@ def polytope_residual(z: Float[AnyArray, "n d"], form: Float[AnyArray, "d d"] | 
     Zero for the limits that the polytope theorem allows: the origin, or points with
     $|Ax|^2=\max_j\langle Ax,Av_j\rangle$. `form` is $A^\top A = Q^\top K$, the identity by default.
     """
-    z = np.asarray(z)
-    products = z @ (z.T if form is None else np.asarray(form) @ z.T)
+    z = _cloud(z)
+    products = z @ (z.T if form is None else real_array("form", form, shape=(z.shape[1],) * 2) @ z.T)
     own = np.diag(products)
     return np.minimum(np.abs(products.max(axis=1) - own), np.abs(own))
 
@@ -70,7 +76,7 @@ def in_open_hemisphere(x: Float[AnyArray, "n d"]) -> bool:
     By Gordan's alternative there is none exactly when $\sum_i\lambda_ix_i=0$ for some $\lambda\ge0$ of sum one, which
     non-negative least squares decides (a linear programme would, too, sixty times slower).
     """
-    x = np.asarray(x)
+    x = _cloud(x)  # of no tokens at all the routine below ends the whole process
     equations = np.concatenate([x.T, np.ones((1, len(x)))])
     target = np.append(np.zeros(x.shape[1]), 1.0)
     return bool(scipy.optimize.nnls(equations, target)[1] > 1e-10)

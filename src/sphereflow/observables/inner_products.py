@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from sphereflow.errors import SphereflowError, real_number
 from sphereflow.shapes import AnyArray
 from sphereflow.sphere import gap
 
@@ -44,5 +45,10 @@ def order_parameter(x: Float[AnyArray, "... n d"], weights: Float[AnyArray, " n"
 def close_fraction(x: Float[AnyArray, "... n d"], threshold: float = 0.999) -> Float[Array, "..."]:
     """Fraction of pairs i != j with inner product above the threshold: the statistic of the phase diagrams."""
     n = x.shape[-2]
-    close = gaps(x) < 1 - threshold
-    return (jnp.sum(close, axis=(-2, -1)) - n) / (n * (n - 1))
+    if n < 2:
+        raise SphereflowError(f"pairs need at least two tokens, got n={n}.")
+    if not -1 <= real_number("threshold", threshold) < 1:
+        raise SphereflowError(f"threshold must be at least -1 and below 1, got {threshold}.")
+    between = gaps(x)
+    share = (jnp.sum(between < 1 - threshold, axis=(-2, -1)) - n) / (n * (n - 1))
+    return jnp.where(jnp.isnan(between).any(axis=(-2, -1)), jnp.nan, share)

@@ -25,6 +25,7 @@ from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.progress import Progress, reporting
 from sphereflow.random_transformers.normals import standard_normals
 from sphereflow.random_transformers.weight_laws import AnyLaw, Law, ValueLaw, Weights, finite, haar_block, lq_factor
+from sphereflow.reading import whole_numbers
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, key_from
 from sphereflow.shapes import AnyArray
@@ -160,7 +161,7 @@ class Depths(Result):
 
 def prompts(*lengths: int) -> Bool[np.ndarray, "n n"]:
     """The mask under which several prompts go through one network without seeing each other."""
-    label = np.repeat(np.arange(len(lengths)), lengths)
+    label = np.repeat(np.arange(len(lengths)), whole_numbers("lengths", lengths))
     return label[:, None] == label[None, :]
 
 

@@ -17,9 +17,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy import linalg, special
 
-from sphereflow.errors import real_number, whole_number
+from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.numerics.chebyshev import chebyshev, interpolation
 from sphereflow.numerics.overlaps import overlap_drift, overlap_variance
+from sphereflow.reading import real_array
 
 _HERMITE = 80
 
@@ -59,7 +60,9 @@ def pair_variance_rate(r: Float[np.ndarray, "..."] | float, d: float, s: float) 
 
 
 def _means(r: Float[np.ndarray, "..."] | float, s: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    c = np.asarray(r, dtype=float)
+    c = real_array("r", r)
+    if np.any(np.abs(c) > 1):
+        raise SphereflowError(f"r must be overlaps, from -1 to 1, got {c.flat[np.abs(c).argmax()]:g}.")
     f, g = pair_moments(c, s)
     return c, np.asarray(c + (1 - c) * f), np.asarray(c + (1 - c) * g)
 
@@ -69,11 +72,15 @@ def pair_expectation(
 ) -> float:
     r"""$E[\varphi(r(\tau))\,|\,r(0)=r_0]$ from the generator $D\partial_r+\tfrac12Q\partial_r^2$."""
     # 64 points give nine digits; the finite differences of `numerics.backward` give four with 1600 cells.
-    nodes, derivative = chebyshev(points)
+    real_number("start", start, least=-1, most=1)
+    real_number("tau", tau, least=0)
+    whole_number("d", d, least=2)
+    nodes, derivative = chebyshev(whole_number("points", points, least=4))
     generator = np.asarray(pair_drift(nodes, d, s))[:, None] * derivative
     generator = generator + np.asarray(pair_variance_rate(nodes, d, s))[:, None] / 2 * (derivative @ derivative)
-    values = linalg.expm(tau * generator) @ observable(nodes)
-    return float(interpolation(nodes, np.array([start]))[0] @ values)
+    at_nodes = real_array("the values of observable", observable(nodes))
+    values = linalg.expm(tau * generator) @ np.broadcast_to(at_nodes, nodes.shape)
+    return float(interpolation(nodes, np.array([float(start)]))[0] @ values)
 
 
 def network_expectation(

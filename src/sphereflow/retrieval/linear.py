@@ -17,7 +17,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import integrate, linalg, special
 
-from sphereflow.errors import real_number, whole_number
+from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.reading import real_array
 from sphereflow.retrieval.bessel import log_mass, position
 from sphereflow.retrieval.closed_form import two_time_influence
 from sphereflow.retrieval.positions import CausalWeights, alibi
@@ -33,14 +34,16 @@ def weight_matrix(n: int, weights: CausalWeights | float) -> Float[np.ndarray, "
 
 def two_time_matrix(weights: Float[np.ndarray, "n n"], growth: float) -> Float[np.ndarray, "n n"]:
     r"""$U=e^{c\,\omega}$ for a growth $c=a_nt$."""
-    return _apply(weights, np.eye(len(weights)), growth)
+    matrix = real_array("weights", weights)
+    return _apply(matrix, np.eye(*matrix.shape), growth)
 
 
 def two_time_row(weights: Float[np.ndarray, "n n"], growth: float, target: int = -1) -> Float[np.ndarray, " n"]:
     """One row of U, by default that of the last token, in time n^2: what it knows of each token's start."""
-    start = np.zeros(len(weights))
-    start[target] = 1.0
-    return _apply(weights.T, start, growth)
+    matrix = real_array("weights", weights)
+    start = np.zeros(len(matrix))
+    start[whole_number("target", target, least=-len(matrix), most=len(matrix) - 1)] = 1.0
+    return _apply(matrix.T, start, growth)
 
 
 def equal_time_matrix(weights: Float[np.ndarray, "n n"], growth: float) -> Float[np.ndarray, "n n"]:
@@ -70,17 +73,25 @@ def equal_time_correlation(a: float, t: float, sigma: float, s: float, slope: fl
 
 
 def _apply(matrix: np.ndarray, start: np.ndarray, growth: float) -> np.ndarray:
-    """exp(growth matrix) start by its Taylor series: all terms are positive and the norm of the matrix is one.
+    """exp(growth matrix) start; by its Taylor series where all terms are positive.
 
     A row for n = 2048 takes 0.44 s, 0.73 s with `scipy.sparse.linalg.expm_multiply`, to the same digits; a matrix at a
     growth of 20 keeps three digits more than `scipy.linalg.expm`, which is faster there.
     """
-    # Terms fall below rounding once k! outgrows growth^k.
-    count = int(np.ceil(math.e * growth + 40))
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise SphereflowError(f"weights must be a square matrix, got the shape {matrix.shape}.")
+    size = np.abs(matrix)  # which is one in a norm for weights of attention
+    reach = min(size.sum(axis=0).max(), size.sum(axis=1).max()) * real_number("growth", growth, least=-700, most=700)
+    if reach > 700:
+        raise SphereflowError(f"growth times the norm of weights must be at most 700, got {reach:g}.")
+    if reach < 0 or (matrix < 0).any():
+        return np.asarray(linalg.expm(growth * matrix) @ start)
+    # Terms fall below rounding once k! outgrows its power.
+    count = int(np.ceil(math.e * reach + 40))
     total, term = start.copy(), start
     for k in range(1, count + 1):
         term = matrix @ term * (growth / k)
         total = total + term
-        if special.xlogy(k, growth) - special.gammaln(k + 1) < -45 and k > growth:
+        if special.xlogy(k, reach) - special.gammaln(k + 1) < -45 and k > reach:
             break
     return total

@@ -57,13 +57,13 @@ def _moderate(angles: np.ndarray) -> np.ndarray:
 
 def hard_hit(difference: Float[np.ndarray, "..."], vocab: int) -> Float[np.ndarray, "..."]:
     """1 where an angle, wrapped to [-pi, pi), is at most pi/M from zero, else 0."""
-    wrapped = np.abs((difference + np.pi) % (2 * np.pi) - np.pi)
-    return (wrapped <= np.pi / vocab).astype(float)
+    wrapped = np.abs((_moderate(difference) + np.pi) % (2 * np.pi) - np.pi)
+    return (wrapped <= np.pi / whole_number("vocab", vocab)).astype(float)
 
 
 def soft_hit(difference: Float[np.ndarray, "..."], vocab: int) -> Float[np.ndarray, "..."]:
     """The periodic Gaussian of standard deviation pi/M with value about 1 at zero."""
-    wrapped = (difference + np.pi) % (2 * np.pi) - np.pi
+    wrapped, vocab = (_moderate(difference) + np.pi) % (2 * np.pi) - np.pi, whole_number("vocab", vocab)
     return np.sum([np.exp(-((vocab * (wrapped - 2 * np.pi * j) / np.pi) ** 2) / 2) for j in range(-5, 6)], axis=0)
 
 

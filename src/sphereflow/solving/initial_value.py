@@ -106,6 +106,10 @@ def solve(
     for name, function in (("event", event), ("observe", observe)):
         if function is not None and not callable(function):
             raise SphereflowError(f"{name} must be a function of the tokens, got {function!r}.")
+    if event is not None:
+        found = jax.tree.leaves(jax.eval_shape(event, jax.ShapeDtypeStruct(start.shape[-2:], start.dtype)))
+        if [leaf.shape for leaf in found] != [()]:
+            raise SphereflowError(f"event must return one number, got {[leaf.shape for leaf in found] or None}.")
     if isinstance(adjoint, diffrax.BacksolveAdjoint):  # a solve backwards that fails must not pass for a derivative
         adjoint = diffrax.BacksolveAdjoint(**({"throw": True} | adjoint.kwargs))
     return _solve(

@@ -13,7 +13,7 @@ import optimistix
 from jaxtyping import Array, Float
 
 from sphereflow.dynamics import Traits
-from sphereflow.errors import SphereflowError
+from sphereflow.errors import SphereflowError, enough_memory
 from sphereflow.solving.kinks import AtKinks
 
 # Name: (method, order of convergence). The last two are implicit, for stiff problems.
@@ -29,6 +29,9 @@ SOLVERS: dict[str, tuple[diffrax.AbstractSolver, int]] = {
 
 # Steps of one length, that of the first.
 CONSTANT = diffrax.ConstantStepSize()
+
+# Of every fixed step, while the grid of them is made.
+_GRID_BYTES = 32
 
 # A local tolerance below the one promised: measured global errors then stay below the promise.
 _SAFETY = 0.1
@@ -101,19 +104,29 @@ def _at_kinks(controller: Any) -> Any:
 
 
 def step_grid(
-    times: Float[np.ndarray, " T"], jumps: Float[np.ndarray, " k"] | None, dt: float, dtype: str
+    times: Float[np.ndarray, " T"],
+    jumps: Float[np.ndarray, " k"] | None,
+    dt: float,
+    dtype: str,
+    max_steps: int = 100_000,
 ) -> Float[np.ndarray, " S"]:
     """Times dt apart on the clock of `solve`, from each saved time to the next, which surround every jump.
 
-    A jump of the field lies between two neighbours of it on the grid, so that no step sees much of both sides.
+    A jump of the field lies between two neighbours of it on the grid, so that no step sees much of both sides. Beyond
+    the first `max_steps`, after which a solve gives up, times may be further apart.
     """
     start = clock_origin(times, dtype)
     clock = (times - start).astype(dtype)
+    if dt < 4 * float(np.finfo(dtype).eps) * float(np.abs(clock).max()):
+        raise SphereflowError(f"dt={dt:g} is too short: {dtype} cannot tell the times of such steps apart.")
     sides = (
         [] if jumps is None else [np.nextafter(s, end) for s in (jumps - start).astype(dtype) for end in clock[[0, -1]]]
     )
     stops = np.unique(np.concatenate([clock, np.clip(sides, clock[0], clock[-1])]).astype(dtype))
-    counts = np.maximum(np.ceil(np.diff(stops) / dt * (1 - 1e-9)), 1).astype(int)
+    counts = np.clip(np.ceil(np.diff(stops) / dt * (1 - 1e-9)), 1, max_steps + 1)
+    counts = np.clip(max_steps + 1 - (np.cumsum(counts) - counts), 1, counts).astype(int)
+    total = int(counts.sum())
+    enough_memory(float(_GRID_BYTES * total), f"a grid of {total} steps", "take longer ones")
     pieces = [a + dt * np.arange(k) for a, k in zip(stops[:-1], counts, strict=True)]
     return np.unique(np.append(np.concatenate(pieces), stops[-1]).astype(dtype))
 

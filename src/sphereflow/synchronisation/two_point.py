@@ -147,11 +147,13 @@ class TwoPoint:
 
 def synchronises_below(ratio: float) -> float:
     r"""$d<(3q-1)/(q-1)$ for $q=\kappa'(1)/\kappa(1)>1$, else every dimension: where $\lambda<0$, end excluded."""
+    ratio = real_number("ratio", ratio, least=0)
     return (3 * ratio - 1) / (ratio - 1) if ratio > 1 + 1e-12 else float("inf")
 
 
 def coercive_above(ratio: float) -> float:
     r"""$d>(3-q)/(1-q)$ for q < 1, else no dimension: where the gap of close tokens shrinks in mean."""
+    ratio = real_number("ratio", ratio, least=0)
     return (3 - ratio) / (1 - ratio) if ratio < 1 - 1e-12 else float("inf")
 
 

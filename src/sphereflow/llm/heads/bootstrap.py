@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import rankdata
 
-from sphereflow.errors import SphereflowError
+from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.seeds import LARGEST, Seed, number_from, rng_from
 
 REPLICATES = 2000
@@ -29,7 +29,11 @@ class Interval:
 def document_mean(
     values: Float[np.ndarray, " documents *rest"], *, level: float = 0.95, repeats: int = REPLICATES, seed: Seed = 0
 ) -> Interval:
-    """The mean over documents; average over heads and layers before, so that each document counts once."""
+    """The mean over documents; average over heads and layers before, so that each document counts once.
+
+    Of few documents the interval is too narrow: an asked 95 % is 91 % for twelve of a normal law and 82 % for six of an
+    exponential one. The sections of a measurement are widened for that, by Student's quantile.
+    """
     values = np.asarray(values, dtype=float)
     counts = _draws(len(values), repeats, seed)
     flat = values.reshape(len(values), -1)
@@ -75,7 +79,7 @@ def _draws(documents: int, repeats: int, seed: Seed) -> np.ndarray:
     """How often each document is drawn in each replicate."""
     if documents < 1:
         raise SphereflowError("there are no documents to average over.")
-    rng = rng_from(seed)
+    rng, repeats = rng_from(seed), whole_number("repeats", repeats)
     return rng.multinomial(documents, np.full(documents, 1 / documents), size=repeats).astype(float)
 
 
@@ -83,5 +87,6 @@ def _interval(value: np.ndarray, repeats: np.ndarray, level: float, drawn: int) 
     if drawn < 2:
         unknown = np.full_like(np.asarray(value, dtype=float), np.nan)
         return Interval(np.asarray(value), unknown, unknown)
+    level = real_number("level", level, above=0, most=1 - 1e-9)
     low, high = np.quantile(repeats, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return Interval(np.asarray(value), np.asarray(low), np.asarray(high))
