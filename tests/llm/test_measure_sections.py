@@ -10,8 +10,8 @@ from scipy import stats
 from sphereflow.cli import measure as command
 from sphereflow.errors import SphereflowError
 from sphereflow.llm import LanguageModel, load_model, measure_heads, windows
-from sphereflow.llm.heads.bootstrap import Interval
-from sphereflow.llm.measurement.sections import Section, Statement, asked, decide, widened, words
+from sphereflow.llm.heads.bootstrap import Interval, widened
+from sphereflow.llm.measurement.sections import Section, Statement, asked, decide, words
 from sphereflow.llm.model.tiny import tiny_model
 from sphereflow.model_theories import SECTIONS, Subject, chosen_sections, make_sections, position
 from sphereflow.model_theories.subject import drawn_again

@@ -12,7 +12,7 @@ from typing import Any
 from sphereflow.errors import SphereflowError
 from sphereflow.llm import SparsityComparison, compare_sparsity
 from sphereflow.llm.heads.bootstrap import Interval
-from sphereflow.llm.measurement.sections import Picture, Section, asked, decide, interval, plain, widened, words
+from sphereflow.llm.measurement.sections import Picture, Section, asked, decide, interval, plain, words
 from sphereflow.model_theories.subject import Subject
 from sphereflow.pictures import rendered
 
@@ -52,7 +52,7 @@ def section(subject: Subject) -> Section:
 
 def _against(found: SparsityComparison, other: str, subject: Subject) -> Told:
     def at(curve: Interval, k: int) -> Interval:
-        return widened(interval(curve.value[k], curve.low[k], curve.high[k]), len(found.dense))
+        return interval(curve.value[k], curve.low[k], curve.high[k])
 
     gaps, own = found.difference("deviation", other, seed=subject.seed), found.excess_of("deviation", seed=subject.seed)
     numbers: dict[str, Any] = {"dense": float(found.dense.mean())}

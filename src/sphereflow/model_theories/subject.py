@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 
 from sphereflow.errors import SphereflowError
 from sphereflow.llm import Heads, LanguageModel, LengthRecording, record_lengths, windows
-from sphereflow.llm.heads.bootstrap import Interval
-from sphereflow.llm.measurement.sections import interval, widened
+from sphereflow.llm.heads.bootstrap import Interval, widened
+from sphereflow.llm.measurement.sections import interval
 from sphereflow.llm.recorded.inputs import is_encoder
 from sphereflow.progress import Report
 from sphereflow.seeds import Seed, rng_from

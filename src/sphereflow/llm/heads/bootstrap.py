@@ -5,11 +5,13 @@ An interval needs at least two documents, or heads that are drawn again as well;
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import rankdata
+from scipy.stats import t as student
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.seeds import LARGEST, Seed, number_from, rng_from
@@ -31,14 +33,14 @@ def document_mean(
 ) -> Interval:
     """The mean over documents; average over heads and layers before, so that each document counts once.
 
-    Of few documents the interval is too narrow: an asked 95 % is 91 % for twelve of a normal law and 82 % for six of an
-    exponential one. The sections of a measurement are widened for that, by Student's quantile.
+    The interval is as wide as few documents ask for (`widened`). It is that of a law that is nearly normal: of six
+    documents of an exponential law 95 % are 89 %.
     """
     values = np.asarray(values, dtype=float)
     counts = _draws(len(values), repeats, seed)
     flat = values.reshape(len(values), -1)
     means = (counts @ flat / len(values)).reshape(repeats, *values.shape[1:])
-    return _interval(values.mean(axis=0), means, level, len(values))
+    return widened(_interval(values.mean(axis=0), means, level, len(values)), len(values), level)
 
 
 def rank_correlation(
@@ -65,7 +67,8 @@ def rank_correlation(
     if heads:
         at = rng.integers(x.shape[1], size=(repeats, x.shape[1]))
         means = [np.take_along_axis(table, at, axis=1) for table in means]
-    return _interval(spearman(x.mean(axis=0), y.mean(axis=0)), spearman(*means), level, len(x) + heads)
+    found = _interval(spearman(x.mean(axis=0), y.mean(axis=0)), spearman(*means), level, len(x) + heads)
+    return found if heads else widened(found, len(x), level, least=-1, most=1)
 
 
 def spearman(x: Float[np.ndarray, "*many n"], y: Float[np.ndarray, "*many n"]) -> Float[np.ndarray, "*many"]:
@@ -73,6 +76,22 @@ def spearman(x: Float[np.ndarray, "*many n"], y: Float[np.ndarray, "*many n"]) -
     a, b = (rankdata(values, axis=-1) - (values.shape[-1] + 1) / 2 for values in (x, y))
     scale = np.sqrt(np.sum(a**2, axis=-1) * np.sum(b**2, axis=-1))
     return np.asarray(np.sum(a * b, axis=-1) / np.where(scale > 0, scale, 1.0))
+
+
+def widened(
+    found: Interval, units: int, level: float = 0.95, *, least: float = -math.inf, most: float = math.inf
+) -> Interval:
+    """A bootstrap interval made as wide as few units ask for: by Student's quantile, and by n - 1 in place of n.
+
+    It stays within what is possible, from `least` to `most`; a single unit has none.
+    """
+    if units < 2:
+        unknown = np.full_like(np.asarray(found.value, dtype=float), np.nan)
+        return Interval(found.value, unknown, unknown)
+    tail = (1 + level) / 2
+    factor = student.ppf(tail, units - 1) / student.ppf(tail, np.inf) * np.sqrt(units / (units - 1))
+    ends = (np.clip(found.value + factor * (end - found.value), least, most) for end in (found.low, found.high))
+    return Interval(found.value, *map(np.asarray, ends))
 
 
 def _draws(documents: int, repeats: int, seed: Seed) -> np.ndarray:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
 from sphereflow.errors import SphereflowError
 from sphereflow.llm.heads.bootstrap import Interval
@@ -86,18 +85,6 @@ def decide(found: Interval, *, above: float = -math.inf, below: float = math.inf
 def interval(value: Any, low: Any, high: Any) -> Interval:
     """An interval of plain numbers."""
     return Interval(*(np.asarray(each, dtype=float) for each in (value, low, high)))
-
-
-def widened(found: Interval, units: int, *, least: float = -math.inf, most: float = math.inf) -> Interval:
-    """A bootstrap interval made as wide as few units ask for: by Student's quantile, and by n - 1 in place of n.
-
-    It stays within what is possible, from `least` to `most`.
-    """
-    if units < 2:
-        return interval(found.value, np.nan, np.nan)
-    factor = student.ppf(0.975, units - 1) / student.ppf(0.975, np.inf) * np.sqrt(units / (units - 1))
-    ends = [found.value + factor * (end - found.value) for end in (found.low, found.high)]
-    return interval(found.value, *(np.clip(end, least, most) for end in ends))
 
 
 def words(found: Interval, *, share: bool = False) -> str:
