@@ -24,9 +24,9 @@ class Clusters(NamedTuple):
     away: Float[Array, " n"]
 
 
-def selection(n: int, moved: float = 0.0) -> np.ndarray:
-    """The places of an even selection of at most `POOL` tokens; `moved` by a share of its spacing."""
-    size = min(POOL, n)
+def selection(n: int, most: int, moved: float = 0.0) -> np.ndarray:
+    """The places of an even selection of so many tokens at most; `moved` by a share of its spacing."""
+    size = min(most, n)
     return ((np.arange(size) + moved) * n / size).astype(int)
 
 
@@ -36,7 +36,7 @@ def find_centres(tokens: Float[Array, "n d"], within: Float[Array, ""], count: i
     Among an even selection of the tokens the one with most others within the radius stands for a cluster: the mean of
     these is its centre, they are taken away, and so on.
     """
-    pool = tokens[selection(len(tokens))]
+    pool = tokens[selection(len(tokens), POOL)]
     lengths = jnp.sum(pool**2, axis=1)
     near = (lengths[:, None] + lengths - 2 * pool @ pool.T <= within**2).astype(jnp.float32)
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sphereflow.interaction.clusters import POOL, find_centres, selection, squared_distances
+from sphereflow.interaction.clusters import find_centres, selection, squared_distances
 from sphereflow.interaction.costs import clustered_cost, direct_cost
 from sphereflow.interaction.engines import MOST_MOMENTS, Clustered
 from sphereflow.interaction.far_field import NARROW, moments, radius
@@ -28,14 +28,16 @@ LEAST_PAIRS = 2**27
 # So many times as fast the sums must be; and nanoseconds that are not worth another program, of which those for the
 # widest clusters are taken.
 _WORTH, _TRIFLE = 2.0, 3e7
-# What a share of which the selection has none may be, with a probability of 5 %: $(1-s)^{1024}$.
-_UNSEEN = 3 / POOL
+# Tokens of which it is asked how many lie within clusters; and what a share of which they have none may be, with a
+# probability of 5 %: $(1-s)^{8192}$.
+_ASKED = 8192
+_UNSEEN = 3 / _ASKED
 
 
 @partial(jax.jit, static_argnames="tol")
 def covered(tokens: Float[Array, "n d"], beta: Float[Array, ""], tol: float) -> Float[Array, "p k"]:
     """The share of tokens that keep the tolerance, by order and number of clusters."""
-    others = tokens[selection(len(tokens), 0.5)]
+    others = tokens[selection(len(tokens), _ASKED, 0.5)]
 
     def share(reach: Array) -> Array:
         centres = find_centres(tokens, NARROW * reach, max(CLUSTERS))
