@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sphereflow.errors import SphereflowError
 from sphereflow.estimates import Estimate, extrapolate, fit_power, fraction, growth_rate, mean, straight_line
 
 
@@ -48,3 +49,9 @@ def test_error_bars_of_a_power_law_are_relative_to_its_values():
 def test_extrapolation_takes_the_power_that_is_named():
     steps = np.array([0.4, 0.2, 0.1])
     assert extrapolate(steps, Estimate(5 + 3 * steps**2, np.full(3, 0.1)), 2.0).value == pytest.approx(5)
+
+
+def test_what_may_have_happened_is_no_share():
+    with pytest.raises(SphereflowError, match="some are NaN"):
+        fraction(np.array([1.0, 0.0, np.nan]))
+    assert float(fraction(np.array([1.0, 0.0])).value) == 0.5

@@ -60,6 +60,8 @@ def growth_rate(logs: Float[AnyArray, "R T ..."], times: Float[AnyArray, " T"], 
 
 def fraction(hits: Float[AnyArray, " R"] | AnyArray) -> Estimate:
     """The share of realisations where something happened; the error bar never vanishes (one pseudo-count each way)."""
+    if np.isnan(np.asarray(hits, dtype=float)).any():
+        raise SphereflowError("hits must say of every realisation whether it happened: some are NaN.")
     happened = np.asarray(hits, dtype=bool)
     total = happened.shape[0]
     share = happened.mean(axis=0)

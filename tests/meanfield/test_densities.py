@@ -308,3 +308,24 @@ def test_a_von_mises_law_of_negative_concentration_is_refused():
     for wrong in ((0.0, -1.0), (np.nan, 1.0)):
         with pytest.raises(SphereflowError, match="must be a finite number"):
             meanfield.von_mises(*wrong)
+
+
+VERBS = {
+    "evolve_density": meanfield.evolve_density,
+    "compare": meanfield.compare,
+    "evolve_eulerian": meanfield.evolve_eulerian,
+    "evolve_zonal": lambda **times: meanfield.evolve_zonal(3, 2.0, density=lambda t: 1 + 0.1 * t, **times),
+    "evolve_rings": lambda **times: meanfield.evolve_rings(3, 5.0, **times),
+    "concentrate": lambda **times: meanfield.concentrate(np.diag([1.0, 0.5]), **times),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_times_are_counted_from_the_start_and_end_at_t1(verb):
+    """A first time after 0 would be the law of the start under another name, and a final time of its own unheard."""
+    with pytest.raises(SphereflowError, match="saveat must begin at t = 0"):
+        VERBS[verb](saveat=[1.0, 2.0])
+    with pytest.raises(SphereflowError, match=r"the final time: 2, but t1=0\.5"):
+        VERBS[verb](t1=0.5, saveat=[0.0, 2.0])
+    with pytest.raises(SphereflowError, match="two increasing"):
+        VERBS[verb](saveat=[0.0])

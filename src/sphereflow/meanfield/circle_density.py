@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +29,7 @@ from sphereflow.meanfield.density_flow import DensityFlow, fourier_modes
 from sphereflow.meanfield.initial import Density, StartingLaw, starting_law
 from sphereflow.meanfield.quantiles import ORDER, LabelGrid, Midpoints, Panels
 from sphereflow.parameters import model_name
+from sphereflow.reading import real_array
 from sphereflow.results import recorded_call
 from sphereflow.shapes import ArrayLike
 from sphereflow.solving import FORWARD, SOLVERS, solve
@@ -87,7 +87,7 @@ def evolve_density(
     beta: float = 10.0,
     model: str | Dynamics = "sa",
     density: Density | str | StartingLaw = "uniform+cos",
-    t1: float = 1.0,
+    t1: float | None = None,
     *,
     saveat: int | Sequence[float] | np.ndarray = 21,
     value: ArrayLike | None = None,
@@ -106,7 +106,8 @@ def evolve_density(
     - `beta`: inverse temperature. `model`: "sa", "usa" (peak kernel), or any dynamics of tokens in the plane.
     - `density`: a function of the angle (with respect to dtheta/2pi, normalised for you) or a name: uniform,
       uniform+cos, bump, two-bumps.
-    - `t1`: final time. `saveat`: number of saved times, or the times themselves, starting with the first.
+    - `t1`: final time, 1 by default. `saveat`: number of saved times from 0, or the times themselves, the first being
+      0 and the last the final time.
     - `value`, `form`: matrices V and B of the value and of the score $\beta x^\top By$; the identity by default.
     - `perceptron`: added to the attention.
     - `tol`: error aimed at in the Fourier modes of the density that the kernel sees; `nodes`: a fixed number of nodes
@@ -195,11 +196,19 @@ def _sharpness(model: Dynamics, beta: float) -> float:
     return max((_sharpness(part, beta) for part in parts(model)), default=0.0 if model.traits.masses == "any" else beta)
 
 
-def save_times(t1: float, saveat: Any) -> Float[np.ndarray, " T"]:
-    """The times asked for: so many equally spaced ones from 0 to t1, or those given."""
+def save_times(
+    t1: float | None, saveat: int | Sequence[float] | np.ndarray, usual: float = 1.0
+) -> Float[np.ndarray, " T"]:
+    """The times asked for, from 0, where the law starts: so many equally spaced ones to t1 (`usual` unless given), or
+    those given, of which the last is then t1."""
     if isinstance(saveat, (int, np.integer)):
-        return np.linspace(0.0, real_number("t1", t1, above=0), whole_number("saveat", saveat, least=2))
-    times = np.asarray(saveat, dtype=float)
+        last = usual if t1 is None else real_number("t1", t1, above=0)
+        return np.linspace(0.0, last, whole_number("saveat", saveat, least=2))
+    times = real_array("saveat", saveat)
     if times.ndim != 1 or len(times) < 2 or not np.isfinite(times).all() or not (np.diff(times) > 0).all():
         raise SphereflowError("saveat must be a number of frames, or at least two increasing finite times.")
+    if times[0] != 0:
+        raise SphereflowError(f"saveat must begin at t = 0, where the law starts, got {times[0]:g}.")
+    if t1 is not None and real_number("t1", t1) != times[-1]:
+        raise SphereflowError(f"the last time of saveat is the final time: {times[-1]:g}, but t1={t1:g} was given.")
     return times

@@ -84,7 +84,7 @@ def compare(
     beta: float = 10.0,
     model: str | Dynamics = "sa",
     density: Density | str | StartingLaw = "uniform+cos",
-    t1: float = 1.0,
+    t1: float | None = None,
     *,
     n: int = 10_000,
     seed: Seed = 0,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError, real_number
-from sphereflow.meanfield.circle_density import save_times
 from sphereflow.results import Result
 
 if TYPE_CHECKING:
@@ -80,14 +78,6 @@ class ConcentratingLaw(Result):
         from sphereflow.meanfield.pictures import plot_concentrating
 
         return plot_concentrating(self)
-
-
-def times_from_zero(t1: float, saveat: int | Sequence[float] | np.ndarray) -> Float[np.ndarray, " T"]:
-    """The times asked for, from 0 on: distances to the push-forward need the law as it started."""
-    times = save_times(t1, saveat)
-    if times[0] != 0:
-        raise SphereflowError(f"saveat must begin at t = 0, where the law starts, got {times[0]:g}.")
-    return times
 
 
 def fill_two_atoms(

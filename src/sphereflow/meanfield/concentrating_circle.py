@@ -26,7 +26,8 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
 from sphereflow.errors import SphereflowError, real_number
-from sphereflow.meanfield.concentrating import ConcentratingLaw, fill_two_atoms, times_from_zero
+from sphereflow.meanfield.circle_density import save_times
+from sphereflow.meanfield.concentrating import ConcentratingLaw, fill_two_atoms
 from sphereflow.meanfield.zero_temperature import Concentration, concentration
 from sphereflow.numerics.quadrature import panels
 from sphereflow.observables.circle_distance import circle_wasserstein
@@ -119,7 +120,7 @@ def concentrate(
     form: ArrayLike | None = None,
     beta: float = 100.0,
     density: Callable[[np.ndarray], np.ndarray] | None = None,
-    t1: float = 10.0,
+    t1: float | None = None,
     *,
     support: Sequence[float] | None = None,
     saveat: int | Sequence[float] | np.ndarray = 81,
@@ -144,7 +145,7 @@ def concentrate(
     if limit.value.shape != (2, 2):
         raise SphereflowError(f"value and form must be 2 x 2 on the circle, got {limit.value.shape}.")
     beta = math.inf if beta == math.inf else real_number("beta", beta, above=0, most=1e5)
-    tol, times = real_number("tol", tol, least=1e-12, most=1e-2), times_from_zero(t1, saveat)
+    tol, times = real_number("tol", tol, least=1e-12, most=1e-2), save_times(t1, saveat, usual=10.0)
     arc = None if support is None else _arc(support)
     sharp = beta * float(np.linalg.norm(limit.form, 2)) if math.isfinite(beta) else 100.0
     theta, masses = _nodes(limit, density, arc, sharp)

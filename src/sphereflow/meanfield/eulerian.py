@@ -126,7 +126,7 @@ def evolve_eulerian(
     beta: float = 10.0,
     model: str | Dynamics = "sa",
     density: Density | str | StartingLaw = "uniform+cos",
-    t1: float = 1.0,
+    t1: float | None = None,
     *,
     saveat: int | Sequence[float] | np.ndarray = 21,
     points: int | None = None,

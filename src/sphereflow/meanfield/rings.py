@@ -24,7 +24,8 @@ from scipy.interpolate import CubicSpline
 from scipy.special import ive
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
-from sphereflow.meanfield.concentrating import ConcentratingLaw, fill_two_atoms, times_from_zero
+from sphereflow.meanfield.circle_density import save_times
+from sphereflow.meanfield.concentrating import ConcentratingLaw, fill_two_atoms
 from sphereflow.reading import density_values, real_array
 from sphereflow.results import Variables, recorded_call, span
 
@@ -92,7 +93,7 @@ def evolve_rings(
     value: Sequence[float] = (1.0, 0.5),
     form: Sequence[float] = (1.0, 1.0),
     density: Callable[[np.ndarray], np.ndarray] | None = None,
-    t1: float = 20.0,
+    t1: float | None = None,
     *,
     rings: tuple[Sequence[float] | np.ndarray, Sequence[float] | np.ndarray] | None = None,
     nodes: int = 120,
@@ -113,7 +114,7 @@ def evolve_rings(
     if beta * b[1] > _LARGEST:
         raise SphereflowError(f"beta times form must be at most {_LARGEST:g}, got {beta * b[1]:g}.")
     theta, masses = _given(rings) if rings is not None else _gauss(d, density, nodes, beta * max(b))
-    times = times_from_zero(t1, saveat)
+    times = save_times(t1, saveat, usual=20.0)
 
     def speed(t: float, at: np.ndarray) -> np.ndarray:
         return ring_speed(at, masses, d, beta, v, b)

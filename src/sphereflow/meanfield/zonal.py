@@ -152,7 +152,7 @@ def evolve_zonal(
     beta: float,
     model: str | Dynamics = "sa",
     density: Callable[[np.ndarray], np.ndarray] | None = None,
-    t1: float = 1.0,
+    t1: float | None = None,
     *,
     shells: tuple[Sequence[float] | np.ndarray, Sequence[float] | np.ndarray] | None = None,
     nodes: int = 96,
