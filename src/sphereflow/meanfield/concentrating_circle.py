@@ -133,6 +133,7 @@ def concentrate(
     - `value`, `form`: V and B (the identity by default), 2 x 2; `beta` may be infinite.
     - `density`: a function of the angle, not normalised; uniform by default. `support`: the two ends of an arc outside
       of which there is nothing, the circle by default.
+    - `t1`: final time, 10 by default; `saveat`: as for `evolve_density`.
 
     ```python
     import numpy as np

@@ -104,7 +104,7 @@ def evolve_rings(
 
     `density` is a function of the height $\cos\theta$ with respect to the uniform law (uniform by default), on `nodes`
     Gauss nodes of $\theta$, which must resolve the kernel: at least $3\sqrt{\beta b}$; or `rings` = (polar angles,
-    masses).
+    masses). `t1`: final time, 20 by default; `saveat`: as for `evolve_density`.
     """
     d, beta = whole_number("d", d, least=2), real_number("beta", beta, above=0)
     v, b = (_pair(name, pair) for name, pair in (("value", value), ("form", form)))

@@ -166,6 +166,7 @@ def evolve_zonal(
 
     - `density`: a function of the height t with respect to the uniform law (normalised for you), on `nodes` Gauss
       nodes; or `shells`: (heights, masses) of finitely many shells.
+    - `t1`: final time, 1 by default; `saveat`: as for `evolve_density`.
     - `tol`: the error aimed at in time. The kernel is expanded to rounding.
 
     Softmax denominators are resolved to 1e-15 of the largest value of the kernel: where all mass is far from all other
