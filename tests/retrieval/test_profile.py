@@ -236,3 +236,40 @@ def test_propagators_of_any_matrix_and_sign_are_matrix_exponentials(growth, fact
 def test_hits_and_propagators_of_no_numbers_are_refused(call, word):
     with pytest.raises(sf.SphereflowError, match=word):
         call()
+
+
+def test_profiles_beyond_the_largest_number_keep_their_signs_and_shapes():
+    """Two heads of opposite sign at beta = 20, whose profile is -2e51422: against 60 digits."""
+    import mpmath as mp
+
+    heads, t, vocab = [(1.0, 20.0, -1.0), (-1.0, 20.0, 1.0)], 2.0, 8
+
+    def exact(s):
+        total = mp.mpf(0)
+        for weight, beta, slope in heads:
+            y = mp.log((mp.e**slope - 1) / (mp.e ** (slope * s) - 1))
+            density = slope * mp.e ** (slope * s) / (mp.e**slope - 1)
+            for n in range(1, 40):
+                c = n**2 * mp.besseli(n, beta) * t
+                mode = mp.e ** (-((mp.pi * n / vocab) ** 2) / 2)
+                total += weight * density * mode * mp.sqrt(c / y) * mp.besseli(1, 2 * mp.sqrt(c * y))
+        return total
+
+    curve = several_heads(heads, t, vocab)
+    places = [0.1, 0.5, 0.9]
+    with mp.workdps(60):
+        values, slopes = [exact(mp.mpf(s)) for s in places], [mp.diff(exact, mp.mpf(s)) for s in places]
+        assert max(abs(value) for value in values) > mp.mpf(10) ** 400
+    assert (curve.score(places) == [np.copysign(np.inf, float(mp.sign(value))) for value in values]).all()
+    assert (curve.steepness(places) == [np.copysign(np.inf, float(mp.sign(slope))) for slope in slopes]).all()
+    assert curve.shape == "increasing"
+    early, late = np.sign(curve._scaled(np.array([1e-3, 0.999]), derivative=True)[0])
+    assert early == late == 1
+
+
+def test_heads_that_cancel_leave_no_rounding_behind():
+    curve = several_heads([(1.0, 1.0, 1.0), (-1.0, 1.0, 1.0)], 5e4)
+    assert curve.shape == "flat"
+    assert not curve.score([0.1, 0.5, 1.0]).any()
+    almost = several_heads([(1.0, 1.0, 1.0), (-1.0, 1.0, 1.0 + 1e-13)], 5e4)
+    assert len(almost.turns()) <= 2

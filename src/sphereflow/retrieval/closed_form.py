@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 Readout = Literal["soft", "hard"]
 READOUTS = ("soft", "hard")
 
+# The sum of terms of which each is exact to about this share of itself.
+_ROUNDING = 1e-12
+
 
 def two_time_influence(a: ArrayLike, t: float, sigma: ArrayLike, sigma0: ArrayLike, slope: float) -> np.ndarray:
     r"""$g_a(t,\sigma;\sigma_0)$: N times the covariance of a wave at (t, sigma) with the wave at (0, sigma0).
@@ -138,7 +141,8 @@ class Profile(Result):
         sigma0 = _positions(sigma0)
         head = self.heads[0]
         with np.errstate(divide="ignore"):
-            logs = [np.log(w) + log_psi(a * self.t, separation(1.0, sigma0, head.slope)) for w, a in self._modes(head)]
+            y = separation(1.0, sigma0, head.slope)
+            logs = [np.log(weight) + log_psi(a * self.t, y) for weight, a in self._modes(head.beta)]
         density = np.log(head.weight) + np.log(graphon(1.0, sigma0, head.slope))
         return np.asarray(density + np.logaddexp.reduce(logs))
 
@@ -151,12 +155,18 @@ class Profile(Result):
         from scipy.optimize import brentq
 
         grid = _search_grid()
-        slopes = self.steepness(grid)
+        slopes, sizes, _ = self._scaled(grid, derivative=True)
+        known = np.flatnonzero(np.abs(slopes) > _ROUNDING * sizes)  # heads that cancel leave rounding
+        grid, slopes = grid[known], slopes[known]
         found = []
         for i in np.flatnonzero(np.sign(slopes[:-1]) * np.sign(slopes[1:]) < 0):
-            at = float(brentq(lambda s: float(self.steepness(s)), grid[i], grid[i + 1], xtol=1e-300, rtol=1e-14))
+            at = float(brentq(self._direction, grid[i], grid[i + 1], xtol=1e-300, rtol=1e-14))
             found.append(Turn(at, float(self.score(at)), "minimum" if slopes[i] < 0 else "maximum"))
         return tuple(found)
+
+    def _direction(self, sigma0: float) -> float:
+        """A number with the sign of the slope, also where the slope does not fit a number."""
+        return float(self._scaled(np.asarray(sigma0), derivative=True)[0])
 
     @property
     def minimiser(self) -> float | None:
@@ -166,11 +176,12 @@ class Profile(Result):
 
     @property
     def shape(self) -> str:
-        """In words: U-shaped, decreasing, increasing, or with so many wells."""
+        """In words: U-shaped, decreasing, increasing, flat, or with so many wells."""
         turns = self.turns()
         wells = sum(turn.kind == "minimum" for turn in turns)
         if not turns:
-            return "decreasing" if self.steepness(1.0) <= 0 else "increasing"
+            end = self._direction(1.0)
+            return "flat" if end == 0 else "decreasing" if end < 0 else "increasing"
         if len(turns) == 1:
             return "U-shaped" if wells else "hump-shaped"
         return f"{wells} well{'s' * (wells != 1)}"
@@ -200,27 +211,39 @@ class Profile(Result):
 
         return plot_profile(self, measured)
 
-    def _modes(self, head: Head) -> list[tuple[float, float]]:
+    def _modes(self, beta: float) -> list[tuple[float, float]]:
         """(weight, rate) of the modes that count; psi grows with the rate, so the others never matter."""
-        rates = growth_rates(head.beta)
+        rates = growth_rates(beta)
         weights = readout_weights(self.vocab, len(rates), self.readout)
         size = np.abs(weights) * rates
         kept = size > 1e-18 * size.max()
         return list(zip(weights[kept], rates[kept], strict=True))
 
     def _sum(self, sigma0: np.ndarray, *, derivative: bool) -> np.ndarray:
-        total = np.zeros_like(sigma0)
-        with np.errstate(over="ignore"):
-            for head in self.heads:
-                y = separation(1.0, sigma0, head.slope)
-                density = head.weight * graphon(1.0, sigma0, head.slope)
-                for weight, a in self._modes(head):
-                    wave = np.exp(log_psi(a * self.t, y))
-                    if derivative:
-                        bend = sigma0 * hazard(sigma0, head.slope) * np.exp(log_psi(a * self.t, y, order=2))
-                        wave = head.slope * sigma0 * wave - bend
-                    total = total + density * weight * wave
-        return np.asarray(total)
+        total, _, scale = self._scaled(sigma0, derivative=derivative)
+        with np.errstate(over="ignore"):  # what does not fit a number is infinite, with its sign
+            return np.asarray(np.where(total == 0, 0.0, total * np.exp(np.where(total == 0, 0.0, scale))))
+
+    def _scaled(self, sigma0: np.ndarray, *, derivative: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        r"""The sum and the sum of the sizes of its terms, both without a factor $e^C$, and C, which is no less than 0.
+
+        Terms beyond the largest number are added up all the same: a difference of two infinities would be NaN.
+        """
+        factors, logs = [], []
+        together: dict[tuple[float, float], float] = {}  # heads that are equal act as one of their total weight
+        for head in self.heads:
+            together[head.beta, head.slope] = together.get((head.beta, head.slope), 0.0) + head.weight
+        for (beta, slope), share in together.items():
+            y, density = separation(1.0, sigma0, slope), share * graphon(1.0, sigma0, slope)
+            for weight, a in self._modes(beta):
+                logs.append(log_psi(a * self.t, y))
+                factors.append(density * weight * (slope * sigma0 if derivative else 1.0))
+                if derivative:
+                    logs.append(log_psi(a * self.t, y, order=2))
+                    factors.append(-density * weight * sigma0 * hazard(sigma0, slope))
+        scale = np.maximum(np.max(logs, axis=0), 0.0)
+        terms = np.array(factors) * np.exp(np.array(logs) - scale)
+        return np.asarray(terms.sum(axis=0)), np.asarray(np.abs(terms).sum(axis=0)), np.asarray(scale)
 
 
 @recorded_call
