@@ -155,8 +155,9 @@ def _content(config: str | Path | dict[str, Any]) -> dict[str, Any]:
         return {"model_type": str(config)}
     if not Path(config).exists():
         raise SphereflowError(f"config must be 'gpt2', 'llama' or a config.json of transformers; there is no {config}.")
+    text = file_text(config)
     try:
-        content = plain_data(file_text(config))
+        content = plain_data(text)
     except ValueError as error:
         raise SphereflowError(f"cannot read {config}: {error}.") from None
     if not isinstance(content, dict):
