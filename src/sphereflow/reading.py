@@ -93,11 +93,13 @@ def real_array(name: str, value: Any, *, shape: tuple[int | str, ...] | None = N
     """
     try:
         given = np.asarray(value)
+        if given.dtype.kind == "c":
+            raise SphereflowError(f"{name} must be an array of real numbers, got complex ones.")
         array = given.astype(float) if given.dtype.kind in "biuf" else np.array(value, dtype=float)
+    except SphereflowError:
+        raise
     except (TypeError, ValueError, OverflowError, RuntimeError):
         raise SphereflowError(f"{name} must be an array of numbers, got {brief_value(value)}.") from None
-    if given.dtype.kind == "c":
-        raise SphereflowError(f"{name} must be an array of real numbers, got complex ones.")
     if shape is not None and (
         array.ndim != len(shape)
         or any(isinstance(want, int) and want != have for want, have in zip(shape, array.shape, strict=True))

@@ -103,6 +103,9 @@ def test_joined_pairs_are_counted_like_tokens(threshold):
         (lambda: span_dimension(np.full((2, 3), np.inf)), "tokens must be finite"),
         (lambda: cluster_masses(np.eye(3), weights=np.array([1.0, 0.5, -0.5])), "weights must be 3 masses"),
         (lambda: cluster_masses(np.eye(3), weights=np.ones(2)), "weights must be 3 masses"),
+        (lambda: cluster_count(np.zeros((2, 3))), "clusters are of unit vectors"),
+        (lambda: cluster_labels(2 * np.eye(2)), "clusters are of unit vectors"),
+        (lambda: cluster_count(1j * np.eye(2)), "real numbers"),
     ],
 )
 def test_what_is_no_cloud_of_tokens_has_no_clusters(call, word):

@@ -26,6 +26,14 @@ def test_order_parameter_and_close_fraction():
     assert float(ob.close_fraction(x)) == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize("measure", [ob.gaps, ob.overlaps, ob.diameter, ob.order_parameter, ob.close_fraction])
+def test_lists_are_tokens_and_what_is_none_gets_a_sentence(measure):
+    assert np.array_equal(measure([[1, 0], [0, 1]]), measure(np.eye(2)))
+    for wrong in ("ab", [], np.zeros((0, 3)), [1.0, 1.0], [[1j, 0.0], [0.0, 1.0]], [[1.0], [1.0, 2.0]]):
+        with pytest.raises(SphereflowError, match="tokens must"):
+            measure(wrong)
+
+
 def test_attention_matrix_is_the_softmax():
     rng = np.random.default_rng(0)
     x = sf.draw("uniform", 6, 3, 1)

@@ -273,3 +273,21 @@ def test_heads_that_cancel_leave_no_rounding_behind():
     assert not curve.score([0.1, 0.5, 1.0]).any()
     almost = several_heads([(1.0, 1.0, 1.0), (-1.0, 1.0, 1.0 + 1e-13)], 5e4)
     assert len(almost.turns()) <= 2
+
+
+@pytest.mark.parametrize("slope", [1e-300, -1e-300, 1e-17, 1e-9, -1e-9])
+def test_a_slope_that_vanishes_is_none(slope):
+    """The limit of no slope, to first order in it, also where the slope times a position is below every number."""
+    sigma = np.array([1e-300, 1e-20, 0.3, 1.0])
+    assert log_mass(sigma, slope) == pytest.approx(log_mass(sigma, 0.0), abs=2 * abs(slope))
+    assert graphon(1.0, sigma, slope) == pytest.approx(1.0, abs=2 * abs(slope) + 1e-15)
+    assert position(np.log(sigma), slope) == pytest.approx(sigma, rel=2 * abs(slope) + 1e-13)
+    assert profile(1.0, slope, 1.0).score(sigma) == pytest.approx(profile(1.0, 0.0, 1.0).score(sigma), rel=1e-7)
+
+
+def test_thresholds_without_recency_are_zero():
+    for slope in (0.0, -3.0, -400.0):
+        assert critical_time(1.0, slope, 8) == theorem_time(1.0, slope) == 0.0
+    assert critical_time(1e-300, 1.0, 8) > 1e299
+    with pytest.raises(sf.SphereflowError, match="beta must be a finite number"):
+        critical_time(1e-320, 1.0, 8)

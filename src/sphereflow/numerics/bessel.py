@@ -34,7 +34,8 @@ def log_ive(order: ArrayLike, z: ArrayLike) -> Float[np.ndarray, "..."]:
         result = np.log(value)
     far = (value <= _SMALLEST) | ~served
     if far.any():
-        hankel = -np.log(2 * np.pi * z) / 2 - (4 * order**2 - 1) / (8 * z)
+        large = np.where(served, 1.0, z)
+        hankel = -np.log(2 * np.pi * large) / 2 - (4 * order**2 - 1) / (8 * large)
         debye = _debye(np.maximum(order, _UNIFORM_FROM), z)
         result = np.where(far & (order >= _UNIFORM_FROM), debye, np.where(served, result, hankel))
     return result.reshape(shape)
@@ -61,5 +62,5 @@ def _debye(order: np.ndarray, z: np.ndarray) -> np.ndarray:
 def funk_hecke(d: int, beta: float, degree: ArrayLike) -> Float[np.ndarray, "..."]:
     r"""$\Lambda_l$: what the peak kernel $e^{\beta(\langle x,y\rangle-1)}$ does to harmonics of degree l on S^{d-1}."""
     half = d / 2
-    front = scipy.special.gammaln(half) + (half - 1) * np.log(2 / beta)
+    front = scipy.special.gammaln(half) + (half - 1) * (np.log(2) - np.log(beta))
     return np.asarray(np.exp(front + log_ive(np.asarray(degree) + half - 1, beta)))

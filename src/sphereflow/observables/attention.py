@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sphereflow.dynamics import Attention
-from sphereflow.errors import SphereflowError
+from sphereflow.errors import SphereflowError, real_number
 from sphereflow.interaction import attend
+from sphereflow.reading import real_array
 
 
 def attention_matrix(model: Attention, x: Float[Array, "n d"]) -> Float[Array, "h n n"]:
@@ -30,15 +31,16 @@ def attention_matrix(model: Attention, x: Float[Array, "n d"]) -> Float[Array, "
 
 def numerical_rank(matrix: np.ndarray, threshold: float = 1e-3) -> int:
     """Number of singular values above the threshold."""
-    return int(np.sum(np.linalg.svd(np.asarray(matrix), compute_uv=False) > threshold))
+    given = real_array("matrix", matrix, shape=("m", "n"))
+    return int(np.sum(np.linalg.svd(given, compute_uv=False) > real_number("threshold", threshold, least=0)))
 
 
 def leaders(matrix: np.ndarray) -> np.ndarray:
     """Tokens that receive more than their share: columns of mean attention above 1/n."""
-    column = np.asarray(matrix).mean(axis=0)
+    column = real_array("matrix", matrix, shape=("m", "n")).mean(axis=0)
     return np.nonzero(column > 1 / len(column))[0]
 
 
 def followed(matrix: np.ndarray) -> np.ndarray:
     """For each token, the token that it attends to most."""
-    return np.argmax(np.asarray(matrix), axis=1)
+    return np.argmax(real_array("matrix", matrix, shape=("m", "n")), axis=1)

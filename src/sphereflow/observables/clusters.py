@@ -14,6 +14,7 @@ from sphereflow.reading import real_array
 
 _BLOCK = 2048
 _LARGEST_DENSE = 20_000
+_UNIT = 1e-2  # tokens in half precision pass
 
 
 def cluster_labels(x: np.ndarray, threshold: float = 0.999) -> np.ndarray:
@@ -61,7 +62,8 @@ def rank_count(x: np.ndarray, threshold: float = 0.9999) -> int:
 
 def span_dimension(x: np.ndarray, threshold: float = 1e-3) -> int:
     """Dimension of the span: eigenvalues of the Gram matrix above the threshold."""
-    return int(np.sum(np.linalg.svd(_tokens(x), compute_uv=False) ** 2 > real_number("threshold", threshold, least=0)))
+    points = real_array("tokens", x, shape=("n", "d"))
+    return int(np.sum(np.linalg.svd(points, compute_uv=False) ** 2 > real_number("threshold", threshold, least=0)))
 
 
 def _tokens(x: np.ndarray) -> np.ndarray:
@@ -70,6 +72,9 @@ def _tokens(x: np.ndarray) -> np.ndarray:
     if array.ndim != 2 or 0 in array.shape:
         raise SphereflowError(f"tokens must have shape (n, d) with n, d >= 1, got {array.shape}.")
     given = real_array("tokens", x)
+    worst = float(np.abs(np.linalg.norm(given, axis=1) - 1).max())
+    if not worst < _UNIT:
+        raise SphereflowError(f"clusters are of unit vectors, but a norm differs from 1 by {worst:.1e}.")
     return array if array.dtype.kind == "f" else given
 
 

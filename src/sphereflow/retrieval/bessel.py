@@ -23,6 +23,9 @@ MOST_BETA = 600.0
 # The terms left out of a sum over modes are below this fraction of the whole.
 _NEGLIGIBLE = 1e-17
 
+# Below this, two terms of a series in the slope are exact to rounding, also where the slope times a position underflows.
+_TINY = 1e-8
+
 _SERIES_TERMS = 14  # enough for c y < 1/4: the last term is 1e-28 of the first
 
 
@@ -33,7 +36,7 @@ def mode_count(beta: float) -> int:
 
 def growth_rates(beta: float, count: int | None = None) -> np.ndarray:
     r"""$a_n=n^2I_n(\beta)$ for n = 1, 2, ...: how fast a wave of n crests grows around the uniform state."""
-    beta = real_number("beta", beta, above=0, most=MOST_BETA)
+    beta = real_number("beta", beta, least=1e-300, most=MOST_BETA)
     return sphere_growth_rates(beta, 2, mode_count(beta) if count is None else count)
 
 
@@ -58,7 +61,9 @@ def graphon(sigma: ArrayLike, sigma0: ArrayLike, slope: float) -> np.ndarray:
 def hazard(sigma: ArrayLike, slope: float) -> np.ndarray:
     r"""$\lambda/(1-e^{-\lambda\sigma})$, which is $1/\sigma$ without slope."""
     sigma = np.asarray(sigma, float)
-    return np.asarray(1 / sigma if slope == 0 else slope / -np.expm1(-slope * sigma))
+    x = slope * sigma
+    tiny = np.abs(x) < _TINY
+    return np.asarray(np.where(tiny, (1 + x / 2) / sigma, slope / -np.expm1(-np.where(tiny, 1.0, x))))
 
 
 def separation(sigma: ArrayLike, sigma0: ArrayLike, slope: float) -> np.ndarray:
@@ -72,16 +77,19 @@ def log_mass(sigma: ArrayLike, slope: float) -> np.ndarray:
     if slope == 0:
         return np.asarray(np.log(sigma))
     x = slope * sigma
-    small = x < 0.5  # slopes below zero included
-    direct = np.log(np.abs(np.expm1(np.where(small, x, 0.5))))
+    tiny, small = np.abs(x) < _TINY, x < 0.5  # slopes below zero included
+    direct = np.log(np.abs(np.expm1(np.where(small & ~tiny, x, 0.5))))
     large = np.where(small, 0.5, x)
-    return np.asarray(np.where(small, direct, large + np.log1p(-np.exp(-large))) - np.log(abs(slope)))
+    away = np.where(small, direct, large + np.log1p(-np.exp(-large))) - np.log(abs(slope))
+    return np.asarray(np.where(tiny, np.log(sigma) + x / 2, away))
 
 
 def position(y: ArrayLike, slope: float) -> np.ndarray:
     r"""The sigma at which `log_mass` is y: $\sigma=\lambda^{-1}\log(1+\lambda e^y)$."""
     mass = np.exp(np.asarray(y, float))
-    return np.asarray(mass if slope == 0 else np.log1p(slope * mass) / slope)
+    x = slope * mass
+    tiny = np.abs(x) < _TINY
+    return np.asarray(np.where(tiny, mass * (1 - x / 2), np.log1p(np.where(tiny, 1.0, x)) / (slope or 1.0)))
 
 
 def log_psi(c: ArrayLike, y: ArrayLike, order: int = 1) -> np.ndarray:

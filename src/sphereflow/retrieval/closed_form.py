@@ -58,19 +58,21 @@ def two_time_influence(a: ArrayLike, t: float, sigma: ArrayLike, sigma0: ArrayLi
 
 
 def critical_time(beta: float, slope: float, vocab: int, readout: Readout = "soft") -> float:
-    r"""$t_{crit}=2(1-e^{-\lambda})\frac{\sum\omega_na_n}{\sum\omega_na_n^2}$: recency is lost from then on."""
+    r"""$t_{crit}=2(1-e^{-\lambda})\frac{\sum\omega_na_n}{\sum\omega_na_n^2}$: recency is lost from then on; 0 if there is
+    none at all, $\lambda\le0$."""
     _checked(slope, vocab, readout)
     rates = growth_rates(beta)
     scale = rates.max()
     weights = readout_weights(vocab, len(rates), readout)
     ratio = np.sum(weights * (rates / scale)) / np.sum(weights * (rates / scale) ** 2)
-    return float(-2 * np.expm1(-slope) * ratio / scale)
+    return float(2 * max(-np.expm1(-slope), 0.0) * ratio / scale)
 
 
 def theorem_time(beta: float, slope: float) -> float:
-    r"""$\min\{3-\sqrt3,\,2(1-e^{-\lambda})\}/\sup_na_n$: until then a U-shape is proved, whatever the vocabulary."""
+    r"""$\min\{3-\sqrt3,\,2(1-e^{-\lambda})\}/\sup_na_n$: until then a U-shape is proved, whatever the vocabulary; 0 if
+    there is none, $\lambda\le0$."""
     _checked(slope)
-    return float(min(3 - np.sqrt(3), -2 * np.expm1(-slope)) / growth_rates(beta).max())
+    return float(min(3 - np.sqrt(3), 2 * max(-np.expm1(-slope), 0.0)) / growth_rates(beta).max())
 
 
 def readout_weights(vocab: int, count: int, readout: Readout = "soft") -> np.ndarray:
