@@ -23,7 +23,7 @@ MOST_BETA = 600.0
 # The terms left out of a sum over modes are below this fraction of the whole.
 _NEGLIGIBLE = 1e-17
 
-# Below this, two terms of a series in the slope are exact to rounding, also where the slope times a position underflows.
+# Below this, two terms of a series in the slope are exact, also where the slope times a position underflows.
 _TINY = 1e-8
 
 _SERIES_TERMS = 14  # enough for c y < 1/4: the last term is 1e-28 of the first

@@ -58,8 +58,8 @@ def two_time_influence(a: ArrayLike, t: float, sigma: ArrayLike, sigma0: ArrayLi
 
 
 def critical_time(beta: float, slope: float, vocab: int, readout: Readout = "soft") -> float:
-    r"""$t_{crit}=2(1-e^{-\lambda})\frac{\sum\omega_na_n}{\sum\omega_na_n^2}$: recency is lost from then on; 0 if there is
-    none at all, $\lambda\le0$."""
+    r"""$t_{crit}=2(1-e^{-\lambda})\frac{\sum\omega_na_n}{\sum\omega_na_n^2}$: recency is lost from then on (0: there is
+    none, $\lambda\le0$)."""
     _checked(slope, vocab, readout)
     rates = growth_rates(beta)
     scale = rates.max()
