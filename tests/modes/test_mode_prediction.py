@@ -178,3 +178,14 @@ def test_the_prediction_is_as_good_for_few_samples_as_it_says(n, beta, share):
     off = abs(expected_modes(n, beta) / counted.value - 1)
     assert off < share + 3 * counted.error / counted.value
     assert n > 5 or off > 0.01  # an approximation that is exact needs no such sentence
+
+
+def test_least_arguments_have_numbers_or_a_sentence():
+    """Kernels far wider than the samples: one mode, and none of the cancellation that lies below."""
+    assert gaussian_modes(100, 1e-6) == pytest.approx(1, abs=1e-9)
+    for formula in (gaussian_modes, expected_modes):
+        with pytest.raises(SphereflowError, match="beta must be a finite number at least 1e-06"):
+            formula(100, 1e-8)
+    assert circle_modes(1e-300) == circle_modes(1e-300, 1.0) == 1
+    # C(a) = sqrt(3 a) / (2 pi) + O(a^(3/2)), where the difference of two roots has no digit left.
+    assert limit_constant(1e-300) == pytest.approx(math.sqrt(3e-300) / (2 * math.pi), rel=1e-12)

@@ -42,7 +42,7 @@ def circle_modes(beta: float, t: float = 0.0) -> float:
     k = np.arange(1, math.ceil(12 * math.sqrt(beta)) + 40)
     bessel = ive(k, beta) / ive(0, beta)
     growth = 2 * k**2 * bessel / beta * t
-    power = k**2.0 * bessel**2 * np.exp(growth - growth.max())
+    power = k**2.0 * (bessel / bessel[0]) ** 2 * np.exp(growth - growth.max())
     return float(np.sqrt(np.sum(k**2 * power) / np.sum(power)))
 
 

@@ -35,6 +35,9 @@ from sphereflow.reading import density_values, real_array
 
 # Beyond these a single mode is narrower than the panels, and powers of beta leave the range of doubles.
 _MOST_SAMPLES, _MOST_BETA, _FARTHEST = 1e70, 1e120, 1e4
+# Below this the curvature, given the slope, is a difference of order beta^2 of numbers near 1, and drowns in rounding:
+# a kernel a thousand times wider than the samples leaves one mode.
+_LEAST_BETA = 1e-6
 _ISOLATED = 0.02
 _WIDE = 10.0
 _PANEL, _NODES, _HALVINGS = 0.08, 12, 140
@@ -155,7 +158,8 @@ def limit_constant(a: float) -> float:
     The approach is logarithmic: 4 % are left at n = 10^30 for a = 1.5.
     """
     real_number("a", a, above=0, most=2)
-    return math.sqrt(1.5) / math.pi * (math.sqrt(2 / a - 1) - math.sqrt(max(2 / a - 3, 0.0)))
+    whole, inner = 2 / a - 1, max(2 / a - 3, 0.0)
+    return math.sqrt(1.5) / math.pi * (whole - inner) / (math.sqrt(whole) + math.sqrt(inner) or 1.0)
 
 
 def _moments(t: Values, beta: float, density: Density | None) -> Moments:
@@ -186,7 +190,8 @@ def _nodes(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _checked(n: float, beta: float) -> tuple[float, float]:
-    return real_number("n", n, least=1, most=_MOST_SAMPLES), real_number("beta", beta, above=0, most=_MOST_BETA)
+    n = real_number("n", n, least=1, most=_MOST_SAMPLES)
+    return n, real_number("beta", beta, least=_LEAST_BETA, most=_MOST_BETA)
 
 
 def _end(name: str, value: float) -> float:

@@ -22,6 +22,7 @@ from sphereflow.normalisation.inverted_pairs import count_inversions
 from sphereflow.normalisation.jacobian import jacobian_norm
 from sphereflow.normalisation.normalisers import Entmax, Normaliser, ScalableSoftmax, Sigmoid, Softmax, TopK
 from sphereflow.normalisation.separability import separable_fraction
+from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import AnyArray
 
@@ -105,8 +106,7 @@ def compare_normalisers(
     print(compare_normalisers(rng.normal(size=(8, 128)), rng.normal(size=(8, 128, 32))).summary())
     ```
     """
-    values = np.asarray(logits, float)
-    x = np.asarray(vectors, float)
+    values, x = real_array("logits", logits, finite=False), real_array("vectors", vectors, finite=False)
     if values.ndim == 0 or values.shape != x.shape[:-1] or values.shape[-1] < 2 or x.size == 0:
         raise SphereflowError(
             f"every logit needs its vector, and there must be two keys at least: logits of shape {values.shape} do not "

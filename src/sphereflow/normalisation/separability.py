@@ -16,7 +16,7 @@ from jaxtyping import Float
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.normalisation.distance import _checked
 from sphereflow.normalisation.uniform import pair_chances
-from sphereflow.reading import whole_numbers
+from sphereflow.reading import real_array, whole_numbers
 from sphereflow.shapes import AnyArray
 
 
@@ -98,7 +98,7 @@ def check_counts(counts: Sequence[int], length: int) -> None:
 
 def decreasing(weights: AnyArray, d: int, counts: Sequence[int], steps: int) -> tuple[np.ndarray, int, int]:
     """Weights in the order of selection, the largest one being 1: a common factor changes nothing."""
-    alpha = -np.sort(-np.asarray(weights, float))
+    alpha = -np.sort(-real_array("weights", weights))
     if alpha.ndim != 1 or not np.all(np.isfinite(alpha)) or np.any(alpha < 0) or not np.any(alpha > 0):
         raise SphereflowError(
             f"weights must be one row of finite numbers, none negative and not all zero; got shape {alpha.shape}."
