@@ -117,7 +117,7 @@ def test_a_changed_argument_of_a_timed_run_is_refused_or_gives_the_fresh_result(
         {"tol": 0.0},
         {"tol": float("nan")},
         {"t1": "a number"},
-        {"t1": float("inf")},
+        {"t1": float("-inf")},
         {"t1": -1.0},
         {"out": "/nowhere/at/all"},
     ],
@@ -134,6 +134,7 @@ def test_both_doors_to_the_single_cluster_run_the_same_model():
     defaults = [inspect.signature(door).parameters for door in (sf.simulate, command.command, staircase)]
     assert [defaults[0]["model"].default, defaults[1]["model"].default, defaults[2]["model"].default] == ["sa"] * 3
     history = sf.simulate(n=4, d=2, beta=30.0, t1="inf", seed=2)
+    assert sf.simulate(n=4, d=2, beta=30.0, t1=np.inf, seed=2) == history
     steps = staircase(4, 30.0, 2)
     assert steps.unglued.kind == history.kind == "sa"
     np.testing.assert_allclose(steps.unglued.log_times, history.log_times, rtol=1e-6)

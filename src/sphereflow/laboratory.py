@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,8 @@ def simulate(
     n, d = whole_number("n", n, most=10**8), whole_number("d", d, most=10**5)
     beta = real_number("beta", beta, least=0, most=700 if kernel_scale == "raw" and name == "usa" else 1e6)
     whole_number("saves", saves, least=2)
+    if isinstance(t1, float) and t1 == math.inf:
+        t1 = "inf"
     if not isinstance(causal, (bool, np.bool_)):
         raise SphereflowError(f"causal must be True or False, got {causal!r}.")
     if isinstance(t1, str):

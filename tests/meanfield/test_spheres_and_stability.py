@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from sphereflow import meanfield
-from sphereflow.dynamics import SA, USA, Perceptron
+from sphereflow.dynamics import SA, USA, Perceptron, PiecewiseConstant
 from sphereflow.errors import SphereflowError
 from sphereflow.estimates import fit_power, local_slopes
 from sphereflow.evolution import evolve
@@ -170,6 +170,13 @@ def test_spectrum_of_atoms():
         meanfield.stability(SA(4.0), from_angles(jnp.asarray([0.0, 1.0])))
     with pytest.raises(SphereflowError, match="masses"):
         meanfield.stability(SA(4.0), [[1.0, 0.0]], [0.5])
+    with pytest.raises(SphereflowError, match="masses must be finite"):
+        meanfield.stability(SA(4.0), [[1.0, 0.0], [1.0, 0.0]], [np.nan, 0.5])
+    with pytest.raises(SphereflowError, match="a piece of a schedule"):
+        meanfield.stability(PiecewiseConstant([1.0], [SA(1.0), SA(2.0)]), [[1.0, 0.0]])
+    for wrong in ([np.nan, 0.5], [0.5, 0.5]), ([0.1, 0.5], [np.nan, 0.5]), 3.0:
+        with pytest.raises(SphereflowError, match="shells"):
+            meanfield.evolve_zonal(3, 2.0, shells=wrong, t1=1.0)
 
 
 @given(st.integers(0, 10_000), st.sampled_from([1.0, 2.0, 3.0]), st.booleans())

@@ -31,6 +31,7 @@ from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.interaction.expansion import bessel_ratios, zonal_coefficients
 from sphereflow.kernels import KERNEL_SCALES, uniform_mean
 from sphereflow.numerics.unit_vectors import tangent_frames
+from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import normalise, tokens
@@ -117,7 +118,9 @@ def stability(model: Dynamics, x: ArrayLike, masses: ArrayLike | None = None, *,
     if points.ndim != 2:
         raise SphereflowError(f"x must have shape (n, d), got {points.shape}.")
     n, d = points.shape
-    w = np.full(n, 1 / n) if masses is None else np.asarray(masses, dtype=float)
+    if model.traits.jump_times is not None or model.traits.space != "sphere":
+        raise SphereflowError("stability is that of one field on the sphere: give a piece of a schedule, not the whole.")
+    w = np.full(n, 1 / n) if masses is None else real_array("masses", masses)
     if w.shape != (n,) or w.min() < 0 or abs(w.sum() - 1) > 1e-9:
         raise SphereflowError(f"masses must be {n} numbers, not negative, that sum to one.")
     frames = tangent_frames(np.asarray(points))

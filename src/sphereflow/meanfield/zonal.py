@@ -27,7 +27,7 @@ from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.interaction.expansion import zonal_coefficients, zonal_degree
 from sphereflow.meanfield.circle_density import save_times
 from sphereflow.numerics.quadrature import jacobi
-from sphereflow.reading import density_values
+from sphereflow.reading import density_values, real_array
 from sphereflow.results import Result, Variables, recorded_call, span
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
@@ -226,7 +226,11 @@ def _gauss(d: int, density: Any, nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _shells(shells: Any) -> tuple[np.ndarray, np.ndarray]:
-    heights, masses = (np.asarray(part, dtype=float) for part in shells)
+    try:
+        heights, masses = shells
+    except (TypeError, ValueError):
+        raise SphereflowError("shells must be (heights, masses), two rows of the same length.") from None
+    heights, masses = real_array("heights of shells", heights), real_array("masses of shells", masses)
     if heights.ndim != 1 or heights.shape != masses.shape or not heights.size:
         raise SphereflowError("shells must be (heights, masses), two rows of the same length.")
     if np.abs(heights).max() > 1 or masses.min() < 0 or masses.sum() <= 0:
