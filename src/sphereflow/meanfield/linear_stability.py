@@ -119,7 +119,7 @@ def stability(model: Dynamics, x: ArrayLike, masses: ArrayLike | None = None, *,
         raise SphereflowError(f"x must have shape (n, d), got {points.shape}.")
     n, d = points.shape
     if model.traits.jump_times is not None or model.traits.space != "sphere":
-        raise SphereflowError("stability is that of one field on the sphere: give a piece of a schedule, not the whole.")
+        raise SphereflowError("stability is that of one field on the sphere: give a piece of a schedule, not all.")
     w = np.full(n, 1 / n) if masses is None else real_array("masses", masses)
     if w.shape != (n,) or w.min() < 0 or abs(w.sum() - 1) > 1e-9:
         raise SphereflowError(f"masses must be {n} numbers, not negative, that sum to one.")
