@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from sample_papers import sample_circles
 
 from sphereflow.claims import Check, Claim, Paper, basis
 from sphereflow.report import reproduce
@@ -252,3 +253,11 @@ def test_the_word_for_a_severity_without_a_number():
     assert check({"count": 4, "share": 0.6}) == "exact"
     assert check({"count": 4}, {"share": 0.6}) == "bound"
     assert check({"count": 4}, {"rate": 2.5}) == "5"
+
+
+def test_tables_have_no_column_for_a_verdict_that_no_claim_has(pages):
+    report = reproduce([sample_circles.PAPER], only=["perimeters", "below"], progress=False)
+    index = site(report)["index.html"].decode()
+    for word, there in (("holds", True), ("obeyed", True), ("refuted", False), ("fails", False)):
+        assert (f"{word}</th>" in index) == there
+        assert f"{word}</th>" in pages["index.html"]

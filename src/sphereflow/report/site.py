@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from sphereflow.claims import VERDICTS, Claim
+from sphereflow.claims import VERDICTS, Claim, Verdict
 from sphereflow.claims.basis import KINDS
 from sphereflow.provenance import HOME
 from sphereflow.report.formula import formula, prose, typeset_number
@@ -34,7 +34,9 @@ _SUFFIX = {"image/svg+xml": "svg", "image/png": "png"}
 def site(report: Report) -> dict[str, bytes]:
     """All files of the site by name; the same report always gives the same bytes."""
     environment = _environment()
-    files = {PAGE: _rendered(environment, "index.html", report=report, kinds=_kinds(report))}
+    verdicts = [word for word in VERDICTS if any(result.count(word) for result in report.papers)]
+    kinds = _kinds(report, verdicts)
+    files = {PAGE: _rendered(environment, "index.html", report=report, kinds=kinds, verdicts=verdicts)}
     for result in report.papers:
         files[f"{result.paper.slug}.html"] = _rendered(environment, "paper.html", report=report, result=result)
         for picture in result.pictures:
@@ -105,10 +107,10 @@ def _rendered(environment: Environment, template: str, **given: Any) -> bytes:
     return environment.get_template(template).render(**given).encode()
 
 
-def _kinds(report: Report) -> list[tuple[str, list[int]]]:
-    """Each basis that occurs, with how many of its claims have each verdict."""
-    found = report.bases
-    return [(kind, [found[kind].get(verdict, 0) for verdict in VERDICTS]) for kind in KINDS if kind in found]
+def _kinds(report: Report, verdicts: list[Verdict]) -> list[tuple[str, list[int]]]:
+    """Each basis that occurs, with how many of its claims have each of these verdicts."""
+    counts = report.bases
+    return [(kind, [counts[kind].get(verdict, 0) for verdict in verdicts]) for kind in KINDS if kind in counts]
 
 
 def _numbers(result: ClaimResult) -> dict[str, Any]:
