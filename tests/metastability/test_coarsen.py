@@ -9,7 +9,7 @@ import pytest
 
 import sphereflow as sf
 from sphereflow.errors import SphereflowError
-from sphereflow.metastability import Outcome, coarsen_to_one, log_merging_time, staircase, well_prepared
+from sphereflow.metastability import Outcome, coarsen_to_one, crowd, log_merging_time, staircase, well_prepared
 from sphereflow.metastability.staircases import limit
 
 START = np.array([0.0, 0.55, 1.35, 2.45, 4.0])
@@ -213,3 +213,20 @@ def test_the_energy_between_steps_lies_within_its_bounds():
     assert pair.energy(-np.inf) == pytest.approx(first, rel=1e-12)
     with pytest.raises(SphereflowError, match="log_t"):
         pair.energy(np.nan)
+
+
+@pytest.mark.parametrize("kind", ["sa", "usa"])
+@pytest.mark.parametrize("pushed", [False, True])
+def test_the_state_of_a_crowd_is_its_energy_and_its_largest_speed(kind, pushed):
+    """Both come from one pass over the sums; against plain sums over all pairs."""
+    beta, rng = 3.0, np.random.default_rng(0)
+    x, w = np.asarray(sf.draw("uniform", 9, 3, seed=2)), rng.dirichlet(np.ones(9))
+    perceptron = sf.Perceptron([0.7], [[0.0, 0.0, 1.0]]) if pushed else None
+    energy, speed = crowd._state((sf.SA if kind == "sa" else sf.USA)(beta, weights=w), perceptron, x, 1e-9)
+    kernel = np.exp(beta * (x @ x.T - 1)) * w
+    pull = kernel @ x / (kernel.sum(axis=1, keepdims=True) if kind == "sa" else 1.0)
+    if pushed:
+        pull = pull + 0.7 * np.maximum(x[:, 2:], 0) * np.array([0.0, 0.0, 1.0])
+    velocity = pull - np.sum(pull * x, axis=1, keepdims=True) * x
+    assert energy == pytest.approx(w @ kernel.sum(axis=1), rel=1e-12)
+    assert speed == pytest.approx(np.linalg.norm(velocity, axis=1).max(), rel=1e-12)

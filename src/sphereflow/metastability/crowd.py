@@ -24,8 +24,10 @@ from sphereflow.dynamics.base import Dynamics
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution import evolve
 from sphereflow.evolution.status import Status
+from sphereflow.interaction import attend
 from sphereflow.metastability.atoms import Atoms, close_pairs
 from sphereflow.metastability.slow import Collision, Leg
+from sphereflow.sphere import project
 
 # Above this many atoms a crowd is stepped in time, with compiled sums, until it rests.
 FEW = 64
@@ -74,7 +76,7 @@ def stretch(
         raise SphereflowError(f"the crowd could not be followed: {run.status.value}")
     k = len(atoms)
     ends = run.final
-    energy, speed = _state(model, attention, ends, tol)
+    energy, speed = _state(attention, perceptron, ends, tol)
     log_elapsed = math.log(duration)
     curve = np.array([[log_elapsed, energy, 0.0, 0.0]])
     collisions = _collisions(atoms.positions, ends[:k], radius, duration)
@@ -85,20 +87,24 @@ def stretch(
 def start_energy(atoms: Atoms, beta: float, kind: str, tol: float) -> float:
     r"""$2\beta E_\beta$ of a crowd, by the program that its stretches use."""
     positions, attention = _padded(atoms, len(atoms), beta, kind)
-    return _state(attention, attention, positions, max(tol, _CROWD_TOL))[0]
+    return _state(attention, None, positions, max(tol, _CROWD_TOL))[0]
 
 
-def _state(model: Dynamics, attention: Any, x: np.ndarray, tol: float) -> tuple[float, float]:
+def _state(attention: Any, perceptron: Perceptron | None, x: np.ndarray, tol: float) -> tuple[float, float]:
     r"""$2\beta E_\beta$, and the largest speed."""
-    n, d = x.shape
-    energy, speed = _measured(model.tuned(n, d, tol), attention.tuned(n, d, tol), jnp.asarray(x))
+    energy, speed = _measured(attention.tuned(*x.shape, tol), perceptron, jnp.asarray(x))
     return float(energy), float(speed)
 
 
 @eqx.filter_jit
-def _measured(model: Dynamics, attention: Any, x: Array) -> tuple[Array, Array]:
-    energy = jnp.where(attention.beta > 0, 2 * attention.beta * attention.energy(x), 1.0)
-    return energy, jnp.max(jnp.linalg.norm(model.field(jnp.zeros(()), x), axis=1))
+def _measured(attention: Any, perceptron: Perceptron | None, x: Array) -> tuple[Array, Array]:
+    r"""$\sum_iw_iZ_i$ and $\max_i|\dot x_i|$, from one pass over the sums: they are most of the program to compile."""
+    sums = attend(x, x, x, attention.beta, weights=attention.weights, method=attention.engine)
+    partition = jnp.exp(sums.log_partition)
+    velocity = project(x, sums.average if attention.normalise == "softmax" else sums.average * partition[:, None])
+    if perceptron is not None:
+        velocity = velocity + perceptron.field(jnp.zeros(()), x)
+    return attention.weights @ partition, jnp.max(jnp.linalg.norm(velocity, axis=1))
 
 
 def _padded(atoms: Atoms, tokens: int, beta: float, kind: str) -> tuple[np.ndarray, Any]:
