@@ -12,7 +12,7 @@ from sphereflow.explorer.tabs.charts import BLUE, ORANGE, SOFT, axis, chart, dra
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say, short
+from sphereflow.explorer.tabs.words import short
 from sphereflow.random_transformers import Architecture, collapse, measure, predict
 
 TITLE = "Depth"
@@ -108,13 +108,9 @@ def build(around: Surroundings = ALONE) -> None:
         d = ListControl("Width d", WIDTHS, "64")
         heads = ListControl("Heads H", HEADS, "4")
         seed = Amount(SEED)
-    with frame.picture:
-        told = answer()
+    with frame.charts:
         shown = chart("Mean cosine of two tokens against the layer", "wide")
-        colours = legend()
-        numbers = facts()
-    list_colours(
-        colours,
+    frame.list_colours(
         [
             (ORANGE, "line", "the equation, without any network"),
             (BLUE, "line", f"mean of {_NETWORKS} networks, with two standard errors"),
@@ -134,13 +130,12 @@ def build(around: Surroundings = ALONE) -> None:
         await frame.work(predicted, network)
         half, most = await frame.work(depths_of, network)
         draw(shown, picture(network, None))
-        say(told, in_words(network, half, None))
+        frame.say(in_words(network, half, None))
         frame.drawn()
         found = await frame.work(measured, network, int(seed.value))
         draw(shown, picture(network, found))
-        say(told, in_words(network, half, found))
-        list_facts(
-            numbers,
+        frame.say(in_words(network, half, found))
+        frame.list_facts(
             [
                 ("layers until cosine 0.5, predicted", f"{half:.0f}"),
                 ("the same, measured", _passage(found)),

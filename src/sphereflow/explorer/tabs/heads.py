@@ -18,7 +18,7 @@ from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.headmaps import HeadMap
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say
+from sphereflow.explorer.tabs.words import answer, say
 from sphereflow.pictures import PALETTE
 
 TITLE = "Heads"
@@ -148,12 +148,9 @@ def build(around: Surroundings = ALONE) -> None:
         architecture = ListControl("Architecture", {name: name for name in ARCHITECTURES}, ARCHITECTURES[0])
         decay = Amount(DECAY)
         seed = Amount(SEED)
-    with frame.picture:
-        told = answer()
-        colours = legend()
+    with frame.charts:
         shown = chart("Map of heads: layers by heads")
         one = answer()
-        numbers = facts()
     present: list[HeadMap] = []
 
     async def refresh() -> str | None:
@@ -181,9 +178,9 @@ def build(around: Surroundings = ALONE) -> None:
         if colour not in found.values:
             trouble, colour = "Recordings have no random tokens beside; the map shows the selected ones.", "f4"
         draw(shown, picture(found, colour))
-        say(told, in_words(found))
-        list_colours(colours, _colours(found, colour))
-        list_facts(numbers, _numbers(found))
+        frame.say(in_words(found))
+        frame.list_colours(_colours(found, colour))
+        frame.list_facts(_numbers(found))
         return trouble
 
     def clicked(event: Any) -> None:

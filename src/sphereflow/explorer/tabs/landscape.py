@@ -30,7 +30,7 @@ from sphereflow.explorer.tabs.charts import (
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, power, say, short
+from sphereflow.explorer.tabs.words import power, short
 
 TITLE = "Landscape"
 _WORDS = (
@@ -230,15 +230,10 @@ def build(around: Surroundings = ALONE) -> None:
         activation = ListControl("Activation σ", {name: name.replace("_", " ") for name in ACTIVATIONS}, "relu")
         strength = Amount(STRENGTH, "of the perceptron: standard deviation of ω")
         seed = Amount(SEED)
-    with frame.picture:
-        told = answer()
-        with ui.element("div").classes("tab-pair"):
-            round_chart = chart("The circle with the atoms of the minimiser", "square")
-            flat_chart = chart("Potential, masses and first variation over the angle", "wide")
-        colours = legend()
-        numbers = facts()
-    list_colours(
-        colours,
+    with frame.charts, ui.element("div").classes("tab-pair"):
+        round_chart = chart("The circle with the atoms of the minimiser", "square")
+        flat_chart = chart("Potential, masses and first variation over the angle", "wide")
+    frame.list_colours(
         [
             ("var(--tab-orange)", "dot", "atoms, area by mass"),
             ("var(--tab-blue)", "line", "potential $v/2$"),
@@ -253,9 +248,8 @@ def build(around: Surroundings = ALONE) -> None:
         )
         draw(round_chart, circle(found))
         draw(flat_chart, curves(found))
-        say(told, in_words(found))
-        list_facts(
-            numbers,
+        frame.say(in_words(found))
+        frame.list_facts(
             [
                 ("energy $\\mathsf E$", f"{found.energy:.10g}"),
                 ("gap (proved)", short(found.gap, 2)),

@@ -21,13 +21,14 @@ from sphereflow.explorer.tabs.charts import (
     chart,
     draw,
     line,
+    on_place_click,
     pairs,
     tooltip,
 )
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say, short
+from sphereflow.explorer.tabs.words import short
 
 TITLE = "Memory"
 _WORDS = (
@@ -212,11 +213,8 @@ def build(around: Surroundings = ALONE) -> None:
         sharpness = {name: Amount(limits) for name, limits in SHARPNESS.items()}
         load = Amount(LOAD)
         temperature = Amount(TEMPERATURE)
-    with frame.picture:
-        told = answer()
+    with frame.charts:
         shown = chart("Phase diagram: load against temperature")
-        colours = legend()
-        numbers = facts()
 
     async def refresh() -> None:
         for name, amount in sharpness.items():
@@ -226,10 +224,9 @@ def build(around: Surroundings = ALONE) -> None:
         found = await frame.work(place, kernel.value, sharp, load.value, temperature.value)
         frame.set_formulas(*_FORMULAS[kernel.value])
         draw(shown, picture(lines, load.value, temperature.value))
-        say(told, in_words(found, load.value, temperature.value))
-        list_colours(colours, _colours(kernel.value))
-        list_facts(
-            numbers,
+        frame.say(in_words(found, load.value, temperature.value))
+        frame.list_colours(_colours(kernel.value))
+        frame.list_facts(
             [
                 ("phase", found.name),
                 ("overlap $\\varphi$ with the pattern", f"{found.overlap:.6f}" if found.region else "none"),
@@ -248,13 +245,7 @@ def build(around: Surroundings = ALONE) -> None:
         await renew()
 
     renew = frame.watch(refresh, kernel=kernel, **sharpness, load=load, temperature=temperature)
-    shown.on(
-        "click",
-        chosen,
-        js_handler=(
-            f"e => emit(...getElement({shown.id}).chart.convertFromPixel({{gridIndex: 0}}, [e.offsetX, e.offsetY]))"
-        ),
-    )
+    on_place_click(shown, chosen)
 
 
 def _region_names(kernel: str) -> list[str]:

@@ -14,11 +14,11 @@ from sphereflow.evolution import ClusterDiagram, phase_diagram
 from sphereflow.evolution.equiangular import collapse_time
 from sphereflow.explorer.kit import ListControl
 from sphereflow.explorer.settings import Settings
-from sphereflow.explorer.tabs.charts import ORANGE, POWERS, SOFT, axis, chart, draw, line, tooltip
+from sphereflow.explorer.tabs.charts import ORANGE, POWERS, SOFT, axis, chart, draw, line, on_place_click, tooltip
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say, short
+from sphereflow.explorer.tabs.words import short
 
 TITLE = "Phases"
 _WORDS = (
@@ -133,26 +133,22 @@ def build(around: Surroundings = ALONE) -> None:
         n = ListControl("Tokens n", SIZES, "32")
         d = ListControl("Dimension d", DIMENSIONS, "2")
         top, t1, seed = Amount(TOP), Amount(LAST), Amount(SEED)
-    with frame.picture:
-        told = answer()
+    with frame.charts:
         shown = chart("Phase diagram: time against inverse temperature")
-        colours = legend()
-        numbers = facts()
 
     async def refresh() -> None:
         asked = (observable.value, model.value, int(n.value), int(d.value), t1.value, top.value, int(seed.value))
         curve = await frame.work(together, model.value, int(n.value), top.value)
         draw(shown, picture(None, curve, t1.value, top.value))
-        say(told, "The line is known at once; the colours are computed.")
+        frame.say("The line is known at once; the colours are computed.")
         frame.drawn()
         for rows in (_COARSE, _ROWS):
             found = await frame.work(diagram, *asked, rows, _Report(frame.report))
             draw(shown, picture(found, curve, t1.value, top.value))
             coarse = f" Coarse so far: {rows} of {_ROWS} rows." if rows < _ROWS else ""
-            say(told, in_words(found) + coarse)
-            list_colours(colours, _colours(found))
-        list_facts(
-            numbers,
+            frame.say(in_words(found) + coarse)
+            frame.list_colours(_colours(found))
+        frame.list_facts(
             [
                 ("replicas of each cell", str(len(found.samples))),
                 ("largest standard error", short(float(np.nanmax(found.error)), 2)),
@@ -173,13 +169,7 @@ def build(around: Surroundings = ALONE) -> None:
             around.show_run(chosen)
 
     frame.watch(refresh, show=observable, model=model, n=n, d=d, top=top, t1=t1, seed=seed)
-    shown.on(
-        "click",
-        clicked,
-        js_handler=(
-            f"e => emit(...getElement({shown.id}).chart.convertFromPixel({{gridIndex: 0}}, [e.offsetX, e.offsetY]))"
-        ),
-    )
+    on_place_click(shown, clicked)
 
 
 class _Report:

@@ -13,7 +13,7 @@ from sphereflow.explorer.tabs.charts import BLUE, CARD, ORANGE, POWERS, SOFT, ax
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, power, say, short
+from sphereflow.explorer.tabs.words import power, short
 
 TITLE = "Lost in the middle"
 _WORDS = (
@@ -176,13 +176,9 @@ def build(around: Surroundings = ALONE) -> None:
         slope = Amount(SLOPE, "0: every earlier token counts the same")
         t = Amount(TIME, "time of the last layer")
         vocab = Amount(VOCAB)
-    with frame.picture:
-        told = answer()
+    with frame.charts:
         shown = chart("Retrieval by the position of the token", "wide")
-        colours = legend()
-        numbers = facts()
-    list_colours(
-        colours,
+    frame.list_colours(
         [
             (BLUE, "line", "excess over chance, times the length $N$ of the text"),
             (ORANGE, "dot", "lowest point inside the text"),
@@ -192,9 +188,8 @@ def build(around: Surroundings = ALONE) -> None:
     async def refresh() -> None:
         found = await frame.work(curve, beta.value, slope.value, t.value, int(vocab.value))
         draw(shown, picture(found))
-        say(told, in_words(found))
-        list_facts(
-            numbers,
+        frame.say(in_words(found))
+        frame.list_facts(
             [
                 ("worst position", "an end of the text" if found.worst is None else short(found.worst[0], 6)),
                 ("shape", _SHAPES.get(found.shape, found.shape)),

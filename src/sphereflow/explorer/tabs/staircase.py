@@ -12,7 +12,7 @@ from sphereflow.explorer.tabs.charts import BLUE, ORANGE, SOFT, axis, chart, dra
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say, short
+from sphereflow.explorer.tabs.words import short
 from sphereflow.metastability import MergeHistory, coarsen_to_one
 from sphereflow.metastability.staircases import limit
 from sphereflow.sphere import draw as draw_tokens
@@ -111,13 +111,9 @@ def build(around: Surroundings = ALONE) -> None:
         model = ListControl("Model", MODELS, "sa")
         height = ListControl("Height shows", HEIGHTS, "clusters")
         clock = ListControl("Time axis", CLOCKS, "loglog")
-    with frame.picture:
-        told = answer()
+    with frame.charts:
         shown = chart("Number of clusters, or energy, against logarithmic time", "wide")
-        colours = legend()
-        numbers = facts()
-    list_colours(
-        colours,
+    frame.list_colours(
         [(BLUE, "line", "computed"), (ORANGE, "dot", "mergers"), (SOFT, "dashed", "limit of large $\\beta$")],
     )
 
@@ -126,14 +122,13 @@ def build(around: Surroundings = ALONE) -> None:
         limits = await frame.work(stairs, *who, int(seed.value))
         shape = (int(n.value), beta.value, height.value, clock.value)
         draw(shown, picture(None, limits, *shape))
-        say(told, "The limit of large $\\beta$ is known at once; the run itself is computed.")
+        frame.say("The limit of large $\\beta$ is known at once; the run itself is computed.")
         frame.drawn()
         found = await frame.work(history, *who, beta.value, int(seed.value))
         draw(shown, picture(found, limits, *shape))
-        say(told, in_words(found))
+        frame.say(in_words(found))
         logs = [merge.log_time for merge in found.merges]
-        list_facts(
-            numbers,
+        frame.list_facts(
             [
                 ("mergers", str(len(logs))),
                 ("first merger at $\\log t$", short(logs[0], 4)),

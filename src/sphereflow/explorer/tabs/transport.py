@@ -13,7 +13,7 @@ from sphereflow.explorer.tabs.charts import BLUE, CARD, GREEN, LINE, ORANGE, SOF
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, power, say, short
+from sphereflow.explorer.tabs.words import power, short
 from sphereflow.numerics.unit_vectors import unit
 from sphereflow.transport import Interpolation, interpolate
 
@@ -125,13 +125,10 @@ def build(around: Surroundings = ALONE) -> None:
                 (Amount(Limits(f"Target {k + 1}, x", -1, 1, x)), Amount(Limits(f"Target {k + 1}, y", -1, 1, y)))
                 for k, (x, y) in enumerate(_PLACES)
             ]
-    with frame.picture:
-        told = answer()
+    with frame.charts:
         shown = chart("The sphere from the front, with clouds and their targets; drag a ring", "disc")
-        colours = legend()
-        numbers = facts()
     pale = "pale: where a cloud began, and tokens on the far side"
-    list_colours(colours, [(SOFT, "dot", pale), (BLUE, "line", "ring: a target, to drag; thin lines: ways of tokens")])
+    frame.list_colours([(SOFT, "dot", pale), (BLUE, "line", "ring: a target, to drag; thin lines: ways of tokens")])
 
     async def refresh() -> None:
         many = int(count.value)
@@ -143,14 +140,13 @@ def build(around: Surroundings = ALONE) -> None:
         start = clouds(*who)
         if not _known(shown):
             draw(shown, picture(start, None, here, share.value))
-            say(told, "The clouds and their targets; the schedule is being built.")
+            frame.say("The clouds and their targets; the schedule is being built.")
             frame.drawn()
         found = await frame.work(schedule, *who, here[:many])
         await frame.work(lambda: found.w2)
         draw(shown, picture(start, found, here, share.value))
-        say(told, in_words(found))
-        list_facts(
-            numbers,
+        frame.say(in_words(found))
+        frame.list_facts(
             [
                 ("blocks", str(found.schedule.n_pieces)),
                 ("switches of the weights", str(found.schedule.n_switches)),
