@@ -155,7 +155,7 @@ class Problem:
         rows = self.inner[self.active]
         if len(rows) == 0:
             return np.eye(1, self.d)[0]
-        axis = rows[0] / np.linalg.norm(rows[0])
+        axis = unit(rows[0])
         across = rows - np.outer(rows @ axis, axis)
         return axis if np.abs(across).max() <= _PARALLEL * np.abs(rows).max() else None
 

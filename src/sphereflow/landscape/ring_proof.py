@@ -28,6 +28,7 @@ from sphereflow.landscape.space import PointMasses
 from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.zonal import ZonalSpace
 from sphereflow.numerics.bessel import log_ive
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.results import Result, Variables, recorded_call
 
 _NODES = 361
@@ -107,7 +108,7 @@ def ring_certificate(problem: Problem, neuron: int = 0) -> RingCertificate:
     rings, refined = settle(alone, PointMasses(grid[solved.active], solved.masses), grid, alone.spacing(_NODES))
     if not refined:
         raise SphereflowError(f"the rings about neuron {j} are not isolated: there is no certificate.")
-    axis = peak.inner[j] / np.linalg.norm(peak.inner[j])
+    axis = unit(peak.inner[j])
     parts = [ring_points(axis, polar, ring_size(peak.beta, polar)) for polar in rings.points[:, 0]]
     masses = [np.full(len(part), mass / len(part)) for part, mass in zip(parts, rings.masses, strict=True)]
     points = np.concatenate(parts)

@@ -17,7 +17,7 @@ from sphereflow.landscape.refine import settle
 from sphereflow.landscape.space import PointMasses, Space, centred_energy
 from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.zonal import ZonalSpace
-from sphereflow.numerics.unit_vectors import tangent_frames
+from sphereflow.numerics.unit_vectors import tangent_frames, unit
 
 _NODES = 361
 
@@ -53,7 +53,7 @@ def rings_of_one_neuron(space: Space, found: PointMasses, tol: float) -> tuple[P
         rings, refined = settle(alone, PointMasses(grid[solved.active], solved.masses), grid, alone.spacing(_NODES))
         if not refined:
             continue
-        axis = problem.inner[j] / np.linalg.norm(problem.inner[j])
+        axis = unit(problem.inner[j])
         parts = [ring_points(axis, polar, ring_size(space.beta, polar)) for polar in rings.points[:, 0]]
         masses = [np.full(len(part), mass / len(part)) for part, mass in zip(parts, rings.masses, strict=True)]
         measure = PointMasses(np.concatenate(parts), np.concatenate(masses))

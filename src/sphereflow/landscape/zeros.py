@@ -23,6 +23,7 @@ from sphereflow.landscape.space import PointMasses, first_variation
 from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.stationarity import Equations
 from sphereflow.landscape.validate import given_atoms
+from sphereflow.numerics.unit_vectors import angles
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike
 
@@ -122,8 +123,7 @@ def _rest(
     space: SphereSpace, equations: Equations, atoms: PointMasses, centres: np.ndarray, radii: np.ndarray
 ) -> np.ndarray:
     """How much the gradient of g can differ from its linearisation within each cell."""
-    chord = np.linalg.norm(centres[:, None] - atoms.points, axis=-1)
-    nearest = np.maximum(2 * np.arcsin(np.minimum(chord / 2, 1.0)) - radii[:, None], 0.0)
+    nearest = np.maximum(angles(centres[:, None], atoms.points) - radii[:, None], 0.0)
     third = equations.third(nearest) @ atoms.masses + equations.potential_third
     jumps = kink_jumps(space.problem, space.arguments(centres), radii)
     return np.asarray(third * radii**2 / 2 + jumps * radii)

@@ -30,6 +30,7 @@ from sphereflow.meanfield.circle_density import save_times
 from sphereflow.meanfield.concentrating import ConcentratingLaw, fill_two_atoms
 from sphereflow.meanfield.zero_temperature import Concentration, concentration
 from sphereflow.numerics.quadrature import panels
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.observables.circle_distance import circle_wasserstein
 from sphereflow.reading import density_values, real_array
 from sphereflow.results import Variables, recorded_call, span
@@ -179,7 +180,7 @@ def _attended(
         total, *moments = (np.einsum("ij,j->i", weights, masses * column) for column in (1.0, x[:, 0], x[:, 1]))
         return np.stack(moments, axis=1) / total[:, None]
     if not on_arc:
-        return np.asarray(keys / np.linalg.norm(keys, axis=1, keepdims=True))
+        return unit(keys)
     low, high = theta[-2], theta[-1]
     middle = (low + high) / 2
     off = _wrapped(_angles(keys) - middle)

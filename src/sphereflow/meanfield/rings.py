@@ -26,6 +26,7 @@ from scipy.special import ive
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.meanfield.circle_density import save_times
 from sphereflow.meanfield.concentrating import ConcentratingLaw, fill_two_atoms
+from sphereflow.numerics.quadrature import interval
 from sphereflow.reading import density_values, real_array
 from sphereflow.results import Variables, recorded_call, span
 
@@ -182,8 +183,7 @@ def _gauss(
     n = whole_number("nodes", nodes, least=8)
     if n < 2 * np.sqrt(sharpness):
         raise SphereflowError(f"nodes must be at least {int(np.ceil(2 * np.sqrt(sharpness)))} at this beta, got {n}.")
-    points, weights = np.polynomial.legendre.leggauss(n)
-    theta = np.pi * (points + 1) / 2
+    theta, weights = interval(0, np.pi, n)
     values = np.ones(n) if density is None else density_values("density", density, np.cos(theta))
     masses = weights * np.sin(theta) ** (d - 2) * values
     if masses.sum() <= 0:

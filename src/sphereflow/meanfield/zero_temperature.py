@@ -119,21 +119,6 @@ def concentration(value: ArrayLike, form: ArrayLike | None = None) -> Concentrat
     return Concentration(v, b, float(values[top].real), float(rest.max()) if rest.size else -np.inf, space, projector)
 
 
-def linear_flow(
-    value: ArrayLike, form: ArrayLike, x0: Float[np.ndarray, " d"], s: float
-) -> tuple[Float[np.ndarray, " d"], float]:
-    r"""$x(s)=e^{sM}x_0/|e^{sM}x_0|$ and the time $t=\int_0^s|B^\top x|$ at which the token is there."""
-    v, b = np.asarray(value, dtype=float), np.asarray(form, dtype=float)
-    m = v @ b.T
-
-    def at(r: float) -> np.ndarray:
-        moved = linalg.expm(r * m) @ x0
-        return moved / np.linalg.norm(moved)
-
-    time, _ = integrate.quad(lambda r: float(np.linalg.norm(b.T @ at(r))), 0.0, s, epsabs=1e-13, epsrel=1e-13)
-    return at(s), time
-
-
 def uniform_square_distance(d: int, k: int, ct: float) -> float:
     r"""$W_2^2=E\arctan^2(e^{-ct}\tan\phi)$ to the limit, from the uniform law of S^{d-1}, with B = 1 and dim E = k.
 

@@ -27,7 +27,7 @@ from sphereflow.metastability.checkpoint import Checkpoint
 from sphereflow.metastability.crowd import FEW, MOVING, Rest, start_energy, stretch
 from sphereflow.metastability.history import Merge, MergeHistory, Outcome
 from sphereflow.metastability.slow import DOMINANT, Collision, Leg, follow, jump, nearest_pair
-from sphereflow.numerics.unit_vectors import unit
+from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.progress import Progress, progress_bar
 from sphereflow.reading import real_array
 from sphereflow.results import recorded_call
@@ -216,9 +216,8 @@ def _glue(moment: Moment, leg: Leg, energy: float) -> tuple[Atoms, list[Merge], 
         if i == j:
             continue
         log_time = float(np.logaddexp(moment.log_t, c.log_elapsed))
-        gap = 2 * math.asin(min(1.0, float(np.linalg.norm(before.positions[c.i] - before.positions[c.j])) / 2))
-        mean = masses[i] * positions[i] + masses[j] * positions[j]
-        positions[i] = mean / np.linalg.norm(mean)
+        gap = float(angles(before.positions[c.i], before.positions[c.j]))
+        positions[i] = unit(masses[i] * positions[i] + masses[j] * positions[j])
         error = c.uncertainty * math.exp(c.log_elapsed - log_time) if c.uncertainty else math.nan
         merges.append(
             Merge(

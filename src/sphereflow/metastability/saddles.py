@@ -33,7 +33,7 @@ from sphereflow.metastability.history import Merge
 from sphereflow.metastability.modes import linearisation
 from sphereflow.metastability.slow import DOMINANT, nearest_pair
 from sphereflow.metastability.staircases import meeting_point
-from sphereflow.numerics.unit_vectors import angles, tangent_frames, unit
+from sphereflow.numerics.unit_vectors import angles, on_the_way, tangent_frames, unit
 from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike
@@ -238,23 +238,15 @@ def _to_side(x: np.ndarray, fixed: np.ndarray, masses: np.ndarray, pair: tuple[i
     s = 0.0
     side = fixed.copy()
     for _ in range(_STEPS):
-        side[rows] = [_point(fixed[r], landing, s * u) for r, u in zip(rows, spans, strict=True)]
-        ahead = np.array([_point(fixed[r], landing, s * u + 1e-3) for r, u in zip(rows, spans, strict=True)])
+        side[rows] = [on_the_way(fixed[r], landing, s * u) for r, u in zip(rows, spans, strict=True)]
+        ahead = np.array([on_the_way(fixed[r], landing, s * u + 1e-3) for r, u in zip(rows, spans, strict=True)])
         velocity = _log(side[rows], ahead) * (spans / 1e-3)[:, None]
         miss = _log(side[rows], x[rows])
         weigh = masses[rows]
         speed = float(weigh @ np.sum(velocity**2, axis=1))
         s = min(max(s + float(weigh @ np.sum(miss * velocity, axis=1)) / speed, 0.0), 1.0)
-    side[rows] = [_point(fixed[r], landing, s * u) for r, u in zip(rows, spans, strict=True)]
+    side[rows] = [on_the_way(fixed[r], landing, s * u) for r, u in zip(rows, spans, strict=True)]
     return math.sqrt(float(masses @ angles(x, side) ** 2))
-
-
-def _point(start: np.ndarray, towards: np.ndarray, angle: float) -> np.ndarray:
-    tangent = towards - (start @ towards) * start
-    size = float(np.linalg.norm(tangent))
-    if size == 0:
-        return start
-    return np.asarray(math.cos(angle) * start + math.sin(angle) * tangent / size)
 
 
 def _log(base: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -275,7 +267,7 @@ def _leaving(atoms: Atoms, beta: float, kind: str, i: int, j: int) -> tuple[floa
     power = 1 if kind == "usa" else 2
     for a, b in ((i, j), (j, i)):
         pull = frames[a].T @ x[b]
-        expected[a] = m[b] ** power * pull / np.linalg.norm(pull)
+        expected[a] = m[b] ** power * unit(pull)
     found, wanted = vectors[:, top].real, expected.ravel()
     cosine = abs(found @ wanted) / (np.linalg.norm(found) * np.linalg.norm(wanted))
     rate = float(values[top].real)

@@ -17,6 +17,7 @@ from sphereflow.estimates import Estimate, mean
 from sphereflow.normalisation.distance import _checked
 from sphereflow.normalisation.separability import check_counts, decreasing
 from sphereflow.normalisation.uniform import pair_bounds, pair_chances
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import AnyArray
@@ -121,8 +122,7 @@ def inversions(
     rng = rng_from(seed)
     drawn, block = [], max(1, _NUMBERS // (alpha.size * d))
     for start in range(0, repeats, block):
-        x = rng.normal(size=(min(block, repeats - start), alpha.size, d))
-        x /= np.linalg.norm(x, axis=-1, keepdims=True)
+        x = unit(rng.normal(size=(min(block, repeats - start), alpha.size, d)))
         drawn.append(count_inversions(np.broadcast_to(alpha, x.shape[:-1]), x, counts))
     chances = [pair_chances(alpha, count, d, steps) for count in counts]
     bounds = [pair_bounds(alpha, count, d) for count in counts]

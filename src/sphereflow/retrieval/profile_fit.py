@@ -24,6 +24,7 @@ from jaxtyping import Float
 from scipy.optimize import least_squares, minimize
 
 from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.retrieval.bessel import graphon, growth_rates, psi, separation
@@ -256,7 +257,7 @@ class _Grid:
         self._c, self._slopes = np.geomspace(*C_BOX, _GRID), np.geomspace(*SLOPE_BOX, _GRID)
         rows = np.stack([wave(places[None], self._c[:, None], float(slope)) for slope in self._slopes], axis=1)
         rows = rows - rows.mean(axis=-1, keepdims=True)
-        self._units = (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).reshape(-1, len(places))
+        self._units = unit(rows).reshape(-1, len(places))
 
     def refined(self, y: Float[np.ndarray, " m"]) -> tuple[float, float]:
         """(c, slope) of the best curve: the best node of the grid, and on from there."""
