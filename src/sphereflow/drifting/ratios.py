@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -175,8 +175,8 @@ def _usual(quality: Quality, other: str, measured: str) -> np.ndarray:
     return np.array([start, min(best, start)])
 
 
-def _by_seed(points: list[Point], method: str) -> dict[Any, list[Point]]:
-    found: dict[Any, list[Point]] = {}
+def _by_seed(points: list[Point], method: str) -> dict[str, list[Point]]:
+    found: dict[str, list[Point]] = {}
     for point in points:
         if point.method == method:
             found.setdefault(str(point.seed), []).append(point)

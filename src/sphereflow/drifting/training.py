@@ -12,14 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from sphereflow.drifting.fields import DriftField, Field
 from sphereflow.drifting.friction import TRAINED, Friction, adam_effective_gain
@@ -256,7 +256,7 @@ def _advance(
     model, static = eqx.partition(state.model, eqx.is_inexact_array)
     average = eqx.filter(state.average, eqx.is_inexact_array)
 
-    def loss(parameters: Any, now: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+    def loss(parameters: PyTree, now: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         t, gain, pull = now
         here, there = jax.random.split(jax.random.fold_in(key, t))
         x, data = source(here, batch).astype(jnp.float32), target(there, batch).astype(jnp.float32)

@@ -16,13 +16,13 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from sphereflow.drifting.fields import Field, TwoSidedField
 from sphereflow.drifting.flow_matching import train_flow_matching
@@ -290,7 +290,7 @@ def _trained(method: str, x: np.ndarray, y: np.ndarray, steps: int, seed: Seed, 
     return _Trained(model, passes, passes * _parameters(model) + kernel)
 
 
-def _parameters(model: Any) -> int:
+def _parameters(model: PyTree) -> int:
     return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -24,7 +23,7 @@ def tokens(
     run: Trajectory,
     frame: int = -1,
     *,
-    colour: Any = "cluster",
+    colour: str | ArrayLike = "cluster",
     trails: float = 0.0,
     labels: bool = False,
     camera: tuple[float, float] = CAMERA,
@@ -57,7 +56,7 @@ def snapshots(
     run: Trajectory,
     times: ArrayLike,
     *,
-    colour: Any = "start",
+    colour: str | ArrayLike = "start",
     trails: float = 0.0,
     labels: bool = False,
     camera: tuple[float, float] = CAMERA,
@@ -82,7 +81,7 @@ def movie(
     *,
     fps: int = 20,
     overwrite: bool = True,
-    colour: Any = "cluster",
+    colour: str | ArrayLike = "cluster",
     trails: float = 0.0,
     labels: bool = False,
     camera: tuple[float, float] = CAMERA,

@@ -27,6 +27,7 @@ from scipy.fft import dct
 from sphereflow.dynamics import Dynamics, Perceptron
 from sphereflow.dynamics.traits import Kinks
 from sphereflow.errors import SphereflowError, real_number
+from sphereflow.shapes import ArrayLike
 
 Function = Callable[[Any], Any]
 
@@ -185,7 +186,7 @@ class OwnPerceptron(Perceptron):
 
     own: Activation = eqx.field(static=True)
 
-    def __init__(self, outer: Any, inner: Any, bias: Any, own: Activation):
+    def __init__(self, outer: ArrayLike, inner: ArrayLike, bias: ArrayLike, own: Activation):
         super().__init__(outer, inner, bias, "linear")
         self.own = own
 

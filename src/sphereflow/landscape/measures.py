@@ -8,8 +8,6 @@ The gradient of the energy in the position of an atom of mass m is m times the f
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 
@@ -50,5 +48,5 @@ def hessian(problem: Problem, positions: ArrayLike, masses: ArrayLike | None = N
     return problem.factor * spaces.hessian(space, atoms)
 
 
-def _seen(problem: Problem, positions: Any, masses: Any) -> tuple[SphereSpace, spaces.PointMasses]:
+def _seen(problem: Problem, positions: ArrayLike, masses: ArrayLike | None) -> tuple[SphereSpace, spaces.PointMasses]:
     return SphereSpace(problem.converted("peak")), given_atoms(problem.d, positions, masses)

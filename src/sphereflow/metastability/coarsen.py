@@ -16,7 +16,6 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -320,7 +319,7 @@ def _rules(
     return Rules(kind, beta, radius, tol, perceptron, real_number("max_time", max_time, above=0))
 
 
-def _start(x0: Any, masses: Any, perturb: float, seed: Seed | None) -> Atoms:
+def _start(x0: ArrayLike, masses: ArrayLike | None, perturb: float, seed: Seed | None) -> Atoms:
     x = real_tokens("x0", x0)
     if x.shape[1] < 2:
         raise SphereflowError(f"x0 must have shape (n, d) with d at least 2, got {x.shape}.")

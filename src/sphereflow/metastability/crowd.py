@@ -12,14 +12,14 @@ held by its potential; it is followed in time until the field vanishes.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from sphereflow.dynamics import SA, USA, Perceptron
+from sphereflow.dynamics import SA, USA, Attention, Perceptron
 from sphereflow.dynamics.base import Dynamics
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution import evolve
@@ -88,7 +88,7 @@ def start_energy(atoms: Atoms, beta: float, kind: str, tol: float) -> float:
     return _state(attention, attention, positions, max(tol, _CROWD_TOL))[0]
 
 
-def _state(model: Dynamics, attention: Any, x: np.ndarray, tol: float) -> tuple[float, float]:
+def _state(model: Dynamics, attention: Attention, x: np.ndarray, tol: float) -> tuple[float, float]:
     r"""$2\beta E_\beta$, and the largest speed."""
     n, d = x.shape
     energy, speed = _measured(model.tuned(n, d, tol), attention.tuned(n, d, tol), jnp.asarray(x))
@@ -96,12 +96,12 @@ def _state(model: Dynamics, attention: Any, x: np.ndarray, tol: float) -> tuple[
 
 
 @eqx.filter_jit
-def _measured(model: Dynamics, attention: Any, x: Array) -> tuple[Array, Array]:
+def _measured(model: Dynamics, attention: Attention, x: Array) -> tuple[Array, Array]:
     energy = jnp.where(attention.beta > 0, 2 * attention.beta * attention.energy(x), 1.0)
     return energy, jnp.max(jnp.linalg.norm(model.field(jnp.zeros(()), x), axis=1))
 
 
-def _padded(atoms: Atoms, tokens: int, beta: float, kind: str) -> tuple[np.ndarray, Any]:
+def _padded(atoms: Atoms, tokens: int, beta: float, kind: str) -> tuple[np.ndarray, Attention]:
     size = tokens
     while size // _PADDED >= max(len(atoms), 16):
         size //= _PADDED

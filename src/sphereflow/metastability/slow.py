@@ -22,11 +22,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.integrate import DOP853
+from scipy.integrate import DOP853, DenseOutput
 from scipy.optimize import brentq
 
 from sphereflow.metastability.atoms import Atoms, close_pairs, exponents, normalised_energy, scaled_field
@@ -187,7 +186,7 @@ class _Path:
         )
 
 
-def _first_hit(path: _Path, solver: Any, hits: list, radius: float, rows: list) -> Leg:
+def _first_hit(path: _Path, solver: DOP853, hits: list, radius: float, rows: list) -> Leg:
     """Locate the first of the collisions inside the last step."""
     dense = solver.dense_output()
 
@@ -207,7 +206,7 @@ def _on_path(path: _Path, stop: Callable[[np.ndarray], float]) -> Callable[[np.n
     return lambda y: stop(path.positions(y))
 
 
-def _located(function: Callable[[np.ndarray], float], solver: Any, dense: Any = None) -> float:
+def _located(function: Callable[[np.ndarray], float], solver: DOP853, dense: DenseOutput | None = None) -> float:
     """The s in the last step at which function(y(s)) changes sign."""
     dense = solver.dense_output() if dense is None else dense
     along = lambda s: function(dense(s))  # noqa: E731
