@@ -91,9 +91,9 @@ class Result:
 
     def record(self) -> dict[str, Any]:
         """The numbers and what made them, as data for JSON; long arrays by their shape and digest."""
-        told = {name: plain(value) for name, value in fields_of(self).items()}
-        made = {name: told.pop(name) for name in ("parameters", "seed", "versions")}
-        return {"result": type(self).__name__} | told | {n: plain(getattr(self, n)) for n in self.derived} | made
+        numbers = {name: plain(value) for name, value in fields_of(self).items()}
+        made = {name: numbers.pop(name) for name in ("parameters", "seed", "versions")}
+        return {"result": type(self).__name__} | numbers | {n: plain(getattr(self, n)) for n in self.derived} | made
 
     def to_xarray(self) -> xr.Dataset:
         """The arrays and observables as an `xarray.Dataset`; numbers and words are its attributes."""
@@ -194,8 +194,8 @@ def recorded_call(verb: Callable[P, R]) -> Callable[P, R]:
             if each.kind is each.VAR_KEYWORD:
                 arguments |= arguments.pop(each.name, {})
         name = f"{verb.__module__.removeprefix('sphereflow.').split('.')[0]}.{verb.__qualname__}"
-        told = {name: plain(value) for name, value in arguments.items() if name not in (*_ASIDE, "seed")}
-        object.__setattr__(result, "parameters", {"call": name} | told)
+        call = {name: plain(value) for name, value in arguments.items() if name not in (*_ASIDE, "seed")}
+        object.__setattr__(result, "parameters", {"call": name} | call)
         seed = arguments.get("seed")
         if seed is not None and not isinstance(seed, np.random.Generator):
             object.__setattr__(result, "seed", recorded(seed))
@@ -261,8 +261,8 @@ def _plain_array(value: Any) -> Any:
         return [int(word) for word in recorded(value)]  # type: ignore[union-attr]
     if array.size <= _LISTED:
         return plain(array.tolist())
-    told = {"shape": list(array.shape), "dtype": str(array.dtype)}
-    return told | ({"digest": digest(array)} if array.nbytes <= _DIGESTED else {})
+    summary = {"shape": list(array.shape), "dtype": str(array.dtype)}
+    return summary | ({"digest": digest(array)} if array.nbytes <= _DIGESTED else {})
 
 
 def same(first: Any, second: Any) -> bool:

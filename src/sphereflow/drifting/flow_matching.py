@@ -137,5 +137,5 @@ def _advance(
     def loss(potential: ConvexPotential, batch: tuple[Array, Array, Array]) -> tuple[Array, tuple[Array, Array]]:
         return surrogate_loss(potential, *batch, 1e-3)
 
-    at, (_, told) = descend(loss, at, batches, optimiser, rates=rates, decays=decays)
-    return at, told
+    at, (_, measured) = descend(loss, at, batches, optimiser, rates=rates, decays=decays)
+    return at, measured

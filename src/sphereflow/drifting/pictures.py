@@ -138,11 +138,11 @@ def quality(points: list[Point]) -> Figure:
                 for method in methods:
                     x, mean, error = _curve([p for p in trained if p.method == method], name, measure)
                     # A logarithmic axis cannot show what reaches below zero: unbiased estimates do by chance.
-                    seen = mean > 0
+                    positive = mean > 0
                     axes.errorbar(
-                        x[seen],
-                        mean[seen],
-                        np.minimum(error, 0.9 * np.abs(mean))[seen],
+                        x[positive],
+                        mean[positive],
+                        np.minimum(error, 0.9 * np.abs(mean))[positive],
                         fmt=_MARKS.get(method, "o-"),
                         ms=4,
                         color=colours[method],

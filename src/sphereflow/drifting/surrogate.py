@@ -69,13 +69,13 @@ def iterate(a0: ArrayLike, step: ArrayLike, count: int, width: float = 1.0, kern
     return np.stack(path)
 
 
-def attractor(steps: ArrayLike, kept: int = 200, discarded: int = 2000, start: float = 0.05) -> np.ndarray:
+def attractor(steps: ArrayLike, visited: int = 200, discarded: int = 2000, start: float = 0.05) -> np.ndarray:
     """Distances visited after the transient for every step size: columns of a bifurcation diagram."""
     steps = np.asarray(steps, float)
     a = np.full_like(steps, start)
-    seen = []
-    for t in range(discarded + kept):
+    values = []
+    for t in range(discarded + visited):
         a = a + steps * surrogate_field(a)
         if t >= discarded:
-            seen.append(a)
-    return np.stack(seen)
+            values.append(a)
+    return np.stack(values)

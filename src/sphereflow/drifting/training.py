@@ -151,11 +151,11 @@ class Training(Result):
         return self.state.average
 
     def variables(self) -> Variables:
-        seen: Variables = {"step": ("step", self.steps), "loss": ("step", self.loss), "drift": ("step", self.drift)}
+        curves: Variables = {"step": ("step", self.steps), "loss": ("step", self.loss), "drift": ("step", self.drift)}
         names = dict.fromkeys(name for row in self.measured for name in row if name != "step")
         measured: Variables = {"measured_step": ("measured_step", np.array([row["step"] for row in self.measured]))}
         measured |= {f"measured_{n}": ("measured_step", np.array([row[n] for row in self.measured])) for n in names}
-        return seen | (measured if self.measured else {})
+        return curves | (measured if self.measured else {})
 
     def facts(self) -> list[str]:
         last = [f"{name} {value:.4g}" for name, value in (self.measured[-1] if self.measured else {}).items()]

@@ -81,15 +81,18 @@ class Quality(Result):
     def variables(self) -> Variables:
         names = [f.name for f in fields(Point)]
         columns = {name: [getattr(p, name) for p in self.points] for name in names if name != "seed"}
-        told: Variables = {name: ("point", np.array(column)) for name, column in columns.items()}
-        return told | {"seed": ("point", np.array([str(p.seed) for p in self.points]))}
+        variables: Variables = {name: ("point", np.array(column)) for name, column in columns.items()}
+        return variables | {"seed": ("point", np.array([str(p.seed) for p in self.points]))}
 
     def facts(self) -> list[str]:
         seeds = len({p.seed for p in self.points})
         last = max(p.steps for p in self.points)
         best = {m: [p.frechet for p in self.points if (p.method, p.steps) == (m, last)] for m in self.methods}
-        told = [f"{method} {np.mean(values):.4g}" for method, values in best.items()]
-        return [f"Frechet distance after {last} steps: {', '.join(told)}", f"means of {seeds} seed{'s' * (seeds != 1)}"]
+        means = [f"{method} {np.mean(values):.4g}" for method, values in best.items()]
+        return [
+            f"Frechet distance after {last} steps: {', '.join(means)}",
+            f"means of {seeds} seed{'s' * (seeds != 1)}",
+        ]
 
     @property
     def methods(self) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from sphereflow.dynamics.blocks import Block, Network
-from sphereflow.dynamics.families import FAMILIES, Family, Told
+from sphereflow.dynamics.families import FAMILIES, Configuration, Family
 from sphereflow.dynamics.sublayers import needed
 from sphereflow.dynamics.weight_files import named_arrays
 from sphereflow.errors import SphereflowError, real_number, whole_number
@@ -69,9 +69,9 @@ def from_state_dict(
         if name in family.unused and value is not None:
             raise SphereflowError(f"{name} has no meaning for weights named as in {family.title}.")
     small = None if eps is None else real_number("eps", eps, least=0)
-    told = Told(whole_number("heads", heads), activation, norm_first, small, rotary, causal, mask)
+    config = Configuration(whole_number("heads", heads), activation, norm_first, small, rotary, causal, mask)
     found.complete(family, prefixes)
-    blocks = [_block(found, family, prefix, told) for prefix in prefixes]
+    blocks = [_block(found, family, prefix, config) for prefix in prefixes]
     given = dict(zip(_ROLES, (embedding, positions, final_norm, unembedding), strict=True))
     tables = found.tables(family, stack, prefixes, given)
     scale = found.take(tables["final_norm"], "d")
@@ -79,7 +79,7 @@ def from_state_dict(
         blocks,
         embedding=found.take(tables["embedding"], "words d"),
         positions=found.take(tables["positions"], "length d"),
-        final_norm=None if scale is None else family.norm(scale, found.bias(tables["final_norm"]), told),
+        final_norm=None if scale is None else family.norm(scale, found.bias(tables["final_norm"]), config),
         unembedding=found.take(tables["unembedding"], "words d"),
         unembedding_bias=found.bias(tables["unembedding"]),
     )
@@ -87,11 +87,11 @@ def from_state_dict(
     return network
 
 
-def _block(found: _Entries, family: Family, prefix: str, told: Told) -> Block:
+def _block(found: _Entries, family: Family, prefix: str, config: Configuration) -> Block:
     vectors = {name: "d" for group in family.biases for name in group}
     weights = {name: found.take(prefix + name, shape) for name, shape in (family.weights | vectors).items()}
     try:
-        block = family.build({name: w for name, w in weights.items() if w is not None}, told)
+        block = family.build({name: w for name, w in weights.items() if w is not None}, config)
     except SphereflowError as error:
         raise SphereflowError(f"in the layer '{prefix}': {error}" if prefix else str(error)) from None
     for name, is_expected in family.buffers.items():
@@ -147,8 +147,8 @@ class _Entries:
             stacks.add((family.title, numbered[1] if numbered else head))
             layers[int(numbered[2]) if numbered else 0] = head
         if len(stacks) > 1:
-            told = ", ".join(sorted(f"'{stack}' ({title})" for title, stack in stacks))
-            raise SphereflowError(f"state must have one stack of layers, got {told}: name the others in ignore.")
+            choices = ", ".join(sorted(f"'{stack}' ({title})" for title, stack in stacks))
+            raise SphereflowError(f"state must have one stack of layers, got {choices}: name the others in ignore.")
         absent = sorted(set(range(max(layers))) - set(layers))
         if absent:
             raise SphereflowError(f"state has a layer {max(layers)}, but no layer {absent[0]} before it.")

@@ -243,8 +243,8 @@ def same_length(letter: str, axes: dict[str, tuple[Array | None, int]]) -> None:
     """One sentence unless these axes of the arrays that are there have one length."""
     lengths = {name: m.shape[axis] for name, (m, axis) in axes.items() if m is not None}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{length} in {name}" for name, length in lengths.items())
-        raise SphereflowError(f"{letter} must be the same number in all weights, got {told}.")
+        described = ", ".join(f"{length} in {name}" for name, length in lengths.items())
+        raise SphereflowError(f"{letter} must be the same number in all weights, got {described}.")
 
 
 def _length(*vectors: Array | None) -> int | None:

@@ -91,14 +91,14 @@ def join(records: Sequence[Traits]) -> Traits:
 
 
 def _common_masses(records: Sequence[Traits]) -> tuple[Masses, Array | None]:
-    felt = [record for record in records if record.masses != "any"]
-    if not felt:
+    weighted = [record for record in records if record.masses != "any"]
+    if not weighted:
         return "any", None
-    if len({record.masses for record in felt}) > 1 or felt[0].masses == "mixed":
+    if len({record.masses for record in weighted}) > 1 or weighted[0].masses == "mixed":
         return "mixed", None
-    if any(_differ(felt[0].weights, record.weights) for record in felt[1:]):
+    if any(_differ(weighted[0].weights, record.weights) for record in weighted[1:]):
         return "mixed", None
-    return felt[0].masses, felt[0].weights
+    return weighted[0].masses, weighted[0].weights
 
 
 def _differ(first: Array | None, second: Array | None) -> bool:

@@ -132,10 +132,10 @@ class Activation:
             last = int(np.flatnonzero(small)[-1]) + 1 if small.any() else 1
             if last <= count - 4:
                 scale = 2 / (high - low)
-                kept = series[:last]
-                slope = np.atleast_1d(chebyshev.chebder(kept)) * scale if last > 1 else np.zeros(1)
-                bend = np.atleast_1d(chebyshev.chebder(kept, 2)) * scale**2 if last > 2 else np.zeros(1)
-                return Piece(low, high, (chebyshev.chebint(kept) / scale, kept, slope, bend))
+                resolved = series[:last]
+                slope = np.atleast_1d(chebyshev.chebder(resolved)) * scale if last > 1 else np.zeros(1)
+                bend = np.atleast_1d(chebyshev.chebder(resolved, 2)) * scale**2 if last > 2 else np.zeros(1)
+                return Piece(low, high, (chebyshev.chebint(resolved) / scale, resolved, slope, bend))
             count *= 2
         raise SphereflowError(
             f"sigma is not smooth on [{low:g}, {high:g}] as far as {_MOST_TERMS} terms tell; "

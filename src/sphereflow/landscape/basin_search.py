@@ -47,8 +47,8 @@ class Basins(Result):
         }
 
     def facts(self) -> list[str]:
-        told = ", ".join(f"{share:.3f}" for share in self.shares[:8]) + (", ..." if len(self.shares) > 8 else "")
-        return [f"{len(self.attractors)} attractors of {len(self.starts)} starts", f"their shares are {told}"]
+        shares = ", ".join(f"{share:.3f}" for share in self.shares[:8]) + (", ..." if len(self.shares) > 8 else "")
+        return [f"{len(self.attractors)} attractors of {len(self.starts)} starts", f"their shares are {shares}"]
 
 
 @recorded_call

@@ -99,14 +99,14 @@ class Obstruction(Result):
         }
 
     def facts(self) -> list[str]:
-        told = {
+        reason = {
             "kink": f"the second derivative of v jumps by {self.jump:.3g} at a kink",
             "harmonic": f"degree {self.degree} of v is too large for a flat first variation",
             "polynomial": "v is a trigonometric polynomial of degree two or more, which no measure can flatten",
             "none": f"nothing up to degree {len(self.harmonics)} excludes a density",
         }[self.reason]
         what = "finitely many atoms" if self.problem.d == 2 else "supported on a set without area"
-        return [f"every stationary measure is {what}" if self.singular else "not decided", told]
+        return [f"every stationary measure is {what}" if self.singular else "not decided", reason]
 
 
 @recorded_call

@@ -74,8 +74,8 @@ def newton(space: Space, atoms: PointMasses) -> tuple[PointMasses, bool]:
         if not np.isfinite(size) or (turn >= _PATIENCE and size > 1e-2):
             return atoms, False
         if masses.min() < _NO_MASS:
-            kept = masses >= _NO_MASS
-            points, masses, last = points[kept], masses[kept], np.inf
+            massive = masses >= _NO_MASS
+            points, masses, last = points[massive], masses[massive], np.inf
         elif size <= _STEP_DONE or (size < 1e-9 and size >= last / 2):
             return PointMasses(points, masses / masses.sum()), True
         last = size

@@ -91,16 +91,16 @@ def zero_set(problem: Problem, positions: ArrayLike, masses: ArrayLike | None = 
     space = SphereSpace(problem.converted("peak"))
     equations = Equations(space.problem, np.append(0.0, atoms.masses))
     cells = ProductCells.cover(1, problem.d, [[0]])
-    told: list[tuple[float, float, float]] = []
+    rounds: list[tuple[float, float, float]] = []
     radius = 0.0
     for _ in range(count):
         if len(cells) == 0 or len(cells) > _MOST_CELLS:
             break
         radius = float(cells.radii.max())
         cells = cells.chosen(~_empty(space, equations, atoms, cells))
-        told.append((radius, len(cells), cells.share if len(cells) else 0.0))
+        rounds.append((radius, len(cells), cells.share if len(cells) else 0.0))
         last, cells = cells, cells.split()
-    radii, numbers, share = np.array(told).T
+    radii, numbers, share = np.array(rounds).T
     zeros = _isolated(space, equations, atoms, last) if problem.d == 2 else -1
     return ZeroSet(problem, radii, numbers, share, zeros)
 

@@ -46,11 +46,11 @@ class GaussianCluster:
 
         def field(t: float, state: np.ndarray) -> list[float]:
             y, log_s = state
-            seen = beta * np.exp(log_s)
-            whole = 1 + self.sharpness * seen
+            scaled = beta * np.exp(log_s)
+            whole = 1 + self.sharpness * scaled
             return [
-                (self.across * (1 + self.tilt * seen) / whole - self.along) * y,
-                2 * (self.across * self.tilt * seen / whole - self.along),
+                (self.across * (1 + self.tilt * scaled) / whole - self.along) * y,
+                2 * (self.across * self.tilt * scaled / whole - self.along),
             ]
 
         span = (float(times[0]), float(times[-1]))

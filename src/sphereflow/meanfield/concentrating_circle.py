@@ -157,8 +157,8 @@ def concentrate(
 
     def speed(t: float, at: np.ndarray) -> np.ndarray:
         x = _points(at)
-        seen = _attended(x, at, masses, limit.form, beta, arc is not None)
-        out = seen @ turn
+        attended = _attended(x, at, masses, limit.form, beta, arc is not None)
+        out = attended @ turn
         return np.asarray(out[:, 1] * x[:, 0] - out[:, 0] * x[:, 1])
 
     found = solve_ivp(speed, (0.0, times[-1]), theta, method="DOP853", t_eval=times, rtol=tol, atol=tol)
@@ -207,8 +207,8 @@ def _nodes(
     parts = [panels(ends[chosen], order) for chosen, order in zip((narrow, ~narrow), _ORDERS, strict=True)]
     theta, masses = (np.concatenate([part[k].ravel() for part in parts]) for k in (0, 1))
     masses = masses * (1.0 if density is None else density_values("density", density, theta))
-    kept = masses > 0
-    return theta[kept], masses[kept] / masses.sum()
+    occupied = masses > 0
+    return theta[occupied], masses[occupied] / masses.sum()
 
 
 def _graded(a: float, b: float, sharp: float) -> np.ndarray:

@@ -188,8 +188,8 @@ def _gauss(
     masses = weights * np.sin(theta) ** (d - 2) * values
     if masses.sum() <= 0:
         raise SphereflowError(f"in dimension {d} no ring of the grid has mass: give more nodes or a smaller d.")
-    kept = masses > 0
-    return theta[kept], masses[kept] / masses.sum()
+    occupied = masses > 0
+    return theta[occupied], masses[occupied] / masses.sum()
 
 
 def _given(rings: object) -> tuple[np.ndarray, np.ndarray]:

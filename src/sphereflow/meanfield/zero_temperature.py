@@ -42,8 +42,8 @@ class ZeroTemperature(Dynamics):
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         key = x @ self.form
-        seen = key / jnp.linalg.norm(key, axis=1, keepdims=True)
-        return project(x, seen @ self.value.T)
+        nearest = key / jnp.linalg.norm(key, axis=1, keepdims=True)
+        return project(x, nearest @ self.value.T)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -241,8 +241,8 @@ def _glue(moment: Moment, leg: Leg, energy: float) -> tuple[Atoms, list[Merge], 
         names[i] = name
         joined[j] = i
         name += 1
-    kept = np.setdiff1d(np.arange(len(before)), np.fromiter(joined, dtype=int, count=len(joined)))
-    return Atoms(positions[kept], masses[kept], names[kept]), merges, name
+    alone = np.setdiff1d(np.arange(len(before)), np.fromiter(joined, dtype=int, count=len(joined)))
+    return Atoms(positions[alone], masses[alone], names[alone]), merges, name
 
 
 def _holder(joined: dict[int, int], row: int) -> int:
@@ -253,10 +253,10 @@ def _holder(joined: dict[int, int], row: int) -> int:
 
 
 def _rows(moment: Moment, leg: Leg, count: int) -> np.ndarray:
-    kept = leg.curve[np.unique(np.linspace(0, len(leg.curve) - 1, min(len(leg.curve), _ROWS_PER_LEG)).astype(int))]
-    log_t = np.logaddexp(moment.log_t, kept[:, 0])
-    clock, length = moment.clock + kept[:, 2], moment.length + kept[:, 3]
-    return np.column_stack([log_t, kept[:, 1], clock, length, np.full(len(kept), count)])
+    sampled = leg.curve[np.unique(np.linspace(0, len(leg.curve) - 1, min(len(leg.curve), _ROWS_PER_LEG)).astype(int))]
+    log_t = np.logaddexp(moment.log_t, sampled[:, 0])
+    clock, length = moment.clock + sampled[:, 2], moment.length + sampled[:, 3]
+    return np.column_stack([log_t, sampled[:, 1], clock, length, np.full(len(sampled), count)])
 
 
 def _with_errors(

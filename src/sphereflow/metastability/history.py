@@ -182,7 +182,7 @@ class MergeHistory(Result):
 
     def record(self) -> dict[str, Any]:
         """The mergers and what they were computed with, as plain data."""
-        told = {
+        record = {
             "result": "MergeHistory",
             "n": self.n,
             "d": self.d,
@@ -207,7 +207,7 @@ class MergeHistory(Result):
             "seed": self.seed,
             "versions": self.versions,
         }
-        return plain(told)  # the error of a merger is NaN where none was estimated
+        return plain(record)  # the error of a merger is NaN where none was estimated
 
     def summary(self, rows: int = 12) -> str:
         """A few lines for the terminal: the last mergers are the slow ones."""

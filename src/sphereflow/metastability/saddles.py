@@ -110,21 +110,21 @@ def saddle_path(
     closest: list[bool] = []
     while len(moment.atoms) > 1:
         atoms = moment.atoms
-        seen: list[np.ndarray] = []
+        frames: list[np.ndarray] = []
         merges: list[Merge] = []
         while not merges:
             watched = nearest_pair(moment.atoms, beta)[2] <= DOMINANT
-            moment, merges, _ = advance(moment, rules, _recorder(seen) if watched else None)
+            moment, merges, _ = advance(moment, rules, _recorder(frames) if watched else None)
             if merges and watched:
-                seen.pop()  # the end of the last step, beyond the meeting
+                frames.pop()  # the end of the last step, beyond the meeting
             if moment.outcome is not None and not merges:
                 raise SphereflowError("x0 balances exactly and never leaves its saddle: move a token a little.")
         met = merges[0]
         i, j = (int(np.flatnonzero(atoms.names == name)[0]) for name in (met.left, met.right))
-        seen.append(_meeting(atoms, moment.atoms, np.array(met.position), i, j))
+        frames.append(_meeting(atoms, moment.atoms, np.array(met.position), i, j))
         fixed = np.stack([places[int(name)] for name in atoms.names])
         landing = meeting_point(fixed[i], fixed[j], float(atoms.masses[i]), float(atoms.masses[j]), kind)
-        apart = max(_to_side(points, fixed, atoms.masses, (i, j), landing) for points in seen)
+        apart = max(_to_side(points, fixed, atoms.masses, (i, j), landing) for points in frames)
         log_rate, alignment = _leaving(atoms, beta, kind, i, j)
         index = hessian_index(atoms.positions, atoms.masses, beta)[0]
         whole.append((len(atoms), index))
@@ -212,11 +212,11 @@ def _inertia(matrix: list[list[Decimal]], zero: Decimal) -> tuple[int, int]:
     return positive, flat
 
 
-def _recorder(seen: list[np.ndarray]) -> Callable[[np.ndarray], float]:
+def _recorder(frames: list[np.ndarray]) -> Callable[[np.ndarray], float]:
     """A stop condition that is never met, and keeps the positions it is asked about."""
 
     def keep(x: np.ndarray) -> float:
-        seen.append(x)
+        frames.append(x)
         return 1.0
 
     return keep

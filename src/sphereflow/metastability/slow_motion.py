@@ -156,13 +156,13 @@ class SlowManifold(Result):
 
     def facts(self) -> list[str]:
         open_window = self.window()
-        told = f"{len(self.labels)} tokens near {self.k} clusters, {self.model.upper()}, beta = {self.beta:g}"
+        setting = f"{len(self.labels)} tokens near {self.k} clusters, {self.model.upper()}, beta = {self.beta:g}"
         phases = (
             f"a thousandth by log t = {open_window[0]:.4g}, centres within 0.1 until log t = {open_window[1]:.4g}"
             if open_window
             else "no window between approach and motion is guaranteed"
         )
-        return [told, f"c >= {self.constant.min():.4g}, log gradient along N {self.log_gradient:.6g}", phases]
+        return [setting, f"c >= {self.constant.min():.4g}, log gradient along N {self.log_gradient:.6g}", phases]
 
 
 @recorded_call

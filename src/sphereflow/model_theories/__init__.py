@@ -37,10 +37,10 @@ def make_sections(subject: Subject, names: Iterable[str]) -> list[Section]:
     for k, name in enumerate(chosen):
         title, made = _MADE[name]
 
-        def told(done: float, words: str, k: int = k, name: str = name) -> None:
+        def report_part(done: float, words: str, k: int = k, name: str = name) -> None:
             report((k + done) / len(chosen), f"{name}: {words}")
 
-        subject.report = told
+        subject.report = report_part
         try:
             found.append(made(subject))
         except SphereflowError as error:

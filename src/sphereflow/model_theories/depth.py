@@ -7,8 +7,6 @@ $\beta\langle x_i,x_j\rangle$ if cosines explain more than half of their varianc
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -16,12 +14,10 @@ from sphereflow.llm import IteratedLayer, effective_betas, iterate_layer
 from sphereflow.llm.depth.betas import BETAS
 from sphereflow.llm.heads.bootstrap import Interval
 from sphereflow.llm.measurement.sections import Picture, Section, asked, decide, percent, plain, words
-from sphereflow.model_theories.subject import Subject, drawn_again, mean_of
+from sphereflow.model_theories.subject import Answer, Subject, drawn_again, mean_of
 from sphereflow.pictures import PALETTE, blank, look, rendered
 
 _WINDOW, _DOCUMENTS, _STEPS = 128, 4, 30
-
-Told = tuple[str, str, dict[str, Any]]
 
 
 def section(subject: Subject) -> Section:
@@ -38,7 +34,7 @@ def section(subject: Subject) -> Section:
     return Section("depth", "Depth", statements, picture)
 
 
-def _cosines(subject: Subject) -> Told:
+def _cosines(subject: Subject) -> Answer:
     cosine, clusters, rank = (subject.heads.by_depth(name) for name in ("mean_cosine", "clusters", "participation"))
     change = mean_of(cosine[:, -1] - cosine[:, 0], subject.seed)
     ends = [mean_of(clusters[:, k], subject.seed) for k in (0, -1)]
@@ -54,7 +50,7 @@ def _cosines(subject: Subject) -> Told:
     )
 
 
-def _iterated(subject: Subject, iterated: dict[str, IteratedLayer]) -> Told:
+def _iterated(subject: Subject, iterated: dict[str, IteratedLayer]) -> Answer:
     layer = subject.heads.layers // 2
     tokens = subject.tokens(_WINDOW, _DOCUMENTS)
     for variant in ("no MLP", "trained"):
@@ -75,7 +71,7 @@ def _iterated(subject: Subject, iterated: dict[str, IteratedLayer]) -> Told:
     )
 
 
-def _betas(subject: Subject) -> Told:
+def _betas(subject: Subject) -> Answer:
     found = effective_betas(subject.loaded, subject.tokens(2 * _WINDOW, _DOCUMENTS), progress=subject.report)
 
     def middle(rows: np.ndarray) -> Interval:

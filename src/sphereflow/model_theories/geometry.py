@@ -39,12 +39,10 @@ from sphereflow.llm.measurement.sections import (
 )
 from sphereflow.llm.recorded.agreement import INSIDE
 from sphereflow.llm.recorded.geometry import FormsOfHeads
-from sphereflow.model_theories.subject import Subject, drawn_again
+from sphereflow.model_theories.subject import Answer, Subject, drawn_again
 from sphereflow.pictures import PALETTE, blank, look, rendered
 
 _WINDOW, _DOCUMENTS, _QUERIES = 256, 4, 8
-
-Told = tuple[str, str, dict[str, Any]]
 
 
 def section(subject: Subject) -> Section:
@@ -77,7 +75,7 @@ def section(subject: Subject) -> Section:
     return Section("geometry", "Geometry of heads", statements, picture)
 
 
-def _norms(made: Recording, subject: Subject) -> Told:
+def _norms(made: Recording, subject: Subject) -> Answer:
     variation = drawn_again(
         made.shape[0], lambda at: np.median(made.values["norm_variation"][at].mean(axis=0)), subject.seed
     )
@@ -101,7 +99,7 @@ def _norms(made: Recording, subject: Subject) -> Told:
     )
 
 
-def _form(found: FormsOfHeads, name: str, documents: int) -> Told:
+def _form(found: FormsOfHeads, name: str, documents: int) -> Answer:
     at = found.names.index(name)
     share, error = found.share[at], found.share_error[at]
     reach = student.ppf(0.975, documents - 1) * error if documents > 1 else np.nan
@@ -119,7 +117,7 @@ def _form(found: FormsOfHeads, name: str, documents: int) -> Told:
     )
 
 
-def _envelope(subject: Subject) -> Told:
+def _envelope(subject: Subject) -> Answer:
     made = subject.independent
     measured, expected = (made.selection[name][..., 0, -1, :].astype(float) for name in ("recall", "expected_recall"))
     known = np.isfinite(measured) & np.isfinite(expected)
@@ -137,7 +135,7 @@ def _envelope(subject: Subject) -> Told:
     )
 
 
-def _sink(made: Recording, subject: Subject) -> Told:
+def _sink(made: Recording, subject: Subject) -> Answer:
     found = sink_and_recall(made, seed=subject.seed)
     low, high = np.quantile(found.null, [0.025, 0.975])
     return (
@@ -149,7 +147,7 @@ def _sink(made: Recording, subject: Subject) -> Told:
     )
 
 
-def _regimes(made: Recording, subject: Subject) -> Told:
+def _regimes(made: Recording, subject: Subject) -> Answer:
     found = found_regimes(made, seed=subject.seed)
     index = drawn_again(
         len(found.rule), lambda at: adjusted_rand(found.components[at], found.rule[at]), subject.seed, repeats=300

@@ -6,19 +6,15 @@ is within .05 of it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.stats import t as student
 
 from sphereflow.llm.measurement.sections import Picture, Section, asked, decide, interval, plain, words
-from sphereflow.model_theories.subject import Subject
+from sphereflow.model_theories.subject import Answer, Subject
 from sphereflow.pictures import rendered
 from sphereflow.random_transformers import InitialCollapse, initial_collapse
 
 _TOKENS, _NETWORKS, _NEAR = 32, 4, 0.05
-
-Told = tuple[str, str, dict[str, Any]]
 
 
 def section(subject: Subject) -> Section:
@@ -38,7 +34,7 @@ def section(subject: Subject) -> Section:
     return Section("initialisation", "Initialisation", statements, picture)
 
 
-def _beside(found: InitialCollapse, name: str, trained: float) -> Told:
+def _beside(found: InitialCollapse, name: str, trained: float) -> Answer:
     value, error = (float(each) for each in found.cosine())
     reach = float(student.ppf(0.975, len(found.measured) - 1)) * error
     measured, curve = interval(value, value - reach, value + reach), getattr(found, name)

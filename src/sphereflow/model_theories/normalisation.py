@@ -8,43 +8,39 @@ the last, by more than half of the bound's factor.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.figure import Figure
 
 from sphereflow.llm import LengthRecording
 from sphereflow.llm.measurement.sections import Picture, Section, asked, decide, plain, words
-from sphereflow.model_theories.subject import Subject, drawn_again, mean_of
+from sphereflow.model_theories.subject import Answer, Subject, drawn_again, mean_of
 from sphereflow.pictures import PALETTE, blank, look, rendered
-
-Told = tuple[str, str, dict[str, Any]]
 
 
 def section(subject: Subject) -> Section:
     """The section of the page."""
     made = subject.lengths
-    seen = np.isfinite(made.jacobian).all(axis=(0, 3, 4))
+    resolved = np.isfinite(made.jacobian).all(axis=(0, 3, 4))
     statements = (
-        asked("distances of selected keys collapse with length", lambda: _distance(made, seen, subject)),
+        asked("distances of selected keys collapse with length", lambda: _distance(made, resolved, subject)),
         asked("the separable share is that of independent values", lambda: _share(subject)),
-        asked("sensitivity grows like 1/T", lambda: _sensitivity(made, seen, subject)),
+        asked("sensitivity grows like 1/T", lambda: _sensitivity(made, resolved, subject)),
     )
     caption = "Means over heads and documents. Left: distance of four selected keys; right: sensitivity of softmax."
-    picture = Picture("Length and temperature", caption, rendered(_drawn(made, seen), "png"))
+    picture = Picture("Length and temperature", caption, rendered(_drawn(made, resolved), "png"))
     return Section("normalisation", "Normalisation", statements, picture)
 
 
-def _of(made: LengthRecording, name: str, size: int, seen: np.ndarray, sink: int = 0) -> np.ndarray:
+def _of(made: LengthRecording, name: str, size: int, resolved: np.ndarray, sink: int = 0) -> np.ndarray:
     """(document, length), means over the heads that see all tokens."""
     rows = made.selection[name][..., sink, :, made.sizes.tolist().index(size)]
-    return np.asarray(rows[:, seen].astype(float).mean(axis=1))
+    return np.asarray(rows[:, resolved].astype(float).mean(axis=1))
 
 
-def _distance(made: LengthRecording, seen: np.ndarray, subject: Subject) -> Told:
+def _distance(made: LengthRecording, resolved: np.ndarray, subject: Subject) -> Answer:
     found = []
     for sink in range(2):
-        rows = _of(made, "distance", 4, seen, sink)
+        rows = _of(made, "distance", 4, resolved, sink)
 
         def exponent(at: np.ndarray, rows: np.ndarray = rows) -> float:
             return float(np.polyfit(np.log(made.lengths), np.log(rows[at].mean(axis=0)), 1)[0])
@@ -59,7 +55,7 @@ def _distance(made: LengthRecording, seen: np.ndarray, subject: Subject) -> Told
     )
 
 
-def _share(subject: Subject) -> Told:
+def _share(subject: Subject) -> Answer:
     made = subject.independent
     size, seen = int(made.sizes[-1]), np.isfinite(made.selection["expected_recall"][..., 0, -1, -1]).all(axis=0)
     measured, expected = (_of(made, name, size, seen)[:, -1] for name in ("recall", "expected_recall"))
@@ -73,7 +69,7 @@ def _share(subject: Subject) -> Told:
     )
 
 
-def _sensitivity(made: LengthRecording, seen: np.ndarray, subject: Subject) -> Told:
+def _sensitivity(made: LengthRecording, seen: np.ndarray, subject: Subject) -> Answer:
     rows = made.jacobian[:, seen][:, :, -1].astype(float).mean(axis=1)
     bound = float(made.temperatures[0] / made.temperatures[-1])
     growth = drawn_again(len(rows), lambda at: rows[at, -1].mean() / rows[at, 0].mean(), subject.seed)

@@ -23,7 +23,7 @@ from sphereflow.llm.measurement.sections import (
     asked,
     percent,
 )
-from sphereflow.model_theories.subject import Subject
+from sphereflow.model_theories.subject import Answer, Subject
 from sphereflow.pictures import PALETTE, blank, look, rendered
 from sphereflow.retrieval import FittedProfile, ShapeTest, fit_profile, u_shape
 
@@ -31,7 +31,6 @@ from sphereflow.retrieval import FittedProfile, ShapeTest, fit_profile, u_shape
 _PAIRS, _LEAST_SETS = 8, 3
 _TOKENS, _PROMPTS, _BINS = 64, 8, 12
 
-Told = tuple[str, str, dict[str, Any]]
 Profile = tuple[np.ndarray, np.ndarray, ShapeTest, FittedProfile]
 
 
@@ -54,7 +53,7 @@ def section(subject: Subject) -> Section:
     return Section("position", "Position in the prompt", tuple(statements), picture)
 
 
-def _lists(subject: Subject, shapes: dict[str, Profile]) -> Told:
+def _lists(subject: Subject, shapes: dict[str, Profile]) -> Answer:
     if not subject.prompts:
         raise SphereflowError("the key-value task was left out by --prompts 0.")
     sets = max(_LEAST_SETS, -(-subject.prompts // _PAIRS))
@@ -69,7 +68,7 @@ def _listed(found: KeyValueProfile) -> list[float]:
     return [float(each) for each in found.profile("hit")]
 
 
-def _influence(subject: Subject, shapes: dict[str, Profile]) -> Told:
+def _influence(subject: Subject, shapes: dict[str, Profile]) -> Answer:
     found: InfluenceProfile = influence_profile(
         subject.loaded, n=_TOKENS, prompts=_PROMPTS, seed=subject.seed, progress=subject.report
     )
@@ -92,7 +91,7 @@ def _shaped(
     return test, fit
 
 
-def _sentence(what: str, beside: str, test: ShapeTest, more: dict[str, Any]) -> Told:
+def _sentence(what: str, beside: str, test: ShapeTest, more: dict[str, Any]) -> Answer:
     low = int(np.mean(test.valley_at))
     said = ", ".join(
         f"{test.mean[k]:.2f} ± {2 * test.error[k]:.2f} {where}"
@@ -113,7 +112,7 @@ def _sentence(what: str, beside: str, test: ShapeTest, more: dict[str, Any]) -> 
     )
 
 
-def _curve(fit: FittedProfile) -> Told:
+def _curve(fit: FittedProfile) -> Answer:
     (c_low, c_high), (s_low, s_high) = fit.c_interval, fit.slope_interval
     best = fit.aicc["theory"] == min(fit.aicc.values())
     return (

@@ -13,13 +13,11 @@ from sphereflow.errors import SphereflowError
 from sphereflow.llm import SparsityComparison, compare_sparsity
 from sphereflow.llm.heads.bootstrap import Interval
 from sphereflow.llm.measurement.sections import Picture, Section, asked, decide, interval, plain, words
-from sphereflow.model_theories.subject import Subject
+from sphereflow.model_theories.subject import Answer, Subject
 from sphereflow.pictures import rendered
 
 _WINDOW, _LEAST_WINDOW, _DOCUMENTS, _KEEP = 96, 24, 6, (4, 16)
 _RULES = ("deviation", "mass", "uniform", "random")
-
-Told = tuple[str, str, dict[str, Any]]
 
 
 def section(subject: Subject) -> Section:
@@ -50,7 +48,7 @@ def section(subject: Subject) -> Section:
     return Section("sparsification", "Sparsification", statements, picture)
 
 
-def _against(found: SparsityComparison, other: str, subject: Subject) -> Told:
+def _against(found: SparsityComparison, other: str, subject: Subject) -> Answer:
     def at(curve: Interval, k: int) -> Interval:
         return interval(curve.value[k], curve.low[k], curve.high[k])
 

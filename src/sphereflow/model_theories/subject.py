@@ -20,12 +20,13 @@ from sphereflow.progress import Report
 from sphereflow.seeds import Seed, rng_from
 
 REPLICATES = 1000
+Answer = tuple[str, str, dict[str, Any]]  # a verdict, a sentence, and its numbers
 _LENGTHS, _SIZES = (16, 32, 64, 128, 256), (4, 16)
 
 
 @dataclass
 class Subject:
-    """A model under question; `report` is told of the progress of a section, `prompts` lists belong to position."""
+    """A model under question; `report` gets the progress of a section, `prompts` lists belong to position."""
 
     loaded: LanguageModel
     text: str

@@ -65,8 +65,8 @@ class Modes(Result):
         return {"position": ("mode", self.positions), "run": ("mode", self.run), "count": ("sample", self.counts)}
 
     def facts(self) -> list[str]:
-        told = "certain" if self.certain else f"{self.undecided} undecided"
-        return [f"{len(self)} in {self.runs} run{'s' * (self.runs != 1)}, {told}"]
+        certainty = "certain" if self.certain else f"{self.undecided} undecided"
+        return [f"{len(self)} in {self.runs} run{'s' * (self.runs != 1)}, {certainty}"]
 
     def plot(self) -> Figure:
         """Where the modes are, and how many each run has."""

@@ -53,15 +53,15 @@ class _Pieces:
 
 def up_crossings(cells: Cells) -> Crossings:
     """All zeros at which F goes from negative to positive."""
-    kept, coefficients, doubts, free_cells = [], [], [], []
+    isolated, coefficients, doubts, free_cells = [], [], [], []
     for chosen, b, errors in cells.polynomials():
         whole = np.arange(chosen.start, chosen.stop)
         free = _no_zero(b, errors[:, 0])
         free_cells.append(_pieces(b[free], whole[free], -1.0, 2.0))
-        kept.append(whole[~free])
+        isolated.append(whole[~free])
         coefficients.append(b[~free])
         doubts.append(errors[~free])
-    cell, b = np.concatenate(kept), np.concatenate(coefficients)
+    cell, b = np.concatenate(isolated), np.concatenate(coefficients)
     pieces = _joined(free_cells + _cut(b, np.concatenate(doubts), cell))
     begins = _values_at_left_ends(pieces, cells.left)
     crossed = pieces.rising & ~pieces.open & (begins < 0) & (pieces.high >= 0)

@@ -99,10 +99,10 @@ class Inversions(Result):
     def facts(self) -> list[str]:
         said = int(np.sum(self.recall_floor > 0))
         last = f"{self.expected[-1]:.4g} inverted pairs expected at N = {self.counts[-1]}"
-        seen = (
+        observed = (
             f"{self.simulated.value[-1]:.4g} +- {self.simulated.error[-1]:.1g} simulated, at most {self.bound[-1]:.4g}"
         )
-        return [f"{last}, {seen}", f"the bound says something about recall for {said} of {len(self.counts)} sizes"]
+        return [f"{last}, {observed}", f"the bound says something about recall for {said} of {len(self.counts)} sizes"]
 
 
 @recorded_call

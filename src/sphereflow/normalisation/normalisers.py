@@ -170,10 +170,10 @@ def _scalable_softmax(logits: Float[Array, "... L"], scale: float | Array) -> Fl
 def _top(
     logits: Float[Array, "... L"], k: int | Array, temperature: float | Array, renormalise: bool | Array
 ) -> Float[Array, "... L"]:
-    kept = _kept(logits, k)
+    selected = _kept(logits, k)
     # A NaN ranks last; it stays in the sum, so that no weight hides it.
-    whole = jnp.where(kept | jnp.logical_not(renormalise) | jnp.isnan(logits), logits, -jnp.inf)
-    return jnp.where(kept, jax.nn.softmax(whole / temperature, axis=-1), 0.0)
+    whole = jnp.where(selected | jnp.logical_not(renormalise) | jnp.isnan(logits), logits, -jnp.inf)
+    return jnp.where(selected, jax.nn.softmax(whole / temperature, axis=-1), 0.0)
 
 
 def _kept(logits: Float[Array, "... L"], k: int | Array) -> Array:

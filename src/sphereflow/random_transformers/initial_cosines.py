@@ -81,20 +81,20 @@ class InitialCollapse(Result):
     def facts(self) -> list[str]:
         b, last = self.blocks, self.cosine()
         away = np.max(np.abs(self.measured.mean(axis=0) - self.recursion))
-        told = [
+        facts = [
             f"{b.family}, width {b.width}, {b.layers} layers, {self.n} tokens: mean cosine {last} after the last layer",
             f"recursion {self.recursion[-1]:.3f} (at most {away:.3f} away at any layer), with flat attention "
             f"{self.flat[-1]:.3f}, homogenised logistic {self.logistic[-1]:.3f} at time {self.times[-1]:.3g}",
         ]
         if b.score_deviation > 1:
-            told.append(
+            facts.append(
                 f"logits have deviation {b.score_deviation:.2f}: above 1 the recursion's expansion of attention is "
                 "not to be trusted"
             )
-        told += [
+        facts += [
             f"{a.change} x {a.factor:.3g}: {a.measured} measured, {a.predicted:.3f} predicted" for a in self.advice
         ]
-        return told
+        return facts
 
     def plot(self) -> Figure:
         """Cosines by depth: networks, recursion, logistic curve; advised changes at the last layer."""

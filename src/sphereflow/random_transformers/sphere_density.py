@@ -173,9 +173,9 @@ class SphereStep:
         rise = np.exp((self.beta * (y @ a.swapaxes(2, 3))) @ y.T)
         fall = 1 / rise
         first, second = mass[:, : self.half], mass[:, self.half :]
-        seen = [np.concatenate([part[..., None], part[..., None] * y], axis=-1)[:, None] for part in (first, second)]
-        seen[1][..., 1:] *= -1
-        sums = np.concatenate([rise @ seen[0] + fall @ seen[1], fall @ seen[0] + rise @ seen[1]], axis=2)
+        moments = [np.concatenate([part[..., None], part[..., None] * y], axis=-1)[:, None] for part in (first, second)]
+        moments[1][..., 1:] *= -1
+        sums = np.concatenate([rise @ moments[0] + fall @ moments[1], fall @ moments[0] + rise @ moments[1]], axis=2)
         return np.asarray(sums[..., 1:] / sums[..., :1])
 
     def _matrices(self, rng: np.random.Generator, paths: int) -> np.ndarray:

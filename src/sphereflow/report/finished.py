@@ -34,8 +34,8 @@ class Finished:
         if self._folder is None or self._fresh:
             return None
         try:
-            kept = json.loads((self._folder / _name(paper, entry)).read_text("utf-8"))
-            return read_result(entry, kept["result"]) if kept["identity"] == self._identity(entry) else None
+            record = json.loads((self._folder / _name(paper, entry)).read_text("utf-8"))
+            return read_result(entry, record["result"]) if record["identity"] == self._identity(entry) else None
         except (OSError, ValueError, KeyError, TypeError, Unidentified):  # none yet, damaged, or not to be told
             return None
 

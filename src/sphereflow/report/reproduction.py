@@ -146,12 +146,12 @@ def _results(
     if processes > 1:
         parts: dict[tuple[str, str], float] = {}
 
-        def told(paper: Paper, id: str, fraction: float, text: str) -> None:
+        def listener(paper: Paper, id: str, fraction: float, text: str) -> None:
             parts[paper.slug, id] = min(max(0.0, fraction), 1.0)
             title = f"{id} ({paper.slug})"
             bar.move_to(sum(parts.values()), f"{title}, {text}" if text else title)
 
-        yield from run_in_processes(chosen, conditions, processes, told, out, fresh)
+        yield from run_in_processes(chosen, conditions, processes, listener, out, fresh)
         return
     before = 0
     for paper in chosen:

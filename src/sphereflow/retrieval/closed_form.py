@@ -205,8 +205,8 @@ class Profile(Result):
         rates = growth_rates(head.beta)
         weights = readout_weights(self.vocab, len(rates), self.readout)
         size = np.abs(weights) * rates
-        kept = size > 1e-18 * size.max()
-        return list(zip(weights[kept], rates[kept], strict=True))
+        significant = size > 1e-18 * size.max()
+        return list(zip(weights[significant], rates[significant], strict=True))
 
     def _sum(self, sigma0: np.ndarray, *, derivative: bool) -> np.ndarray:
         total = np.zeros_like(sigma0)

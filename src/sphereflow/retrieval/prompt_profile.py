@@ -51,15 +51,15 @@ class PromptProfile(Result):
 
     def facts(self) -> list[str]:
         worst, best = np.argmin(self.excess), np.argmax(self.excess)
-        told = [
+        facts = [
             f"excess from {self.excess[worst]:.4g} at sigma0 = {self.sigma0[worst]:.3g} to {self.excess[best]:.4g} at "
             f"{self.sigma0[best]:.3g}, {self.readout} readout",
             f"{np.mean(self.excess / self.uniform):.3g} of that of uniform tokens on average",
         ]
         if self.n is not None:
             away = np.abs(self.measured.value - np.interp(self.measured_at, self.sigma0, self.excess))
-            told.append(f"{self.n} simulated tokens differ by at most {away.max():.2g}, of order 1/n")
-        return told
+            facts.append(f"{self.n} simulated tokens differ by at most {away.max():.2g}, of order 1/n")
+        return facts
 
     def variables(self) -> Variables:
         return {

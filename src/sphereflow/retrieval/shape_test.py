@@ -125,11 +125,11 @@ def u_shape(rows: ArrayLike, *, level: float = 0.01, repeats: int = 1999, seed: 
     fits = {"decreasing": _decreasing(mean), "increasing": _decreasing(mean[::-1])[::-1]}
     noise = rng.multinomial(units, np.full(units, 1 / units), size=repeats) @ residuals / units
     p = {}
-    seen = _excess(mean[None])
+    measured = _excess(mean[None])
     for k, (name, fit) in enumerate(fits.items()):
         drawn = _excess(fit + noise)[k]
         # A draw that is as extreme up to rounding counts as one.
-        p[name] = (1 + int(np.sum(drawn >= seen[k, 0] - 1e-12 * np.sum(mean**2)))) / (1 + repeats)
+        p[name] = (1 + int(np.sum(drawn >= measured[k, 0] - 1e-12 * np.sum(mean**2)))) / (1 + repeats)
     return ShapeTest(
         mean,
         table.std(axis=0, ddof=1) / np.sqrt(units),

@@ -94,7 +94,7 @@ def _clustering(cells: Sequence[Cell]) -> Values:
     from sphereflow.sphere import draw
     from sphereflow.sweeps.replicas import histories
 
-    kept: dict[int, list[np.ndarray]] = {}
+    frames: dict[int, list[np.ndarray]] = {}
     for (model, n, d, start), members in _alike(cells, ("model", "n", "d", "start")).items():
         padded = members + members[-1:] * (round_up(len(members)) - len(members))
         x0 = np.stack(
@@ -115,8 +115,8 @@ def _clustering(cells: Sequence[Cell]) -> Values:
             jnp.asarray(tol),
         )
         for row, i in enumerate(members):
-            kept[i] = [np.asarray(part[row]) for part in found]
-    columns = zip(*(kept[i] for i in range(len(cells))), strict=True)
+            frames[i] = [np.asarray(part[row]) for part in found]
+    columns = zip(*(frames[i] for i in range(len(cells))), strict=True)
     return dict(zip(("close_pairs", "mean_overlap", "energy", FAILED), map(np.stack, columns), strict=True))
 
 

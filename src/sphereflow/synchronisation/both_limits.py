@@ -151,5 +151,5 @@ def limit_orders(
     for x in (*clouds, np.broadcast_to(law, (repeats, *law.shape))):
         ends = follow_depths(field, x, depths, steps, t1, v, beta, rng_from(seed, 1))  # the same noise for all
         values.append([np.sum(y.mean(axis=1) ** 2, axis=-1) for y in ends])
-    told = np.swapaxes(np.array(values), 0, 1)
-    return LimitOrders(np.array(depths, dtype=float), np.array(sizes, dtype=float), told, v)
+    errors = np.swapaxes(np.array(values), 0, 1)
+    return LimitOrders(np.array(depths, dtype=float), np.array(sizes, dtype=float), errors, v)

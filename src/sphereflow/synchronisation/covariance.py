@@ -9,7 +9,7 @@ there even where $\kappa$ has the power 3/2 of ReLU at r = 1, and $s(0)=\kappa'(
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -104,9 +104,9 @@ def of_quadratic_form(forcing: float) -> Covariance:
     return Covariance(plain.at_one, plain.slope_at_one, plain.series, jnp.ones(()))
 
 
-def _sampled(at_one: float, slope_at_one: float, slope: Callable[[np.ndarray], np.ndarray]) -> Covariance:
+def _sampled(at_one: float, slope_at_one: float, slope: Any) -> Covariance:
     # In x = 2 phi/pi - 1; the gap 1 - cos(phi) is written without its cancellation.
     series = np.polynomial.chebyshev.chebinterpolate(lambda x: slope(2 * np.sin(np.pi * (x + 1) / 4) ** 2), _NODES - 1)
-    kept = np.flatnonzero(np.abs(series) > _TRIM * max(np.abs(series).max(), at_one))
-    count = int(kept[-1]) + 1 if kept.size else 1
+    significant = np.flatnonzero(np.abs(series) > _TRIM * max(np.abs(series).max(), at_one))
+    count = int(significant[-1]) + 1 if significant.size else 1
     return Covariance(jnp.asarray(at_one), jnp.asarray(slope_at_one), jnp.asarray(series[:count]), jnp.zeros(()))

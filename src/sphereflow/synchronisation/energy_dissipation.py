@@ -119,9 +119,9 @@ def dissipation(
     equation = Backward(pair, cells=cells, right=18.0)
     gap = equation.averages(lambda r: 1 - r, when.tolist(), start)
     noise = TwoPoint(d, law)
-    told = (pair.coercivity(), pair.lyapunov(), pair.long_time_rate(), -noise.coercivity() / 2, noise.lyapunov())
+    rates = (pair.coercivity(), pair.lyapunov(), pair.long_time_rate(), -noise.coercivity() / 2, noise.lyapunov())
     first = start if isinstance(start, str) else float(start)
-    return Dissipation(d, float(strength), float(beta), first, when, gap, *told)
+    return Dissipation(d, float(strength), float(beta), first, when, gap, *rates)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

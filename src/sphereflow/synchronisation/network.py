@@ -106,8 +106,8 @@ def _run(
         x, _ = jax.lax.scan(layer, x, index * each + jnp.arange(each))
         return x, observe(x)
 
-    _, kept = jax.lax.scan(part, x0, jnp.arange(parts))
-    return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), observe(x0), kept)
+    _, observed = jax.lax.scan(part, x0, jnp.arange(parts))
+    return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), observe(x0), observed)
 
 
 def advance(

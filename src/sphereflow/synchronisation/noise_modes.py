@@ -113,5 +113,5 @@ def noise_modes(law: Covariance, d: int, *, modes: int = 32) -> NoiseModes:
                 "use d=2 or 3 for others."
             )
         table = chebyshev.cheb2poly(fit[: _DEGREE + 1])
-    kept = [j for j, weight in enumerate(table) if weight > _NEGLIGIBLE * float(law.at_one)]
-    return NoiseModes(d, tuple(kept), tuple(float(table[j]) for j in kept))
+    orders = [j for j, weight in enumerate(table) if weight > _NEGLIGIBLE * float(law.at_one)]
+    return NoiseModes(d, tuple(orders), tuple(float(table[j]) for j in orders))

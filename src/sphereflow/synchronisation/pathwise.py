@@ -113,13 +113,13 @@ class StrongErrors(Result):
         return np.sqrt(tangent * self.t1 * (local + self.one / self.steps) * self.amplification)
 
     def facts(self) -> list[str]:
-        told = []
+        facts = []
         for kind in KINDS:
             sizes, squares = self._of(kind)
             if len(sizes) and np.any(squares > 0):
                 text = f"{kind}: RMS error {self.errors(kind)} at {', '.join(f'{n:g}' for n in sizes)}"
-                told.append(text + (f", order {self.order(kind)}" if len(sizes) > 1 else ""))
-        return [*told, f"d={self.d}, t1={self.t1:g}, attention {self.strength:g}, {self.depth.shape[1]} paths"]
+                facts.append(text + (f", order {self.order(kind)}" if len(sizes) > 1 else ""))
+        return [*facts, f"d={self.d}, t1={self.t1:g}, attention {self.strength:g}, {self.depth.shape[1]} paths"]
 
     def variables(self) -> Variables:
         return {
@@ -211,9 +211,9 @@ def strong_errors(
     many = _sizes(field, start, sizes, layers, t1, v, beta, repeats, rng)
     fourth = float(kappa(lambda s: resolve(activation)(s) ** 2, np.array(1.0))) - float(law.at_one) ** 2
     columns = (np.array(each, dtype=float) for each in (depths, widths, sizes))
-    told = (d, t1, v, field.at_one, field.slope_at_one, fourth, steps)
+    setting = (d, t1, v, field.at_one, field.slope_at_one, fourth, steps)
     one, two, three = columns
-    return StrongErrors(*told, one, deep, overlap, two, wide, three, *many)
+    return StrongErrors(*setting, one, deep, overlap, two, wide, three, *many)
 
 
 def _tokens(rng: np.random.Generator, repeats: int, n: int, d: int, start: Array | None) -> Array:

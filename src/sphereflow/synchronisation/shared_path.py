@@ -152,9 +152,9 @@ def _roots(matrices: Array) -> tuple[Array, Array]:
     """K^{1/2} and K^{-1/2}, the latter zero where tokens that have met leave no direction."""
     values, vectors = np.linalg.eigh(matrices)
     values = np.maximum(values, 0.0)
-    seen = values > _SINGULAR * values[:, -1:]
+    regular = values > _SINGULAR * values[:, -1:]
     root = np.sqrt(values)
-    inverse = np.where(seen, 1 / np.where(seen, root, 1.0), 0.0)
+    inverse = np.where(regular, 1 / np.where(regular, root, 1.0), 0.0)
     both = (vectors * part[:, None, :] @ np.swapaxes(vectors, 1, 2) for part in (root, inverse))
     first, second = both
     return first, second

@@ -35,7 +35,7 @@ def phase_portrait(run: Run) -> Figure:
         left.set(xlabel=r"distance to the target $a/\tau$", ylabel=r"$V(a)/\tau$", xlim=(0, 4))
         left.legend()
         steps = np.linspace(0.05, 12, 600)
-        seen = attractor(steps, kept=80, discarded=1000)
+        seen = attractor(steps, visited=80, discarded=1000)
         right.plot(
             np.repeat(steps[None], len(seen), axis=0).ravel(), seen.ravel(), ",", color=PALETTE[0], rasterized=True
         )
