@@ -99,16 +99,16 @@ class Result:
         """The arrays and observables as an `xarray.Dataset`; numbers and words are its attributes."""
         import xarray as xr  # here, because importing it takes as long as a short run
 
-        found = {
+        entries = {
             name: ((dims,) if isinstance(dims, str) else dims, np.asarray(values))
             for name, (dims, values) in self.variables().items()
         }
-        labels = {name: entry for name, entry in found.items() if entry[0] == (name,)}
-        data = {name: entry for name, entry in found.items() if name not in labels}
-        told = {k: v for k, v in self.record().items() if v is not None and k not in found}
+        labels = {name: entry for name, entry in entries.items() if entry[0] == (name,)}
+        data = {name: entry for name, entry in entries.items() if name not in labels}
+        numbers = {k: v for k, v in self.record().items() if v is not None and k not in entries}
         simple = (int, float, str)
         attributes = {k: v for k, v in self.parameters.items() if isinstance(v, simple)}
-        attributes |= {k: v if isinstance(v, simple) else json.dumps(v) for k, v in told.items()}
+        attributes |= {k: v if isinstance(v, simple) else json.dumps(v) for k, v in numbers.items()}
         attributes = {k: int(v) if isinstance(v, bool) else v for k, v in attributes.items()}  # as netCDF wants them
         return xr.Dataset(data, coords=labels, attrs=attributes)
 

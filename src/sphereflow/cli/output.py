@@ -120,10 +120,10 @@ def _tell_circumstances(seconds: float, processor: float) -> None:
     from sphereflow.runtime import cache_folder, devices
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**10 if sys.platform != "darwin" else 2**20)
-    told = {
+    circumstances = {
         "took": f"{seconds:.2f} s, {processor:.2f} s of processor time, at most {peak:.0f} MB",
         "on": f"{', '.join(devices())}; compiled programs in {cache_folder() or 'no cache'}",
         "with": ", ".join(f"{name} {number}" for name, number in versions().items()),
     }
-    for name, text in told.items():
+    for name, text in circumstances.items():
         print(f"{name:<5} {text}", file=sys.stderr)

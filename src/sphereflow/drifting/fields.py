@@ -290,8 +290,8 @@ def _in_blocks(rows, places: Array, count: int) -> DriftField:  # type: ignore[n
     blocks, numbers = _blocks(places, count)
     if len(blocks) == 1:
         return rows(blocks[0], numbers[0])
-    found = jax.lax.map(lambda block: rows(*block), (blocks, numbers))
-    return jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:]))[: len(places)], found)
+    blockwise = jax.lax.map(lambda block: rows(*block), (blocks, numbers))
+    return jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:]))[: len(places)], blockwise)
 
 
 def _blocks(places: Array, count: int) -> tuple[Array, Array]:

@@ -68,16 +68,16 @@ class RecoveredLaw(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HiddenLaw(Result):
-    """The law furthest out of sight that was found: its weights, what is seen of it, and the proved floor.
+    """The law that leaves the smallest field among those searched: its weights, the field, and the proved floor.
 
-    `seen` and `largest` are the root mean square and the largest |V| at the places; `floor` is margin times |q - p|.
+    `rms` and `largest` are the root mean square and the largest |V| at the places; `floor` is margin times |q - p|.
     """
 
     nodes: Float[np.ndarray, "J D"]
     weights: Float[np.ndarray, " J"]
     field: Float[np.ndarray, "N D"]
     distance: float
-    seen: float
+    rms: float
     largest: float
     margin: float
     floor: float
@@ -90,7 +90,7 @@ class HiddenLaw(Result):
         proved = f"no law this far can be below {self.floor:.3g}" if self.floor > 0 else "the floor is below rounding"
         return [
             f"a law at total variation {self.distance:.4g} from the data with |V| at most {self.largest:.3g}",
-            f"root mean square {self.seen:.3g}; {proved}",
+            f"root mean square {self.rms:.3g}; {proved}",
         ]
 
 
@@ -192,7 +192,7 @@ def hidden_law(
         weights=q,
         field=field,
         distance=float(0.5 * np.abs(q - p).sum()),
-        seen=float(np.sqrt(np.mean(np.sum(field**2, axis=1)))),
+        rms=float(np.sqrt(np.mean(np.sum(field**2, axis=1)))),
         largest=float(np.max(np.linalg.norm(field, axis=1))),
         margin=margin,
         floor=margin * float(np.linalg.norm(q - p)),

@@ -176,11 +176,11 @@ def _usual(quality: Quality, other: str, measured: str) -> np.ndarray:
 
 
 def _by_seed(points: list[Point], method: str) -> dict[str, list[Point]]:
-    found: dict[str, list[Point]] = {}
+    points_of: dict[str, list[Point]] = {}
     for point in points:
         if point.method == method:
-            found.setdefault(str(point.seed), []).append(point)
-    return found
+            points_of.setdefault(str(point.seed), []).append(point)
+    return points_of
 
 
 def _ratio(spent: Float[np.ndarray, "2 ..."]) -> np.ndarray:

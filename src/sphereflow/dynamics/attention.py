@@ -140,8 +140,8 @@ class Attention(Dynamics):
 
     @property
     def traits(self) -> Traits:
-        found = of_masses(self.weights)
-        return found.but(gradient=self._direction()) if self.normalise == "mean" and self._has_energy() else found
+        traits = of_masses(self.weights)
+        return traits.but(gradient=self._direction()) if self.normalise == "mean" and self._has_energy() else traits
 
     def with_masses(self, masses: Float[AnyArray, " n"]) -> Attention:
         return changed(self, weights=jnp.asarray(masses, dtype=float))

@@ -63,39 +63,39 @@ def from_state_dict(
       ("head.bias" beside "head.weight") is used with it.
     - `ignore`: names of entries that are not to be used; `*` stands for anything.
     """
-    found = _Entries(named_arrays(state), ignore)
-    family, stack, prefixes = found.stack()
+    entries = _Entries(named_arrays(state), ignore)
+    family, stack, prefixes = entries.stack()
     for name, value in (("norm_first", norm_first), ("rotary", rotary)):
         if name in family.unused and value is not None:
             raise SphereflowError(f"{name} has no meaning for weights named as in {family.title}.")
     small = None if eps is None else real_number("eps", eps, least=0)
     config = Configuration(whole_number("heads", heads), activation, norm_first, small, rotary, causal, mask)
-    found.complete(family, prefixes)
-    blocks = [_block(found, family, prefix, config) for prefix in prefixes]
+    entries.complete(family, prefixes)
+    blocks = [_block(entries, family, prefix, config) for prefix in prefixes]
     given = dict(zip(_ROLES, (embedding, positions, final_norm, unembedding), strict=True))
-    tables = found.tables(family, stack, prefixes, given)
-    scale = found.take(tables["final_norm"], "d")
+    tables = entries.tables(family, stack, prefixes, given)
+    scale = entries.take(tables["final_norm"], "d")
     network = Network(
         blocks,
-        embedding=found.take(tables["embedding"], "words d"),
-        positions=found.take(tables["positions"], "length d"),
-        final_norm=None if scale is None else family.norm(scale, found.bias(tables["final_norm"]), config),
-        unembedding=found.take(tables["unembedding"], "words d"),
-        unembedding_bias=found.bias(tables["unembedding"]),
+        embedding=entries.take(tables["embedding"], "words d"),
+        positions=entries.take(tables["positions"], "length d"),
+        final_norm=None if scale is None else family.norm(scale, entries.bias(tables["final_norm"]), config),
+        unembedding=entries.take(tables["unembedding"], "words d"),
+        unembedding_bias=entries.bias(tables["unembedding"]),
     )
-    found.finish()
+    entries.finish()
     return network
 
 
-def _block(found: _Entries, family: Family, prefix: str, config: Configuration) -> Block:
+def _block(entries: _Entries, family: Family, prefix: str, config: Configuration) -> Block:
     vectors = {name: "d" for group in family.biases for name in group}
-    weights = {name: found.take(prefix + name, shape) for name, shape in (family.weights | vectors).items()}
+    weights = {name: entries.take(prefix + name, shape) for name, shape in (family.weights | vectors).items()}
     try:
         block = family.build({name: w for name, w in weights.items() if w is not None}, config)
     except SphereflowError as error:
         raise SphereflowError(f"in the layer '{prefix}': {error}" if prefix else str(error)) from None
     for name, is_expected in family.buffers.items():
-        buffer = found.constant(prefix + name)
+        buffer = entries.constant(prefix + name)
         if buffer is not None and not is_expected(buffer, block):
             raise SphereflowError(
                 f"'{prefix}{name}' is not what it must be in this network: attention would be another."

@@ -66,12 +66,12 @@ def _torch_file(path: Path) -> Mapping[str, Any]:
     import torch
 
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises whatever its parts do, and explains itself at length
         raise SphereflowError(f"{path} is not a file of weights that torch can read: {brief(error)}.") from None
-    if not isinstance(found, Mapping):
-        raise SphereflowError(f"{path} holds a {type(found).__name__}: save model.state_dict() instead.")
-    return found
+    if not isinstance(content, Mapping):
+        raise SphereflowError(f"{path} holds a {type(content).__name__}: save model.state_dict() instead.")
+    return content
 
 
 def _safetensors(content: bytes) -> dict[str, np.ndarray]:

@@ -41,8 +41,8 @@ class Names:
 
     def refusal(self, hosts: list[str], origins: list[str]) -> str:
         """Why a request with these headers is refused; empty if it is not."""
-        found = _NAMED.fullmatch(hosts[0]) if len(hosts) == 1 else None
-        name = (found[1] or found[2]).lower() if found else ""
+        match = _NAMED.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        name = (match[1] or match[2]).lower() if match else ""
         if not name or not (name in self.own or (self.numbers and _is_number(name))):
             shown = _plain(hosts[0]) if hosts else ""
             return f"this server is not called '{shown}'; start it with --allow NAME to admit another name."

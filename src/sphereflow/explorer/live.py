@@ -115,9 +115,9 @@ class LiveRun:
         x0 = self.tokens[0].astype(float)
         recorder = Recorder(Camera.facing(x0, self._on_sphere))
         self.rough.append(recorder.record(0.0, x0, float("nan")))
-        for found in rough_frames(self.settings, x0):
-            if found is not None:
-                self.rough.append(recorder.record(*found))
+        for frame in rough_frames(self.settings, x0):
+            if frame is not None:
+                self.rough.append(recorder.record(*frame))
             yield
 
     @property

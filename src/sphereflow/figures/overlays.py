@@ -60,13 +60,13 @@ def counts_against_beta(trajectories: Mapping[float, Trajectory], *, threshold: 
     if len(trajectories) < 2:
         raise SphereflowError(f"trajectories must be of two inverse temperatures or more, got {len(trajectories)}.")
     betas = np.array([real_number("beta", beta, above=0) for beta in trajectories])
-    found = [cluster_statistics(run, threshold) for run in trajectories.values()]
+    statistics = [cluster_statistics(run, threshold) for run in trajectories.values()]
     with look():
         figure = blank(8.4, 3.6)
         count, mass = figure.subplots(1, 2)
         for axes, values, label in (
-            (count, [each[0] for each in found], "clusters"),
-            (mass, [each[1] for each in found], "mass of the largest cluster"),
+            (count, [each[0] for each in statistics], "clusters"),
+            (mass, [each[1] for each in statistics], "mass of the largest cluster"),
         ):
             means = np.array([np.mean(v) for v in values])
             errors = np.array([np.std(v, ddof=1) / np.sqrt(len(v)) if len(v) > 1 else 0.0 for v in values])

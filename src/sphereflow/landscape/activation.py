@@ -108,12 +108,12 @@ class Activation:
 
     def jumps(self, reach: float, *, signed: bool = False) -> list[tuple[float, float]]:
         """(place, jump of sigma') of each kink within reach; sizes of the jumps unless their sign is asked for."""
-        found = []
+        jumps = []
         for left, right in pairwise(self.pieces(reach)):
             at = np.asarray(left.high)
             jump = float(right.at(at, 2) - left.at(at, 2))
-            found.append((left.high, jump if signed else abs(jump)))
-        return found
+            jumps.append((left.high, jump if signed else abs(jump)))
+        return jumps
 
     def _values(self, function: Function, s: np.ndarray, what: str) -> np.ndarray:
         values = np.asarray(function(s))

@@ -188,8 +188,8 @@ def _normalised(problem: Problem, count: int) -> Obstruction:
 def harmonics_of_v(problem: Problem, least: int) -> float:
     """The largest harmonic of v of this order or above, on the real line."""
     _, derivative, _ = next(_shifted(problem))
-    found = np.abs(np.fft.fft(derivative)[least : _ANGLES // 2]) / _ANGLES
-    return float(np.max(found / np.arange(least, _ANGLES // 2)))
+    coefficients = np.abs(np.fft.fft(derivative)[least : _ANGLES // 2]) / _ANGLES
+    return float(np.max(coefficients / np.arange(least, _ANGLES // 2)))
 
 
 def net_jump(problem: Problem) -> float:
@@ -291,8 +291,8 @@ def _sphere(problem: Problem, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _legendre(d: int, count: int, t: np.ndarray) -> list[np.ndarray]:
     """The zonal polynomials of degree 1 to count in R^d, 1 at t = 1."""
-    before, now, found = np.ones_like(t), t, [t]
+    before, now, polynomials = np.ones_like(t), t, [t]
     for degree in range(1, count):
         before, now = now, ((2 * degree + d - 2) * t * now - degree * before) / (degree + d - 2)
-        found.append(now)
-    return found
+        polynomials.append(now)
+    return polynomials

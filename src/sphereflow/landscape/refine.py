@@ -177,7 +177,7 @@ def settle(
                 best, best_gap = PointMasses(np.concatenate([moved.points, fresh]), moved.masses), gap
         if best_gap == np.inf:
             break
-        atoms = min(atoms, optimal_masses(space, best.points), key=lambda found: centred_energy(space, found))
+        atoms = min(atoms, optimal_masses(space, best.points), key=lambda each: centred_energy(space, each))
     return atoms, False
 
 
@@ -214,5 +214,5 @@ def slide(space: Space, atoms: PointMasses) -> PointMasses:
 
     start = np.concatenate([atoms.points.ravel(), np.sqrt(atoms.masses)])
     options = {"maxiter": _MOST_SLIDES, "maxfun": 2 * _MOST_SLIDES, "ftol": 1e-16, "gtol": 1e-12, "maxcor": 40}
-    found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
-    return read(found.x)[0]
+    minimum = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
+    return read(minimum.x)[0]

@@ -190,13 +190,13 @@ class Boxes(BallCover):
 
     @property
     def centres(self) -> Float[np.ndarray, "n d"]:  # type: ignore[override]
-        return self._seen(self.low + self.side[:, None] / 2)
+        return self._projected(self.low + self.side[:, None] / 2)
 
     @property
     def radii(self) -> Float[np.ndarray, " n"]:  # type: ignore[override]
         centres, farthest = self.centres, np.zeros(len(self.low))
         for corner in self._corners:
-            apart = angles(centres, self._seen(self.low + self.side[:, None] * corner))
+            apart = angles(centres, self._projected(self.low + self.side[:, None] * corner))
             farthest = np.maximum(farthest, apart)
         return farthest
 
@@ -204,7 +204,7 @@ class Boxes(BallCover):
     def _corners(self) -> np.ndarray:
         return np.array(list(itertools.product((0.0, 1.0), repeat=self.low.shape[1])))
 
-    def _seen(self, place: np.ndarray) -> np.ndarray:
+    def _projected(self, place: np.ndarray) -> np.ndarray:
         """The directions of points on the faces."""
         count, p = place.shape
         full, every = np.empty((count, p + 1)), np.arange(count)

@@ -54,8 +54,10 @@ class GaussianCluster:
             ]
 
         span = (float(times[0]), float(times[-1]))
-        found = solve_ivp(field, span, [mean, np.log(variance)], t_eval=times, method="DOP853", rtol=1e-10, atol=1e-12)
-        return found.y[0], np.exp(found.y[1])
+        solution = solve_ivp(
+            field, span, [mean, np.log(variance)], t_eval=times, method="DOP853", rtol=1e-10, atol=1e-12
+        )
+        return solution.y[0], np.exp(solution.y[1])
 
     def crossover(self, beta: float, variance: float) -> float:
         r"""$t^*=\frac1{2c}\log(\beta\kappa\Sigma_0)$, when attention stops resolving a cluster."""

@@ -58,8 +58,8 @@ class Comparison(Result):
     @cached_property
     def mode_error(self) -> Float[np.ndarray, " T"]:
         """|c_1(tokens) - c_1(density)| at the saved times."""
-        found = np.array([np.exp(-1j * self.angles(i)).mean() for i in range(len(self.ts))])
-        return np.abs(found - self.flow.modes(1)[:, 1])
+        particles = np.array([np.exp(-1j * self.angles(i)).mean() for i in range(len(self.ts))])
+        return np.abs(particles - self.flow.modes(1)[:, 1])
 
     def variables(self) -> Variables:
         return {"t": ("t", self.ts), "distance": ("t", self.distance), "mode_error": ("t", self.mode_error)}

@@ -161,10 +161,10 @@ def concentrate(
         out = attended @ turn
         return np.asarray(out[:, 1] * x[:, 0] - out[:, 0] * x[:, 1])
 
-    found = solve_ivp(speed, (0.0, times[-1]), theta, method="DOP853", t_eval=times, rtol=tol, atol=tol)
-    if not found.success:
+    solution = solve_ivp(speed, (0.0, times[-1]), theta, method="DOP853", t_eval=times, rtol=tol, atol=tol)
+    if not solution.success:
         raise SphereflowError("the law could not be followed to the end: try a smaller t1 or a larger tol.")
-    return CircleConcentration(times, beta, limit, found.y.T, masses)
+    return CircleConcentration(times, beta, limit, solution.y.T, masses)
 
 
 def _attended(

@@ -120,10 +120,10 @@ def evolve_rings(
     def speed(t: float, at: np.ndarray) -> np.ndarray:
         return ring_speed(at, masses, d, beta, v, b)
 
-    found = solve_ivp(speed, (0.0, times[-1]), theta, method="DOP853", t_eval=times, rtol=tol, atol=tol)
-    if not found.success:
+    solution = solve_ivp(speed, (0.0, times[-1]), theta, method="DOP853", t_eval=times, rtol=tol, atol=tol)
+    if not solution.success:
         raise SphereflowError("the rings could not be followed to the end: try a smaller t1 or a larger tol.")
-    return RingFlow(times, d, beta, v, b, found.y.T, masses)
+    return RingFlow(times, d, beta, v, b, solution.y.T, masses)
 
 
 def ring_speed(

@@ -113,10 +113,10 @@ def _padded(atoms: Atoms, tokens: int, beta: float, kind: str) -> tuple[np.ndarr
 
 def _collisions(before: np.ndarray, after: np.ndarray, radius: float, duration: float) -> tuple[Collision, ...]:
     """Who met, at moments interpolated in log distance, which falls about linearly in time."""
-    found = []
+    collisions = []
     for length, i, j in close_pairs(after, radius):
         earlier = max(float(np.linalg.norm(before[i] - before[j])), radius)
         share = math.log(earlier / radius) / max(math.log(earlier / max(length, 1e-300)), 1e-300)
         moment = max(min(share, 1.0), 1e-3) * duration
-        found.append(Collision(i, j, math.log(moment), duration / moment))
-    return tuple(sorted(found, key=lambda c: c.log_elapsed))
+        collisions.append(Collision(i, j, math.log(moment), duration / moment))
+    return tuple(sorted(collisions, key=lambda c: c.log_elapsed))

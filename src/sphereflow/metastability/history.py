@@ -151,14 +151,14 @@ class MergeHistory(Result):
     def plateaus(self) -> tuple[Plateau, ...]:
         """One between any two mergers, and the open ends."""
         mass = dict(enumerate(self.masses))
-        level, found, start = float(np.sum(self.masses**2)), [], -math.inf
+        level, plateaus, start = float(np.sum(self.masses**2)), [], -math.inf
         for k, m in enumerate(self.merges):
-            found.append(Plateau(start, m.log_time, level, self.n - k))
+            plateaus.append(Plateau(start, m.log_time, level, self.n - k))
             mass[m.node] = mass.pop(m.left) + mass.pop(m.right)
             level = float(np.sum(np.square(list(mass.values()))))
             start = m.log_time
-        found.append(Plateau(start, math.inf, level, self.n - len(self.merges)))
-        return tuple(found)
+        plateaus.append(Plateau(start, math.inf, level, self.n - len(self.merges)))
+        return tuple(plateaus)
 
     def sequence(self) -> tuple[frozenset[frozenset[int]], ...]:
         """The pairs of token sets that met, in order: two runs that agree have equal sequences."""

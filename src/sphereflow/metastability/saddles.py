@@ -268,7 +268,7 @@ def _leaving(atoms: Atoms, beta: float, kind: str, i: int, j: int) -> tuple[floa
     for a, b in ((i, j), (j, i)):
         pull = frames[a].T @ x[b]
         expected[a] = m[b] ** power * unit(pull)
-    found, wanted = vectors[:, top].real, expected.ravel()
-    cosine = abs(found @ wanted) / (np.linalg.norm(found) * np.linalg.norm(wanted))
+    direction, wanted = vectors[:, top].real, expected.ravel()
+    cosine = abs(direction @ wanted) / (np.linalg.norm(direction) * np.linalg.norm(wanted))
     rate = float(values[top].real)
     return (scale + math.log(rate) if rate > 0 else -math.inf), float(cosine)

@@ -162,12 +162,12 @@ def _modes(run: MergeHistory, start: np.ndarray) -> list[UnstableModes]:
     """Slow modes right after each merger, at the configuration that the merge tree gives."""
     places = {i: start[i] for i in range(run.n)}
     masses = dict(enumerate(run.masses))
-    found = []
+    modes = []
     for m in run.merges:
         places.pop(m.left), places.pop(m.right)
         masses[m.node] = masses.pop(m.left) + masses.pop(m.right)
         places[m.node] = np.array(m.position)
         if 2 <= len(places) <= 64:
             x = np.stack(list(places.values()))
-            found.append(slow_modes(x, np.array([masses[node] for node in places]), run.beta, run.kind))
-    return found
+            modes.append(slow_modes(x, np.array([masses[node] for node in places]), run.beta, run.kind))
+    return modes

@@ -58,9 +58,7 @@ def _iterated(subject: Subject, iterated: dict[str, IteratedLayer]) -> Answer:
             subject.loaded, layer, tokens, steps=_STEPS, variant=variant, seed=subject.seed, progress=subject.report
         )
     alone, whole = iterated["no MLP"], iterated["trained"]
-    ends = [
-        mean_of(found.stream["mean_cosine"][:, -1].astype(float), subject.seed, most=1.0) for found in (alone, whole)
-    ]
+    ends = [mean_of(run.stream["mean_cosine"][:, -1].astype(float), subject.seed, most=1.0) for run in (alone, whole)]
     return (
         f"Layer {layer} without its MLP, applied {_STEPS} times, brings {alone.n} tokens from a mean cosine of "
         f"{alone.median('mean_cosine')[0]:.2f} to {words(ends[0])}: {alone.end}; the whole layer to "
@@ -72,18 +70,18 @@ def _iterated(subject: Subject, iterated: dict[str, IteratedLayer]) -> Answer:
 
 
 def _betas(subject: Subject) -> Answer:
-    found = effective_betas(subject.loaded, subject.tokens(2 * _WINDOW, _DOCUMENTS), progress=subject.report)
+    estimates = effective_betas(subject.loaded, subject.tokens(2 * _WINDOW, _DOCUMENTS), progress=subject.report)
 
     def middle(rows: np.ndarray) -> Interval:
         """The median over heads of means over documents."""
         return drawn_again(len(rows), lambda at: np.median(rows[at].astype(float).mean(axis=0)), subject.seed)
 
-    r2, betas = middle(found.r2), {by: middle(getattr(found, by)) for by in BETAS}
-    apart = float(np.mean(found.sharpness("cosines") > 1))
+    r2, betas = middle(estimates.r2), {by: middle(getattr(estimates, by)) for by in BETAS}
+    apart = float(np.mean(estimates.sharpness("cosines") > 1))
     said = ", ".join(f"{words(each)} by {by}" for by, each in betas.items())
     return (
         f"Cosines of tokens explain {words(r2, share=True)} of the variance of the logits; beta, the median over "
-        f"heads, is {said}; by cosines {percent(apart)} of heads would keep {found.n} equiangular tokens apart.",
+        f"heads, is {said}; by cosines {percent(apart)} of heads would keep {estimates.n} equiangular tokens apart.",
         decide(r2, above=0.5),
         {"r2": plain(r2), "keeps_apart_by_cosines": apart}
         | {f"beta_by_{by}": plain(each) for by, each in betas.items()},
@@ -98,9 +96,9 @@ def _drawn(subject: Subject, iterated: dict[str, IteratedLayer]) -> Figure:
         axes[0].plot(rows.T, color="0.75", lw=0.7)
         axes[0].plot(rows.mean(axis=0), "o-", ms=3, color=PALETTE[0])
         axes[0].set(xlabel="layers passed", ylabel="mean cosine of tokens")
-        for k, (variant, found) in enumerate(iterated.items()):
+        for k, (variant, run) in enumerate(iterated.items()):
             label = "without MLP" if variant == "no MLP" else "whole layer"
-            axes[1].plot(found.median("mean_cosine"), "o-", ms=3, color=PALETTE[k], label=label)
-            axes[1].set(xlabel=f"times layer {found.layer} was applied", ylim=(None, 1.02))
+            axes[1].plot(run.median("mean_cosine"), "o-", ms=3, color=PALETTE[k], label=label)
+            axes[1].set(xlabel=f"times layer {run.layer} was applied", ylim=(None, 1.02))
             axes[1].legend()
     return figure

@@ -57,24 +57,27 @@ def _lists(subject: Subject, shapes: dict[str, Profile]) -> Answer:
     if not subject.prompts:
         raise SphereflowError("the key-value task was left out by --prompts 0.")
     sets = max(_LEAST_SETS, -(-subject.prompts // _PAIRS))
-    found = retrieval_profile(subject.loaded, pairs=_PAIRS, sets=sets, seed=subject.seed, progress=subject.report)
-    test, _ = _shaped(shapes, "retrieval", found.places, found.rows(), subject)
+    profile = retrieval_profile(subject.loaded, pairs=_PAIRS, sets=sets, seed=subject.seed, progress=subject.report)
+    test, _ = _shaped(shapes, "retrieval", profile.places, profile.rows(), subject)
     return _sentence(
-        f"The right value of {_PAIRS} has probability", f", chance {found.chance:.2f}", test, {"hit": _listed(found)}
+        f"The right value of {_PAIRS} has probability",
+        f", chance {profile.chance:.2f}",
+        test,
+        {"hit": _listed(profile)},
     )
 
 
-def _listed(found: KeyValueProfile) -> list[float]:
-    return [float(each) for each in found.profile("hit")]
+def _listed(profile: KeyValueProfile) -> list[float]:
+    return [float(each) for each in profile.profile("hit")]
 
 
 def _influence(subject: Subject, shapes: dict[str, Profile]) -> Answer:
-    found: InfluenceProfile = influence_profile(
+    profile: InfluenceProfile = influence_profile(
         subject.loaded, n=_TOKENS, prompts=_PROMPTS, seed=subject.seed, progress=subject.report
     )
-    rows = found.rows(bins=_BINS)
-    test, _ = _shaped(shapes, "influence", found.places(_BINS), rows, subject)
-    share = float(found.first_share("gradient")[:, -1].mean())
+    rows = profile.rows(bins=_BINS)
+    test, _ = _shaped(shapes, "influence", profile.places(_BINS), rows, subject)
+    share = float(profile.first_share("gradient")[:, -1].mean())
     return _sentence(
         f"Of {_TOKENS} random tokens (bins of {_TOKENS // _BINS}, relative to the mean) the influence on the last is",
         f", without the first token's {percent(share)} of all",

@@ -60,7 +60,7 @@ class Subject:
         self.decoder("a length of the context is not asked for")
         if self.window < _LENGTHS[1]:
             raise SphereflowError(f"lengths of the context need a window of at least {_LENGTHS[1]} tokens.")
-        found = record_lengths(
+        recording = record_lengths(
             self.loaded,
             self.tokens(lengths[-1], documents),
             lengths=lengths,
@@ -68,9 +68,9 @@ class Subject:
             independent=independent,
             progress=self.report,
         )
-        if not np.isfinite(found.jacobian).all(axis=(0, 3, 4)).any():
+        if not np.isfinite(recording.jacobian).all(axis=(0, 3, 4)).any():
             raise SphereflowError(f"no layer sees all of {lengths[-1]} tokens: a shorter --window shows them.")
-        return found
+        return recording
 
     def tokens(self, window: int, documents: int) -> Int[np.ndarray, "documents window"]:
         """Windows of the text, never longer or more of them than were asked for."""
@@ -92,8 +92,8 @@ def drawn_again(
     There is none for a single unit; it stays within what is possible, from `least` to `most`.
     """
     rng = rng_from(seed)
-    found = np.array([statistic(rng.integers(count, size=count)) for _ in range(repeats)], dtype=float)
-    ends = np.quantile(found, [0.025, 0.975])
+    replicates = np.array([statistic(rng.integers(count, size=count)) for _ in range(repeats)], dtype=float)
+    ends = np.quantile(replicates, [0.025, 0.975])
     return widened(interval(statistic(np.arange(count)), *ends), count, least=least, most=most)
 
 

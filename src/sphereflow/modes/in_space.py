@@ -101,8 +101,8 @@ def find_modes_in_space(samples: ArrayLike, beta: float) -> SpaceModes:
     if x.ndim != 2 or x.shape[1] not in (2, 3) or len(x) == 0:
         raise SphereflowError(f"samples must have shape (n, 2) or (n, 3) with n >= 1, got shape {x.shape}.")
     y = x * math.sqrt(beta)
-    found, heights, bends, proved = _refined(y, _candidates(y))
-    return SpaceModes(beta, found / math.sqrt(beta), heights, beta * bends, proved)
+    modes, heights, bends, proved = _refined(y, _candidates(y))
+    return SpaceModes(beta, modes / math.sqrt(beta), heights, beta * bends, proved)
 
 
 def _candidates(y: np.ndarray) -> np.ndarray:

@@ -66,10 +66,10 @@ def up_crossings(cells: Cells) -> Crossings:
     begins = _values_at_left_ends(pieces, cells.left)
     crossed = pieces.rising & ~pieces.open & (begins < 0) & (pieces.high >= 0)
     groups = _undecided_groups(pieces, begins)
-    found = np.concatenate([np.flatnonzero(crossed), groups[groups >= 0]]).astype(int)
-    found.sort()
-    which = pieces.cell[found]
-    start, width = pieces.start[found], pieces.width[found]
+    indices = np.concatenate([np.flatnonzero(crossed), groups[groups >= 0]]).astype(int)
+    indices.sort()
+    which = pieces.cell[indices]
+    start, width = pieces.start[indices], pieces.width[indices]
     place = _refined(b[np.searchsorted(cell, which)], start, start + width)
     return Crossings(which, place, len(groups))
 

@@ -77,7 +77,8 @@ def gaussian_top_mass(share: ArrayLike, spread: float, *, share_kept: float = 1.
     $$ m(p)=\Phi\big(s-\Phi^{-1}(1-p)\big),\qquad m=\tfrac12\ \text{at}\ p=\Phi(-s) . $$
 
     With top-k selection a share $\kappa$ (`share_kept`) of the keys has all of the weight:
-    $m(\min(p,\kappa))/m(\kappa)$. The distance of tokens with common cosine $c$ tends to $\sqrt c\,|1-2m(p)|$ at every share.
+    $m(\min(p,\kappa))/m(\kappa)$. The distance of tokens with common cosine $c$ tends to $\sqrt c\,|1-2m(p)|$ at every
+    share.
 
     ```python
     from sphereflow.normalisation import gaussian_top_mass

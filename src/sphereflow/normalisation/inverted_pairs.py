@@ -34,14 +34,14 @@ def count_inversions(
     order = np.argsort(-alpha, axis=-1, kind="stable")
     y = np.take_along_axis(alpha[..., None] * x, order[..., None], axis=-2)
     squares = np.sum(y**2, axis=-1)
-    found = []
+    inversions = []
     for count in counts:
         # D^2 - |s|^2: its order is that of the distances, and it does not lose vectors of little weight.
         offset = squares - 2 * np.einsum("...ld,...d->...l", y, y[..., :count, :].sum(axis=-2))
         chosen = np.broadcast_to(np.arange(alpha.shape[-1]) < count, offset.shape)
         ranked = np.take_along_axis(chosen, np.lexsort((chosen, offset), axis=-1), axis=-1)
-        found.append(np.sum(np.cumsum(~ranked, axis=-1) * ranked, axis=-1))
-    return np.stack(found, axis=-1)
+        inversions.append(np.sum(np.cumsum(~ranked, axis=-1) * ranked, axis=-1))
+    return np.stack(inversions, axis=-1)
 
 
 def expected_inversions(

@@ -42,8 +42,8 @@ def sampling_floor(x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"], spl
     x, y = _samples(x, y)
     rng, rows = rng_from(seed), np.concatenate([x, y])
     orders = [rng.permutation(len(rows)) for _ in range(whole_number("splits", splits))]
-    found = [energy_distance(rows[order[: len(x)]], rows[order[len(x) :]]) for order in orders]
-    return float(np.sqrt(np.mean(np.square(found))))
+    distances = [energy_distance(rows[order[: len(x)]], rows[order[len(x) :]]) for order in orders]
+    return float(np.sqrt(np.mean(np.square(distances))))
 
 
 def gaussian_like(x: Float[np.ndarray, "n D"], n: int, seed: Seed = 0) -> Float[np.ndarray, "k D"]:

@@ -110,7 +110,7 @@ def _start(density: Callable[[np.ndarray], np.ndarray] | Sequence[complex] | np.
     if callable(density):
         theta = 2 * np.pi * np.arange(64 * modes) / (64 * modes)
         values = density_values("density", density, theta)
-        found = np.fft.rfft(values)[: modes + 1] / values.sum()
+        coefficients = np.fft.rfft(values)[: modes + 1] / values.sum()
     else:
         try:
             given = np.asarray(density)
@@ -118,11 +118,11 @@ def _start(density: Callable[[np.ndarray], np.ndarray] | Sequence[complex] | np.
             given = np.zeros(0)
         if given.ndim != 1 or given.dtype.kind not in "iufc" or not 2 <= len(given) <= modes + 1:
             raise SphereflowError(f"density must be a function of angles, or 2 to {modes + 1} of its modes.")
-        found = np.zeros(modes + 1, complex)
-        found[: len(given)] = given
-    if not np.isfinite(found).all() or abs(found[0] - 1) > 1e-9 or np.abs(found).max() > 1 + 1e-9:
+        coefficients = np.zeros(modes + 1, complex)
+        coefficients[: len(given)] = given
+    if not np.isfinite(coefficients).all() or abs(coefficients[0] - 1) > 1e-9 or np.abs(coefficients).max() > 1 + 1e-9:
         raise SphereflowError("the modes of a law begin with c_0 = 1, and none is above 1 in modulus.")
-    return found
+    return coefficients
 
 
 class Step:

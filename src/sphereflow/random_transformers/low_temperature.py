@@ -147,9 +147,9 @@ def _backward(
     cells: int,
 ) -> float:
     """On two grids, extrapolated. Their far end is many standard deviations away from where the answer is read."""
-    found = []
+    by_steps = []
     for count in (cells // 2, cells):
         x = np.linspace(0, _REACH, count + 1)
         values = advance(generator(*coefficients(x), x[1]), cell_means(observable, x), theta, _STEPS)
-        found.append(read_between(x, values, start))
-    return (4 * found[1] - found[0]) / 3
+        by_steps.append(read_between(x, values, start))
+    return (4 * by_steps[1] - by_steps[0]) / 3

@@ -143,12 +143,12 @@ class Depths(Result):
 
     def variables(self) -> Variables:
         """What was observed, by depth and realisation; of a tree of arrays each leaf under its own name."""
-        found: Variables = {"layer": ("layer", self.layers)}
+        variables: Variables = {"layer": ("layer", self.layers)}
         for path, leaf in jax.tree_util.tree_leaves_with_path(self.values):
             name = re.sub(r"\W+", "_", jax.tree_util.keystr(path)).strip("_") or "value"
             rest = tuple(f"{name}_{i}" for i in range(leaf.ndim - 2))
-            found[name] = (("layer", "repeat", *rest), np.swapaxes(leaf, 0, 1))
-        return found
+            variables[name] = (("layer", "repeat", *rest), np.swapaxes(leaf, 0, 1))
+        return variables
 
     def facts(self) -> list[str]:
         names = [name for name in self.variables() if name != "layer"]

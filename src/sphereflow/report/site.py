@@ -107,8 +107,8 @@ def _rendered(environment: Environment, template: str, **given: Any) -> bytes:
 
 def _kinds(report: Report) -> list[tuple[str, list[int]]]:
     """Each basis that occurs, with how many of its claims have each verdict."""
-    found = report.bases
-    return [(kind, [found[kind].get(verdict, 0) for verdict in VERDICTS]) for kind in KINDS if kind in found]
+    counts = report.bases
+    return [(kind, [counts[kind].get(verdict, 0) for verdict in VERDICTS]) for kind in KINDS if kind in counts]
 
 
 def _numbers(result: ClaimResult) -> dict[str, Any]:

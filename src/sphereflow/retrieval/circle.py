@@ -120,8 +120,8 @@ def _by_recursion(
     def one_token(past: Wave, here: Wave) -> tuple[Wave, tuple[Array, ...]]:
         c, s = (wave[1:] for wave in multiples(*here, modes + 1))
         sums = past[0].sum(axis=1), past[1].sum(axis=1)
-        found = tuple(row @ part((c, s), sums) for row, part in zip(factors, _PARTS, strict=False))
-        return (decay * (past[0] + charge * c[:, None]), decay * (past[1] + charge * s[:, None])), found
+        fields = tuple(row @ part((c, s), sums) for row, part in zip(factors, _PARTS, strict=False))
+        return (decay * (past[0] + charge * c[:, None]), decay * (past[1] + charge * s[:, None])), fields
 
     nothing = jnp.zeros((modes, decay.shape[0], x.shape[1]), x.dtype)
     return jax.lax.scan(one_token, (nothing, nothing), (jnp.cos(x), jnp.sin(x)))[1]

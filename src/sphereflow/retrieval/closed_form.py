@@ -152,11 +152,11 @@ class Profile(Result):
 
         grid = _search_grid()
         slopes = self.steepness(grid)
-        found = []
+        turns = []
         for i in np.flatnonzero(np.sign(slopes[:-1]) * np.sign(slopes[1:]) < 0):
             at = float(brentq(lambda s: float(self.steepness(s)), grid[i], grid[i + 1], xtol=1e-300, rtol=1e-14))
-            found.append(Turn(at, float(self.score(at)), "minimum" if slopes[i] < 0 else "maximum"))
-        return tuple(found)
+            turns.append(Turn(at, float(self.score(at)), "minimum" if slopes[i] < 0 else "maximum"))
+        return tuple(turns)
 
     @property
     def minimiser(self) -> float | None:

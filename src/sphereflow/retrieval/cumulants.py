@@ -55,5 +55,5 @@ def third_cumulant(
 
     start = np.zeros((3, n))
     start[1, j] = start[2, k] = 1.0
-    found = solve_ivp(rate, (0.0, t), start.ravel(), "DOP853", rtol=1e-10, atol=1e-14)
-    return float(found.y[last - 1, -1])
+    solution = solve_ivp(rate, (0.0, t), start.ravel(), "DOP853", rtol=1e-10, atol=1e-14)
+    return float(solution.y[last - 1, -1])

@@ -222,8 +222,10 @@ def rival_curves(s: Float[np.ndarray, " m"], y: Float[np.ndarray, " m"]) -> dict
             matrix = np.stack([one, *[f(v) for f, v in zip(columns, inside, strict=True)]], axis=-1)
             return float(np.sum((y - _solved(matrix, y)) ** 2))
 
-        found = minimize(misfit, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-15, "maxiter": 2000})
-        return np.clip(np.exp(found.x), *LENGTH_BOX)
+        minimum = minimize(
+            misfit, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-15, "maxiter": 2000}
+        )
+        return np.clip(np.exp(minimum.x), *LENGTH_BOX)
 
     (a,), (b,), (c, d) = search([first]), search([last]), search([first, last])
     designs = {
@@ -270,6 +272,8 @@ class _Grid:
             return np.asarray(y - offset - scale * curve)
 
         start = np.log([self._c[at // _GRID], self._slopes[at % _GRID]])
-        found = least_squares(left, np.clip(start, low + 1e-6, high - 1e-6), bounds=(low, high), xtol=1e-10, ftol=1e-10)
-        c, slope = np.exp(found.x)
+        minimum = least_squares(
+            left, np.clip(start, low + 1e-6, high - 1e-6), bounds=(low, high), xtol=1e-10, ftol=1e-10
+        )
+        c, slope = np.exp(minimum.x)
         return float(c), float(slope)

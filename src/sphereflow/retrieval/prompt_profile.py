@@ -137,11 +137,11 @@ def profile(
         n = whole_number("n", n, least=2, most=10**5)
         sources = np.unique(np.clip(np.rint(places * n - 0.5).astype(int), 0, n - 2))
         at = (sources + 0.5) / n
-        found = [
+        by_start = [
             simulated(prompt, n, int(k), t, beta, slope, vocab, readout, repeats, number + i)
             for i, k in enumerate(sources)
         ]
-        measured = Estimate(*(weight * np.array([getattr(e, part) for e in found]) for part in ("value", "error")))
+        measured = Estimate(*(weight * np.array([getattr(e, part) for e in by_start]) for part in ("value", "error")))
     return PromptProfile(places, excess, curve.excess(places), readout, n, at, measured)
 
 
@@ -178,7 +178,7 @@ def simulated(
         return np.asarray((hit(target - start, vocab) - elsewhere)[None])
 
     model = CausalCircle(beta, slope, length=n, modes=modes)
-    found = source_average(
+    average = source_average(
         circle_advance(model, t, padded_length), draw, points, above, source=source, repeats=repeats, seed=number
     ).scaled(n)
-    return Estimate(found.value[0], found.error[0])
+    return Estimate(average.value[0], average.error[0])

@@ -169,7 +169,7 @@ def prefix_misfits(y: Float[np.ndarray, "b m"]) -> Float[np.ndarray, "b k"]:
     totals, counts, top = np.zeros((rows, m + 1)), np.zeros((rows, m + 1)), np.zeros(rows, dtype=int)
     every = np.arange(rows)
     squares, explained = np.zeros(rows), np.zeros(rows)
-    found = np.zeros((rows, m + 1))
+    misfits = np.zeros((rows, m + 1))
     for k in range(m):
         top += 1
         totals[every, top], counts[every, top] = y[:, k], 1
@@ -188,8 +188,8 @@ def prefix_misfits(y: Float[np.ndarray, "b m"]) -> Float[np.ndarray, "b k"]:
             counts[at, b] += counts[at, a]
             explained[at] += totals[at, b] ** 2 / counts[at, b]
             top[at] = b
-        found[:, k + 1] = np.maximum(squares - explained, 0.0)
-    return found
+        misfits[:, k + 1] = np.maximum(squares - explained, 0.0)
+    return misfits
 
 
 def _decreasing(y: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:

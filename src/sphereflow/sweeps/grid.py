@@ -18,7 +18,6 @@ import numpy as np
 from sphereflow.errors import SphereflowError
 
 Region = tuple[slice, ...]
-Value = str | int | float
 LARGEST = 10**8  # cells; beyond that the list of blocks alone would not fit
 
 
@@ -27,7 +26,7 @@ class Axis:
     """A name and its values: all numbers, or all words."""
 
     name: str
-    values: tuple[Value, ...]
+    values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -43,7 +42,7 @@ class Axis:
         if len(set(self.values)) < len(self.values):
             raise SphereflowError(f"the axis '{self.name}' has a value twice.")
 
-    def _alike(self) -> tuple[Value, ...]:
+    def _alike(self) -> tuple[Any, ...]:
         """All whole numbers or all real ones, so that a function gets what the dataset says."""
         for value in self.values:
             if isinstance(value, float) and not math.isfinite(value):
@@ -82,7 +81,7 @@ class Grid:
             raise SphereflowError(f"a sweep has at most {LARGEST:,} cells; these axes make {self.size:,}.")
 
     @classmethod
-    def of(cls, axes: Mapping[str, Iterable[Value]]) -> Grid:
+    def of(cls, axes: Mapping[str, Iterable[Any]]) -> Grid:
         """From names and values, as in `Grid.of({"beta": np.linspace(1, 9, 17), "seed": range(8)})`."""
         return cls(tuple(Axis(str(name), _plain(name, values)) for name, values in axes.items()))
 
@@ -98,12 +97,12 @@ class Grid:
     def size(self) -> int:
         return math.prod(self.shape)
 
-    def cells(self, region: Region) -> list[dict[str, Value]]:
+    def cells(self, region: Region) -> list[dict[str, Any]]:
         """The cells of a box, as names and values, last axis fastest."""
         chosen = [axis.values[part] for axis, part in zip(self.axes, region, strict=True)]
         return [dict(zip(self.names, values, strict=True)) for values in itertools.product(*chosen)]
 
-    def first_cell(self) -> dict[str, Value]:
+    def first_cell(self) -> dict[str, Any]:
         """The cell at the beginning of every axis."""
         return {axis.name: axis.values[0] for axis in self.axes}
 
@@ -126,7 +125,7 @@ class Grid:
             )
 
 
-def _plain(name: str, values: Any) -> tuple[Value, ...]:
+def _plain(name: str, values: Any) -> tuple[Any, ...]:
     """Python numbers and words, so that they print and compare the same wherever they come from."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__") or getattr(values, "ndim", 1) != 1:
         raise SphereflowError(f"the axis '{name}' needs a list of values; got {values!r}.")

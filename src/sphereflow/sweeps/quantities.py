@@ -107,7 +107,7 @@ def _clustering(cells: Sequence[Cell]) -> Values:
             np.array([real_number(name, cells[i][name], **limits) for i in padded], dtype=float)
             for name, limits in (("beta", {"least": 0}), ("tol", {"least": 1e-13, "most": 0.1}))
         )
-        found = histories(
+        measured = histories(
             model_name(model),
             jnp.asarray(x0),
             jnp.asarray(beta),
@@ -115,7 +115,7 @@ def _clustering(cells: Sequence[Cell]) -> Values:
             jnp.asarray(tol),
         )
         for row, i in enumerate(members):
-            frames[i] = [np.asarray(part[row]) for part in found]
+            frames[i] = [np.asarray(part[row]) for part in measured]
     columns = zip(*(frames[i] for i in range(len(cells))), strict=True)
     return dict(zip(("close_pairs", "mean_overlap", "energy", FAILED), map(np.stack, columns), strict=True))
 
@@ -246,8 +246,8 @@ def _landscape(cells: Sequence[Cell]) -> Values:
             activation=cell["activation"],
         )
         solve = minimise if one_of("sign", cell["sign"], ("minimise", "maximise")) == "minimise" else maximise
-        found = solve(problem)
-        rows.append((len(found.masses), found.energy, found.gap, found.masses.max()))
+        minimiser = solve(problem)
+        rows.append((len(minimiser.masses), minimiser.energy, minimiser.gap, minimiser.masses.max()))
     table = np.array(rows, dtype=float)
     return dict(zip(("atoms", "energy", "gap", "largest_mass"), table.T, strict=True))
 
@@ -269,11 +269,11 @@ _register(
 def _collapse(cells: Sequence[Cell]) -> Values:
     from sphereflow.random_transformers.collapse import Architecture, predict
 
-    found = [predict(Architecture(**cell)) for cell in cells]
+    predictions = [predict(Architecture(**cell)) for cell in cells]
     return {
-        "half_depth": np.array([each.depths[0] for each in found]),
-        "folding_depth": np.array([each.folding for each in found]),
-        "final_overlap": np.array([each.final_overlap for each in found]),
+        "half_depth": np.array([each.depths[0] for each in predictions]),
+        "folding_depth": np.array([each.folding for each in predictions]),
+        "final_overlap": np.array([each.final_overlap for each in predictions]),
     }
 
 

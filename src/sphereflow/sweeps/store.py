@@ -132,14 +132,14 @@ class Store:
         if entry is None or not self.variables or entry.regions != journal.written(regions):
             return None
         try:
-            found = {name: _read(array, regions) for name, array in self.variables.items()}
+            stored = {name: _read(array, regions) for name, array in self.variables.items()}
             failed = entry.failed_cells(_count(regions))
         except Exception:  # what the decoder raises for a chunk that was cut or exchanged has many kinds
             return None
-        if journal.Entry.of(number, regions, failed, found) != entry:
+        if journal.Entry.of(number, regions, failed, stored) != entry:
             return None
         self._note(regions, failed)
-        return CellBlock(found, failed)
+        return CellBlock(stored, failed)
 
     def write(self, number: int, regions: Sequence[Region], block: CellBlock) -> None:
         """Write the cells of a block, in the order of its regions, and enter it in the journal."""
@@ -228,13 +228,13 @@ def verified(folder: Path, group: Any, names: Sequence[str], shape: tuple[int, .
     for number, entry in journal.entries(Path(os.path.realpath(folder))).items():
         try:
             regions = journal.read_regions(entry.regions)
-            found = {name: _read(group[name], regions) for name in names}
+            stored = {name: _read(group[name], regions) for name in names}
             failed = entry.failed_cells(_count(regions))
-            if journal.Entry.of(number, regions, failed, found) != entry:
+            if journal.Entry.of(number, regions, failed, stored) != entry:
                 continue
         except Exception:  # as above; a block that cannot be read is not known
             continue
-        for name, values in (found | {STATE: np.where(failed, FAILED, COMPUTED)}).items():
+        for name, values in (stored | {STATE: np.where(failed, FAILED, COMPUTED)}).items():
             _fill(known[name], regions, values)
     return known
 

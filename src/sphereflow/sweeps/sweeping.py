@@ -184,8 +184,8 @@ def _run(
                     store.write(piece[0], piece[1], block)
                     bar.advance(plan.note(piece, block.values))
         store.finish()
-        found = opened(place, trusted=True)
-        return found.in_memory() if out is None else found
+        sweep_result = opened(place, trusted=True)
+        return sweep_result.in_memory() if out is None else sweep_result
 
 
 def _target(out: str | Path) -> Path:
@@ -226,8 +226,8 @@ def _check_shapes(store: Store, grid: Grid, piece: Piece, block: CellBlock) -> N
     """A block must have the variables and shapes of the blocks before it."""
     lead = len(grid.shape)
     shapes = {name: array.shape[lead:] for name, array in store.variables.items()}
-    found = {name: value.shape[1:] for name, value in block.values.items()}
-    refuse_other_shapes(found, shapes, cell_name(grid.cells(piece[1][0])[0], grid.names))
+    computed = {name: value.shape[1:] for name, value in block.values.items()}
+    refuse_other_shapes(computed, shapes, cell_name(grid.cells(piece[1][0])[0], grid.names))
 
 
 def evaluate(measured: Quantity, grid: Grid, fixed: Cell, piece: Piece) -> CellBlock:

@@ -206,8 +206,8 @@ def coercivity_test(
     law = of_activation(activation)
     pair = TwoPoint(d, law, strength, beta)
     rng = rng_from(seed)
-    found = [_rates(activation, d, float(each), pair, h, repeats, rng) for each in r]
-    measured = Estimate(*(np.array([float(each[k]) for each in found]) for k in (0, 1)))
+    simulated = [_rates(activation, d, float(each), pair, h, repeats, rng) for each in r]
+    measured = Estimate(*(np.array([float(each[k]) for each in simulated]) for k in (0, 1)))
     return CoercivityTest(d, pair.strength, r, pair.pull(r), measured, pair.coercivity(), law.ratio)
 
 

@@ -80,9 +80,9 @@ class StrongErrors(Result):
 
     def errors(self, kind: str = "depth") -> Estimate:
         """Root mean square errors with error bars, for each size."""
-        found = mean(self._of(kind)[1].T)
-        root = np.sqrt(found.value)
-        return Estimate(root, found.error / (2 * np.where(root > 0, root, 1)))
+        squares = mean(self._of(kind)[1].T)
+        root = np.sqrt(squares.value)
+        return Estimate(root, squares.error / (2 * np.where(root > 0, root, 1)))
 
     def order(self, kind: str = "depth", last: int = 0) -> Estimate:
         """The power of the size in the root mean square error, from all sizes or from the last few.

@@ -110,9 +110,9 @@ class TabFrame:
 
     async def work(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """The value of the function, computed in a thread; to be called within `refresh`."""
-        found = await run_in_thread(function, *args, **kwargs)
+        value = await run_in_thread(function, *args, **kwargs)
         self._share, self._doing = 0.0, ""
-        return found
+        return value
 
     def report(self, share: float, words: str = "") -> None:
         """How much of the work is done, 0 to 1, and what; may be called in the thread that does it."""
@@ -124,14 +124,14 @@ class TabFrame:
 
     def _tell_progress(self) -> None:
         seconds = time.monotonic() - self._since
-        told = [self._doing or "computing", f"{seconds:.0f} s so far"]
+        words = [self._doing or "computing", f"{seconds:.0f} s so far"]
         if 0 < self._share < 1:
-            told[1] = f"{100 * self._share:.0f} %, about {seconds * (1 / self._share - 1):.0f} s left"
+            words[1] = f"{100 * self._share:.0f} %, about {seconds * (1 / self._share - 1):.0f} s left"
         elif lately := _lately.get(self._title):
-            told.append(f"lately {sorted(lately)[len(lately) // 2]:.1f} s")
+            words.append(f"lately {sorted(lately)[len(lately) // 2]:.1f} s")
         if in_line():
-            told.append(f"{in_line()} wait for one of {TOGETHER} places")
-        self._far.text = ", ".join(told)
+            words.append(f"{in_line()} wait for one of {TOGETHER} places")
+        self._far.text = ", ".join(words)
 
     async def _guarded(self, refresh: Refresh) -> None:
         self._since = time.monotonic()

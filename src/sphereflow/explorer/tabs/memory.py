@@ -140,42 +140,41 @@ def place(kernel: str, sharpness: float, load: float, temperature: float) -> Pla
     from sphereflow.memory.phases import REGIONS, phase_diagram
     from sphereflow.memory.state import lse_overlap, lsr_overlap
 
-    found = phase_diagram(
+    diagram = phase_diagram(
         kernel, sharpness, loads=np.array([load]), temperatures=np.array([temperature]), sizes=(SIZE,)
     )
-    region = int(found.region[0, 0])
+    region = int(diagram.region[0, 0])
     overlap = lse_overlap(temperature) if kernel == "lse" else lsr_overlap(temperature, sharpness)
-    return Place(
-        region, REGIONS[kernel][region], _MEANINGS[kernel][region], float(overlap), float(found.log_escape[SIZE][0, 0])
-    )
+    log_escape = float(diagram.log_escape[SIZE][0, 0])
+    return Place(region, REGIONS[kernel][region], _MEANINGS[kernel][region], float(overlap), log_escape)
 
 
-def in_words(found: Place, load: float, temperature: float) -> str:
+def in_words(state: Place, load: float, temperature: float) -> str:
     """The phase in one or two sentences, with the overlap where there is a retrieval state."""
-    meaning = found.meaning[0].lower() + found.meaning[1:]
+    meaning = state.meaning[0].lower() + state.meaning[1:]
     said = f"At load {short(load, 4)} and temperature {short(temperature, 4)}: {meaning}"
-    if found.region == 0:
+    if state.region == 0:
         return said
-    return f"{said} The state keeps an overlap of {found.overlap:.4f} with its pattern."
+    return f"{said} The state keeps an overlap of {state.overlap:.4f} with its pattern."
 
 
-def picture(found: Plane, load: float, temperature: float) -> dict[str, Any]:
+def picture(diagram: Plane, load: float, temperature: float) -> dict[str, Any]:
     """Regions as areas, their borders as curves, and the chosen point."""
-    widest = float(np.ceil(20 * max(found.widest, 1.05 * load)) / 20)
-    t = found.temperatures
+    widest = float(np.ceil(20 * max(diagram.widest, 1.05 * load)) / 20)
+    t = diagram.temperatures
     # The outer region is the whole plane, and each further one lies on top of the one before.
     corners: list[Any] = [[[0, 0], [widest, 0], [widest, TOP], [0, TOP]]]
-    for name in _BOUNDS[found.kernel]:
-        edge = pairs(found.lines[name], t)
+    for name in _BOUNDS[diagram.kernel]:
+        edge = pairs(diagram.lines[name], t)
         corners.append([[0, 0], [edge[0][0], 0], *edge, [0, TOP]])
-    fills = list(_SHADES[found.kernel])
+    fills = list(_SHADES[diagram.kernel])
     curves = [
-        line(name, found.lines[name], t, _COLOURS[name])
+        line(name, diagram.lines[name], t, _COLOURS[name])
         | {"lineStyle": {"color": _COLOURS[name], "width": 2, "type": style}}
-        for names, style in ((_BESIDE[found.kernel], "dashed"), (_BOUNDS[found.kernel], "solid"))
+        for names, style in ((_BESIDE[diagram.kernel], "dashed"), (_BOUNDS[diagram.kernel], "solid"))
         for name in names
     ]
-    names = _region_names(found.kernel)
+    names = _region_names(diagram.kernel)
     return {
         "grid": {"left": 58, "right": 18, "top": 14, "bottom": 52},
         "xAxis": axis("load α = ln M / N", min=0, max=widest, splitLine={"show": False}),
@@ -221,17 +220,17 @@ def build(around: Surroundings = ALONE) -> None:
             amount.set_visible(name == kernel.value)
         sharp = sharpness[kernel.value].value
         lines = await frame.work(plane, kernel.value, sharp)
-        found = await frame.work(place, kernel.value, sharp, load.value, temperature.value)
+        state = await frame.work(place, kernel.value, sharp, load.value, temperature.value)
         frame.set_formulas(*_FORMULAS[kernel.value])
         draw(shown, picture(lines, load.value, temperature.value))
-        frame.say(in_words(found, load.value, temperature.value))
+        frame.say(in_words(state, load.value, temperature.value))
         frame.list_colours(_colours(kernel.value))
         frame.list_facts(
             [
-                ("phase", found.name),
-                ("overlap $\\varphi$ with the pattern", f"{found.overlap:.6f}" if found.region else "none"),
+                ("phase", state.name),
+                ("overlap $\\varphi$ with the pattern", f"{state.overlap:.6f}" if state.region else "none"),
                 ("capacity at $T=0$" if kernel.value == "lse" else "threshold", short(lines.capacity, 5)),
-                (f"escape time at $N={SIZE}$" + ("" if kernel.value == "lse" else ", rate only"), _duration(found)),
+                (f"escape time at $N={SIZE}$" + ("" if kernel.value == "lse" else ", rate only"), _duration(state)),
             ],
         )
 
@@ -264,10 +263,10 @@ def _colours(kernel: str) -> list[tuple[str, str, str]]:
     ]
 
 
-def _duration(found: Place) -> str:
+def _duration(state: Place) -> str:
     """The escape time as a power of ten, in the unit of the Langevin equation."""
-    if found.region == 0:
+    if state.region == 0:
         return "none"
-    if np.isinf(found.log_escape):
+    if np.isinf(state.log_escape):
         return "for ever"
-    return f"about $10^{{{found.log_escape / np.log(10):.1f}}}$"
+    return f"about $10^{{{state.log_escape / np.log(10):.1f}}}$"
