@@ -3,8 +3,8 @@
 Two functions have one digest only if their bytecode, names, constants, defaults and closures agree, and so does
 whatever they reach: globals, helpers, the attributes and class of `self`, what a partial or a compiled function wraps.
 Code of installed packages is known by its name and the package's version, that of sphereflow by its source files, and
-arrays by their bytes. What cannot be told for certain is refused, never guessed. Not seen are things outside of
-Python: files, the environment, the clock.
+arrays by their bytes. What cannot be identified for certain is refused, never guessed. Files, the
+environment and the clock are not covered.
 """
 
 from __future__ import annotations

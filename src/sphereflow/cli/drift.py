@@ -27,7 +27,8 @@ def train(
     width: Annotated[float, typer.Option(help="Width tau of the Laplace kernel.")] = 0.05,
     rate: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 8e-3,
     schedule: Annotated[
-        str, typer.Option(metavar="linear|constant|felt", help="How the rate falls: to zero, not, as friction acts.")
+        str,
+        typer.Option(metavar="linear|constant|effective", help="How the rate falls: to zero, not, as friction acts."),
     ] = "linear",
     friction: Annotated[str, typer.Option(metavar="none|gain", help="Friction, growing from 0 to 1.")] = "none",
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
@@ -150,10 +151,10 @@ def translate(
         str,
         typer.Option(
             metavar="NAME,...",
-            help="Any of drift, drift-friction, drift-restoring, drift-schedule, drift-felt, ofm, lightsb, affine.",
+            help="Any of drift, drift-friction, drift-restoring, drift-schedule, drift-effective, ofm, lightsb, affine.",
             show_default=False,
         ),
-    ] = "drift,drift-friction,drift-schedule,drift-felt,ofm,lightsb,affine",
+    ] = "drift,drift-friction,drift-schedule,drift-effective,ofm,lightsb,affine",
     batch: Annotated[int, typer.Option(help="Samples per step.")] = 256,
 ) -> None:
     """Translate one domain into another by drifting and by two baselines: quality against compute, with seeds.

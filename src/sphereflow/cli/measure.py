@@ -116,7 +116,7 @@ def command(
         files, lines = _files(heads, about, beside, seed)
     write_into(out, files)
     if len(tokens) < documents:
-        say(f"the text has room for {len(tokens)} windows of {window} tokens; {documents} were asked for.")
+        say(f"the text is long enough for {len(tokens)} windows of {window} tokens; {documents} were asked for.")
     for line in lines:
         say(f"- {line}")
     for section in beside:

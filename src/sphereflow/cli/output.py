@@ -1,4 +1,4 @@
-"""How a command speaks: text for people, one JSON object for scripts, or nothing.
+"""The output of a command: text for people, one JSON object for scripts, or nothing.
 
 Every command has three options of its own beside those it declares: `--json` prints one object instead of text,
 `--quiet` prints nothing but errors, `--verbose` adds what a bug report needs, on the error stream. A command says its
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Manner:
-    """What was asked of the command that runs now."""
+    """The output options of the command that runs now."""
 
     json: bool = False
     quiet: bool = False

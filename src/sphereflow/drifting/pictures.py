@@ -111,12 +111,12 @@ NAMES = {
     "drift-friction": "drifting with friction",
     "drift-schedule": "no friction, rate times 1 - t/T",
     "drift-restoring": "drifting, restoring friction",
-    "drift-felt": "no friction, rate as Adam leaves it",
+    "drift-effective": "no friction, rate as Adam leaves it",
     "ofm": "Optimal Flow Matching",
     "lightsb": "Light Schroedinger Bridge",
     "affine": "affine, not trained",
 }
-_MARKS = {"drift-schedule": "s--", "drift-felt": "^:"}
+_MARKS = {"drift-schedule": "s--", "drift-effective": "^:"}
 _MEASURES = (("passes", "network passes over samples"), ("operations", "multiply-adds"), ("seconds", "seconds"))
 _QUALITIES = (("frechet", "Frechet distance"), ("mmd", "squared MMD"))
 
@@ -171,7 +171,7 @@ def quality(points: list[Point]) -> Figure:
 def _friction(axes: Axes, points: list[Point], measure: str, colours: dict[str, str]) -> None:
     plain = {(p.seed, p.steps): getattr(p, measure) for p in points if p.method == "drift"}
     shift = 0.94
-    for method in ("drift-friction", "drift-felt", "drift-schedule"):
+    for method in ("drift-friction", "drift-effective", "drift-schedule"):
         mine = [p for p in points if p.method == method and (p.seed, p.steps) in plain]
         if not mine:
             continue

@@ -34,7 +34,7 @@ from sphereflow.seeds import Seed, checked, key_from, recorded
 # Without the learning rate, which is multiplied in: runs that differ only in numbers share one compilation.
 OPTIMISERS: dict[str, optax.GradientTransformation] = {"adam": optax.scale_by_adam(), "sgd": optax.identity()}
 
-SCHEDULES = ("constant", "linear", "felt")
+SCHEDULES = ("constant", "linear", "effective")
 # A batch has its square of pairs: 10^5 are 10^10 of them a step, which takes minutes.
 MOST_BATCH = 10**5
 MOST_SEED = 2**62  # neighbouring seeds draw the network, the noise and the held-out data
@@ -66,7 +66,7 @@ class Recipe:
     """How to train.
 
     `rate` is 1e-3 unless given. `schedule` is what "gain" friction must be compared with: a learning rate times 1 - t/T
-    ("linear", the same run under plain gradient descent), or times what Adam leaves of that factor ("felt").
+    ("linear", the same run under plain gradient descent), or times what Adam leaves of that factor ("effective").
 
     `optimiser` is "adam", "sgd", or one of optax, which has a rate and a schedule of its own. Nothing can tell two of
     those apart: a run that is to be kept on disk and continued needs a `version`, a word that you change with it.

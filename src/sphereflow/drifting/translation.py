@@ -41,7 +41,7 @@ from sphereflow.seeds import Record, Seed, checked, following, key_from, recorde
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DRIFTS = ("drift", "drift-friction", "drift-restoring", "drift-schedule", "drift-felt")
+DRIFTS = ("drift", "drift-friction", "drift-restoring", "drift-schedule", "drift-effective")
 METHODS = (*DRIFTS, "ofm", "lightsb", "affine")
 _TESTED = 1000
 _RESTORED = 0.5  # restoring friction at the end of training: at 1 what is learned is held at the source
@@ -146,7 +146,7 @@ def quality_against_compute(
 
     A fifth of both samples is held out, at most `held_out` rows. "drift-friction" has gain friction 0 to 1 over the
     budget, "drift-restoring" a restoring force 0 to 0.5 towards the source point; "drift-schedule" is the run without
-    friction whose learning rate falls the same way, "drift-felt" one whose rate falls as Adam lets friction act:
+    friction whose learning rate falls the same way, "drift-effective" one whose rate falls as Adam lets friction act:
     controls that friction must beat. `rates` replaces those of `RATES`. `show` is called with every point and where the
     held-out rows of the source went, in their order.
     """
@@ -285,7 +285,7 @@ def _trained(method: str, x: np.ndarray, y: np.ndarray, steps: int, seed: Seed, 
         decay=0.99,
         seed=seed,
         friction=friction,
-        schedule={"drift-schedule": "linear", "drift-felt": "felt"}.get(method, "constant"),
+        schedule={"drift-schedule": "linear", "drift-effective": "effective"}.get(method, "constant"),
     )
     model, _ = translator(x, y, recipe, TwoSidedField(settings.width), settings.hidden)
     passes = 2.0 * steps * batch

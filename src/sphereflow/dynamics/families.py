@@ -59,9 +59,9 @@ class Family:
 
 
 def _asked(value: T | None, name: str, family: str) -> T:
-    """What must be given, because the weights do not tell it."""
+    """What must be given, because the weights do not show it."""
     if value is None:
-        raise SphereflowError(f"{name} must be given for weights named as in {family}: they do not tell it.")
+        raise SphereflowError(f"{name} must be given for weights named as in {family}: they do not show it.")
     return value
 
 
@@ -141,7 +141,7 @@ _GPT2_MATRICES = ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
 
 def _gpt2_layer(w: Weights, config: Configuration) -> Block:
     d = len(w["ln_1.weight"])
-    # transformers keeps these matrices transposed, nanoGPT does not; the first one tells which, the rest must follow.
+    # transformers keeps these matrices transposed, nanoGPT does not; the first one shows which, the rest must agree.
     transposed = w["attn.c_attn.weight"].shape == (d, 3 * d)
     if transposed:
         w = w | {f"{name}.weight": w[f"{name}.weight"].T for name in _GPT2_MATRICES}

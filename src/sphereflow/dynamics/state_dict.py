@@ -1,7 +1,7 @@
 """A Transformer that was trained elsewhere, from the arrays it was saved as.
 
 Three ways of naming them are known: `torch.nn.TransformerEncoder`, GPT-2 (also nanoGPT) and Llama. Every entry is used
-or named in an error. What arrays do not tell (heads, activation, where the norm sits) is asked for, not guessed.
+or named in an error. What arrays do not show (heads, activation, where the norm sits) must be given; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def from_state_dict(
     **Arguments:**
 
     - `heads`: the number of heads, of queries. `eps`: that of the norms, 1e-5 where it need not be given.
-    - `causal`, `mask`: who sees whom; GPT-2 and Llama are causal unless told otherwise.
+    - `causal`, `mask`: which tokens see which; GPT-2 and Llama are causal unless given otherwise.
     - `embedding`, `positions`, `final_norm`, `unembedding`: the names of these weights where a module of one's own
       holds them. A name may serve twice: `unembedding="wte.weight"`. A bias beside a final norm or an unembedding
       ("head.bias" beside "head.weight") is used with it.

@@ -1,4 +1,4 @@
-"""Who may speak to the server, and what happens to words that it cannot understand.
+"""Which requests the server accepts, and what happens to those that it cannot read.
 
 A page from elsewhere may point a name of its own at this machine (DNS rebinding), or open a socket to it. So a request
 must name the server by a name that is its own, and what a page sends must come from a page of this server: the Origin,
@@ -88,7 +88,7 @@ class Guard:
 class _OneLine(logging.Filter):
     """A message that the library of sockets cannot read is one line in the log, not a traceback.
 
-    What the page's own handlers raise is caught and told elsewhere, so nothing of ours is hidden by this.
+    What the page's own handlers raise is caught and reported elsewhere, so nothing of ours is hidden by this.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

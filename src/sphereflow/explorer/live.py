@@ -46,7 +46,7 @@ class LiveRun:
         self.spent = 0.0
         self.sketched = 0.0
         self._moving: tuple[float, int] | None = None  # when frames began to come, and how many there were
-        self.listeners: set[Callable[[], None]] = set()  # told of news, in the thread that has them
+        self.listeners: set[Callable[[], None]] = set()  # called when there is something new, in the thread that has it
         self._turns = self._recorded_turns()
         self._sketch: Iterator[None] | None = None
 

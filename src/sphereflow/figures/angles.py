@@ -1,4 +1,4 @@
-"""Angles of tokens on the circle against time, with the potential that they feel behind them."""
+"""Angles of tokens on the circle against time, with their potential behind them."""
 
 from __future__ import annotations
 

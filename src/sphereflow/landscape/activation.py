@@ -138,7 +138,7 @@ class Activation:
                 return Piece(low, high, (chebyshev.chebint(resolved) / scale, resolved, slope, bend))
             count *= 2
         raise SphereflowError(
-            f"sigma is not smooth on [{low:g}, {high:g}] as far as {_MOST_TERMS} terms tell; "
+            f"sigma is not smooth on [{low:g}, {high:g}] as far as {_MOST_TERMS} terms show; "
             "name where its slope jumps in kinks=."
         )
 

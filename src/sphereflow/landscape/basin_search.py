@@ -1,6 +1,6 @@
 r"""Where the ascent takes a single cluster, from every point: the basins of $\tfrac12v$.
 
-One cluster feels no force from itself, so it follows $\dot x=\tfrac12\nabla v(x)$ and ends at a local maximum of v, or
+One cluster exerts no force on itself, so it follows $\dot x=\tfrac12\nabla v(x)$ and ends at a local maximum of v, or
 stays where v is flat.
 """
 

@@ -130,7 +130,7 @@ class CriticalPoints(Result):
         ]
 
     def plot(self) -> Figure:
-        """Where the atoms of every stationary measure are, by energy; colours tell the index."""
+        """Where the atoms of every stationary measure are, by energy; colours show the index."""
         from sphereflow.landscape.pictures import draw_critical_points
 
         return draw_critical_points(self)

@@ -1,4 +1,4 @@
-r"""Why no stationary measure can be spread out: an obstruction that speaks of all measures at once.
+r"""Why no stationary measure can be spread out: an obstruction for all measures at once.
 
 Were the first variation of a probability measure flat, its harmonics would be $\mu_l=-\beta v_l/(2\Lambda_l)$ for every
 degree $l\ge1$, with $\Lambda_l$ those of the kernel. But $|\mu_l|\le1$ on the circle, and on the sphere the squares of

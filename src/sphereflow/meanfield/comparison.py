@@ -102,7 +102,7 @@ def compare(
     `flow` is a density followed before, with the same arguments, to which these tokens are compared.
     """
     n, rng, record = whole_number("n", n), rng_from(seed), recorded(seed)
-    number = record if isinstance(record, int) else None  # a trajectory has no room for the words of a key
+    number = record if isinstance(record, int) else None  # a trajectory cannot hold the words of a key
     law = starting_law(density)
     matrices: dict[str, Any] = {"value": value, "form": form, "perceptron": perceptron}
     if flow is None:

@@ -2,7 +2,7 @@ r"""The history of a run to the single cluster: who merged with whom, when, and 
 
 Times are logarithms, because they pass $e^{700}$, the largest double. The energy is the normalised one,
 $2\beta E_\beta=\sum_{kl}\alpha_k\alpha_le^{\beta(\langle x_k,x_l\rangle-1)}$, which rests on plateaus
-$\sum_q\alpha_q^2$ (up to what clusters feel of each other) and ends at 1.
+$\sum_q\alpha_q^2$ (up to the force between clusters) and ends at 1.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def read_history(path: str | Path) -> MergeHistory:
 
 
 def from_plain(plain: dict[str, Any], path: str | Path) -> MergeHistory:
-    """The history that plain data tell, or one sentence about the damage."""
+    """The history in plain data, or one sentence about the damage."""
     try:
         merges = tuple(merge_from_plain(m) for m in plain["merges"])
         arrays = {name: np.asarray(plain[name], dtype=float) for name in ("masses", "final")}

@@ -213,7 +213,7 @@ def _inertia(matrix: list[list[Decimal]], zero: Decimal) -> tuple[int, int]:
 
 
 def _recorder(frames: list[np.ndarray]) -> Callable[[np.ndarray], float]:
-    """A stop condition that is never met, and keeps the positions it is asked about."""
+    """A stop condition that is never met, and records the positions at which it is evaluated."""
 
     def keep(x: np.ndarray) -> float:
         frames.append(x)

@@ -53,7 +53,7 @@ class Collision:
 class Leg:
     """Where a leg ended: positions, log of its duration, clock and length added, and who collided.
 
-    `curve` has a row (log elapsed, energy, clock, length) per step; `way` says how it was followed; `stopped` tells
+    `curve` has a row (log elapsed, energy, clock, length) per step; `way` says how it was followed; `stopped` says
     that the stop condition was met, `balanced` that the atoms stand on a saddle and the leg could not begin.
     """
 

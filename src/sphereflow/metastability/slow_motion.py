@@ -49,7 +49,7 @@ class SlowManifold(Result):
 
     `distance` is $\mathrm{dist}_q^2$, `gap` $G_q$, `dissipation` $|\nabla F_q|^2$ of the forces inside the cluster,
     `constant` the guaranteed $c_q$, `rate` the rate at which $\sqrt{G_q}$ falls in the end, `log_speed` the logarithm
-    of the speed of a centre, `log_gradient` that of $\delta$; `shrinking` tells that caps are certain to keep their
+    of the speed of a centre, `log_gradient` that of $\delta$; `shrinking` says that caps are certain to keep their
     smallest inner products while the clusters stay apart.
     """
 

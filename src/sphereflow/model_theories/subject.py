@@ -1,4 +1,4 @@
-"""What is asked of all theories: a loaded model, a text, the heads that were measured, and how much may be read."""
+"""What theories are compared with: a loaded model, a text, the heads that were measured, and how much may be read."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def gaussian_top_mass(share: ArrayLike, spread: float, *, share_kept: float = 1.
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CriticalCounts(Result):
-    """Where the selection stops telling anything: both as numbers of keys; divide by the length for fractions.
+    """Where the selection stops being informative: both as numbers of keys; divide by the length for fractions.
 
     `no_better_than_random` is the smallest N with a distance at most that of a random selection (L if there is none);
     `half_mass` the smallest N that carries half of the weight.

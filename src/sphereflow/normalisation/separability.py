@@ -1,4 +1,4 @@
-r"""How many of the selected keys can be told apart geometrically.
+r"""How many of the selected keys can be separated geometrically.
 
 $$ N_s=\Big|\Big\{i\in I_N:\ \|\alpha_ix_i-s\|<r\Big\}\Big|,\qquad s=\sum_{i\in I_N}\alpha_ix_i,\qquad
    r=\min_{j\notin I_N}\|\alpha_jx_j-s\| . $$

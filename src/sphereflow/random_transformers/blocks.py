@@ -1,4 +1,4 @@
-r"""Pre-norm Transformer blocks of real architectures, GPT-2's and Llama's, with weights that somebody gives.
+r"""Pre-norm Transformer blocks of real architectures, GPT-2's and Llama's, with given weights.
 
 $$x\mathrel{+}=W_O\,\mathrm{heads}\bigl(W_Vy,\ \mathrm{softmax}\tfrac{\langle W_Qy_i,W_Ky_j\rangle}{\sqrt k}\bigr),\quad
   x\mathrel{+}=W_{\rm down}\,\phi(W_{\rm up}y')\ \text{ or }\ W_{\rm down}\,[\phi(W_{\rm gate}y')\,W_{\rm up}y'],$$

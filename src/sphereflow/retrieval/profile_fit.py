@@ -2,7 +2,7 @@ r"""The theory's profile fitted to a measured one, beside rivals that know no th
 
 $$y(s)=A+B\,k_\lambda(1,s)\,\psi_c(Y(s)),\qquad B\ge0,\qquad Y=\log\frac{e^\lambda-1}{e^{\lambda s}-1}.$$
 
-Inverse temperature and time enter through $c=a_n(\beta)\,t$ alone, so one profile cannot tell them apart: c and the
+Inverse temperature and time enter through $c=a_n(\beta)\,t$ alone, so one profile cannot distinguish them: c and the
 slope $\lambda$ are fitted, and $(\beta,t)$ is a curve. The profile has recency (rises at its end) as long as
 $c<2(1-e^{-\lambda})$. Rivals: constant, line, parabola, an exponential from the first place or from the last one, and
 both. All by least squares on the mean over units; with p numbers fitted (the variance is one of them) to m positions,
@@ -105,7 +105,7 @@ class FittedProfile(Result):
         return float(low), float(high)
 
     def times(self, beta: ArrayLike) -> Float[np.ndarray, " betas"]:
-        r"""The curve $t(\beta)=c/\max_na_n(\beta)$ on which temperature and time cannot be told apart."""
+        r"""The curve $t(\beta)=c/\max_na_n(\beta)$ on which temperature and time cannot be distinguished."""
         betas = np.atleast_1d(real_array("beta", beta))
         return np.array([self.c / growth_rates(float(b)).max() for b in betas])
 
@@ -168,7 +168,7 @@ def fit_profile(
         raise SphereflowError("positions must increase inside (0, 1).")
     mean, error = table.mean(axis=0), table.std(axis=0, ddof=1) / np.sqrt(units)
     if np.ptp(mean) <= 1e-12 * np.abs(mean).max():
-        raise SphereflowError("rows have the same mean at every position: any curve fits them, and none is told.")
+        raise SphereflowError("rows have the same mean at every position: any curve fits them, so none is chosen.")
     grid = _Grid(places)
     drawn = rng.multinomial(units, np.full(units, 1 / units), size=repeats) @ table / units
     c_draws, slope_draws = np.array([grid.refined(y) for y in drawn]).T

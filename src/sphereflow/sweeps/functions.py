@@ -23,7 +23,7 @@ _WHOLE = 2**53  # up to here every whole number is a float64
 
 
 def of_function(function: Callable[..., Any], grid: Grid, fixed: Mapping[str, Any], vmap: bool) -> Quantity:
-    """The quantity that a function measures; its first block tells what it returns."""
+    """The quantity that a function measures; its first block shows what it returns."""
     if not callable(function):
         raise SphereflowError(f"the function must be callable, or the name of a quantity; got {function!r}.")
     first = {**fixed, **grid.first_cell()}

@@ -1,7 +1,7 @@
 """The file beside a sweep that says which blocks are in it: one line for each, and a lock for the one who writes.
 
 A line has the number of the block, a digest, the boxes of cells that it covers and which of its cells failed. The
-digest is of all of that and of the values, so that a line speaks for these values at these places and for no others.
+digest is of all of that and of the values, so that a line holds for these values at these places and for no others.
 """
 
 from __future__ import annotations

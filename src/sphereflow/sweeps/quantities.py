@@ -26,7 +26,7 @@ class Quantity:
 
     `evaluate(cells)` returns, for each variable, an array whose first axis counts the cells. `coordinates(fixed)` gives
     the values along the dimensions that a cell has of its own, such as time. `variables` is None where only a first
-    call can tell, for a function of the user. `batch` is how many cells one call takes. Parameters that decide the
+    call can show, for a function of the user. `batch` is how many cells one call takes. Parameters that decide the
     coordinates are `fixed_only`: all cells share them.
     """
 

@@ -53,7 +53,7 @@ def sweep(
       numbers and arrays. Or the name of a quantity, such as "clustering" (see `sphereflow.sweeps.QUANTITIES`).
     - `grid`: names and values; seeds are an axis like any other.
     - `out`: a zarr folder. The same call continues a sweep that was cut short; without it the result is in memory.
-    - `version`: a word of your own for the state of a function that cannot be told from its code, such as one that
+    - `version`: a word of your own for the state of a function that cannot be identified by its code, such as one that
       holds an open file. Without it a sweep in `out` is continued only if the function, its globals, helpers, closures
       and `fixed` are the same; with it, if the function's name and this word are.
     - `vmap`: the function takes JAX numbers, and `batch` cells (64) share one compiled call.
@@ -199,7 +199,7 @@ def _target(out: str | Path) -> Path:
 def _declare(
     store: Store, specification: Specification, extra: Values, variables: Mapping[str, tuple[str, ...]], shape: tuple
 ) -> None:
-    """Make room for what a cell returns, once it is clear that nothing collides."""
+    """Allocate what a cell returns, once it is clear that nothing collides."""
     names = [*specification.grid.names, STATE]
     for name in (*extra, *variables):
         if name in names:

@@ -226,7 +226,7 @@ def build(around: Surroundings = ALONE) -> None:
     """Fill the current container."""
     frame = TabFrame(TITLE, _WORDS, *_FORMULAS, around=around)
     with frame.controls:
-        beta = Amount(BETA, "large: tokens feel only near neighbours")
+        beta = Amount(BETA, "large: tokens interact with near neighbours only")
         neurons = Amount(NEURONS)
         activation = ListControl("Activation σ", {name: name.replace("_", " ") for name in ACTIVATIONS}, "relu")
         strength = Amount(STRENGTH, "of the perceptron: standard deviation of ω")

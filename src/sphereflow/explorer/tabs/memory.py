@@ -58,7 +58,7 @@ SHARPNESS = {
 TOP = 2.0
 LOAD = Limits("Load α", 0.005, 3, 0.2, logarithmic=True)
 TEMPERATURE = Limits("Temperature T", 0.01, TOP, 0.3)
-# The size for which an escape time is told.
+# The size for which an escape time is shown.
 SIZE = 100
 
 # What each region means for someone who stored a pattern; the names are those of the library.
@@ -73,7 +73,7 @@ _MEANINGS = {
     ),
     "lsr": (
         "Retrieval is lost: a typical state sees exponentially many patterns, at every temperature.",
-        "Retrieval is the equilibrium, but neighbouring patterns are within reach and the state may hop to them.",
+        "Retrieval is the equilibrium, but neighbouring patterns are within reach and the state may move to them.",
         "No neighbour is within reach: the state stays with its pattern.",
     ),
 }

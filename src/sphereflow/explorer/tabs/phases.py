@@ -173,7 +173,7 @@ def build(around: Surroundings = ALONE) -> None:
 
 
 class _Report:
-    """Where progress is told; all are alike for whoever remembers results by their arguments."""
+    """Where progress is reported; all compare equal, so that a cache of results by arguments does not see it."""
 
     def __init__(self, report: Any) -> None:
         self._report = report

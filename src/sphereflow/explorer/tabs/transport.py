@@ -183,7 +183,7 @@ def _ways(stages: np.ndarray, colour: str) -> dict[str, Any]:
 
 
 def _drag(element: int, what: str) -> str:
-    """JavaScript: the ring that was taken follows the pointer; the server is told of its place."""
+    """JavaScript: the ring that was taken follows the pointer; the server gets its place."""
     return f"""e => {{
       const chart = getElement({element}).chart;
       const box = chart.getDom().getBoundingClientRect();

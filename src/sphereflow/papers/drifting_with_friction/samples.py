@@ -100,7 +100,7 @@ def images(run: Run) -> Figure:
     quality_against_compute(
         source,
         target,
-        methods=("drift", "drift-friction", "drift-felt", "ofm", "lightsb", "affine"),
+        methods=("drift", "drift-friction", "drift-effective", "ofm", "lightsb", "affine"),
         budgets=(500,),
         seeds=(run.seed,),
         batch=128,
