@@ -151,7 +151,7 @@ def translate(
         str,
         typer.Option(
             metavar="NAME,...",
-            help="Any of drift, drift-friction, drift-restoring, drift-schedule, drift-effective, ofm, lightsb, affine.",
+            help="drift, drift-friction, drift-restoring, drift-schedule, drift-effective, ofm, lightsb, affine.",
             show_default=False,
         ),
     ] = "drift,drift-friction,drift-schedule,drift-effective,ofm,lightsb,affine",

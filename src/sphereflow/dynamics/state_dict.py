@@ -1,7 +1,7 @@
 """A Transformer that was trained elsewhere, from the arrays it was saved as.
 
 Three ways of naming them are known: `torch.nn.TransformerEncoder`, GPT-2 (also nanoGPT) and Llama. Every entry is used
-or named in an error. What arrays do not show (heads, activation, where the norm sits) must be given; nothing is guessed.
+or named in an error. What arrays do not show (heads, activation, where the norm sits) must be given.
 """
 
 from __future__ import annotations
