@@ -54,7 +54,7 @@ def train(
     whole_number("--seed", seed, least=0, most=MOST_SEED)
     sampler, fresh, again, content = _data(target, seed)
     model, recipe = _fresh(given, fresh.shape[1])
-    field = TwoSidedField(width)
+    field = TwoSidedField(width=width)
     asked = given | {"data": content, "dimension": fresh.shape[1], "noise": _NOISE} | circumstances()
     state = beginning(model, recipe)
     if out.exists():

@@ -161,7 +161,7 @@ class TwoSidedField(Field):
     width: Float[Array, ""]
     kernel: str = eqx.field(static=True)
 
-    def __init__(self, width: float = 0.05, kernel: str = "laplace"):
+    def __init__(self, kernel: str = "laplace", width: float = 0.05):
         self.kernel = one_of("kernel", kernel, KERNELS)
         self.width = jnp.asarray(real_number("width", width, least=1 / _WIDEST, most=_WIDEST))
 

@@ -287,7 +287,7 @@ def _trained(method: str, x: np.ndarray, y: np.ndarray, steps: int, seed: Seed, 
         friction=friction,
         schedule={"drift-schedule": "linear", "drift-effective": "effective"}.get(method, "constant"),
     )
-    model, _ = translator(x, y, recipe, TwoSidedField(settings.width), settings.hidden)
+    model, _ = translator(x, y, recipe, TwoSidedField(width=settings.width), settings.hidden)
     passes = 2.0 * steps * batch
     kernel = steps * 2 * batch * (2 * batch) * dimension  # distances, and weights times samples
     return _Trained(model, passes, passes * _parameters(model) + kernel)

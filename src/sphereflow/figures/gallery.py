@@ -159,7 +159,7 @@ def _training(path: Path) -> Path:
     recipe = Recipe(steps=1200, batch=256, rate=3e-3, decay=0.9)
     data, noise = from_rows(_eight().sample(4000)), from_rows(gaussian(2).sample(4000))
     train(
-        beginning(generators[0], recipe), recipe, TwoSidedField(0.3), noise, data, every=20,
+        beginning(generators[0], recipe), recipe, TwoSidedField(width=0.3), noise, data, every=20,
         keep=lambda state: generators.append(state.average), progress=False,
     )  # fmt: skip
     return samples_movie(

@@ -303,7 +303,7 @@ _register(
 def _drifting(cells: Sequence[Cell]) -> Values:
     from sphereflow.drifting.surrogate import iterate
 
-    paths = [iterate(cell["start"], cell["step"], cell["count"], cell["width"], cell["kernel"]) for cell in cells]
+    paths = [iterate(cell["start"], cell["step"], cell["count"], cell["kernel"], cell["width"]) for cell in cells]
     return {
         "distance": np.array([float(path[-1]) for path in paths]),
         "swing": np.array([float(np.ptp(path[-64:])) for path in paths]),

@@ -28,8 +28,8 @@ def phase_portrait(run: Run) -> Figure:
         left, right = figure.subplots(1, 2)
         a = np.linspace(0, 4, 300)
         for colour, kernel in zip(PALETTE, ("laplace", "gaussian"), strict=False):
-            root = spurious_scale(1.0, kernel)
-            left.plot(a, surrogate_field(a, 1.0, kernel), color=colour, label=f"{kernel.capitalize()}, root {root:.4f}")
+            root = spurious_scale(kernel)
+            left.plot(a, surrogate_field(a, kernel), color=colour, label=f"{kernel.capitalize()}, root {root:.4f}")
             left.plot([root], [0], "o", color=colour)
         left.axhline(0, color="0.7", lw=0.8)
         left.set(xlabel=r"distance to the target $a/\tau$", ylabel=r"$V(a)/\tau$", xlim=(0, 4))

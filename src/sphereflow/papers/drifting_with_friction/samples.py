@@ -51,7 +51,7 @@ def translated(run: Run) -> Figure:
     source, target = pair(run.quick, run.seed)
     (x, test_x), (y, test_y) = split(source), split(target)
     recipe = Recipe(steps=100 if run.quick else 1000, batch=64 if run.quick else 128, rate=RATES["drift"], decay=0.99)
-    model, _ = translator(x, y, recipe, TwoSidedField(median_width(y)), 64 if run.quick else 128)
+    model, _ = translator(x, y, recipe, TwoSidedField(width=median_width(y)), 64 if run.quick else 128)
     moved = np.asarray(model(jnp.asarray(test_x)))
     with look():
         figure = blank(9.6, 3.5)
