@@ -21,10 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Complex, Float
 
-from sphereflow.errors import SphereflowError, enough_memory, one_of, whole_number
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.estimates import Estimate, mean
 from sphereflow.progress import Progress
-from sphereflow.random_transformers.random_laws import PathRun, RandomLaws
+from sphereflow.random_transformers.random_laws import RandomLaws, follow, save_times
+from sphereflow.random_transformers.weight_laws import SCORE_NAMES
 from sphereflow.reading import density_values
 from sphereflow.results import Variables, recorded_call
 from sphereflow.seeds import Seed
@@ -94,15 +95,18 @@ def solve_density(
       $\xi$ and never leaves $|c_k|\le1$; the second-order term is then implied. Both are of weak order 1.
     """
     start = _start(density, whole_number("modes", modes, least=4, most=512))
+    beta, t1 = real_number("beta", beta, least=0, most=1e3), real_number("t1", t1, above=0, most=1e3)
+    one_of("score", score, SCORE_NAMES)
     one_of("scheme", scheme, SCHEMES)
-    run = PathRun.checked(beta, t1, score, saveat, repeats, steps, nodes, most_beta=1e3)
-    enough_memory(16.0 * repeats * (modes + 1) * (len(run.times) + 6), f"{repeats} paths of {modes} modes")
-    move = Step(run.beta, score, modes, run.nodes, scheme)
+    repeats, nodes = whole_number("repeats", repeats, least=2), whole_number("nodes", nodes, most=4096)
+    times, move = save_times(t1, saveat), Step(beta, score, modes, nodes, scheme)
     chunk = max(1, _CHUNK // (4 * modes * nodes)) if beta else repeats
     remedy = f'fewer modes than {modes}, or scheme="transport"'
-    saved, largest = run.follow(move, start, chunk, seed, progress, remedy)
+    saved, largest = follow(
+        move, start, times, t1, steps, repeats=repeats, chunk=chunk, remedy=remedy, seed=seed, progress=progress
+    )
     tail = float(np.sqrt(np.mean(np.abs(saved[:, -1, -1]) ** 2)))
-    return DensityPaths(times=run.times, modes=saved, largest=largest, tail=tail)
+    return DensityPaths(times=times, modes=saved, largest=largest, tail=tail)
 
 
 def _start(density: Callable[[np.ndarray], np.ndarray] | Sequence[complex] | np.ndarray, modes: int) -> np.ndarray:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
+from sphereflow.errors import SphereflowError, enough_memory, whole_number
 from sphereflow.estimates import Estimate
 from sphereflow.progress import Progress, reporting
-from sphereflow.random_transformers.weight_laws import SCORE_NAMES
 from sphereflow.reading import real_array
 from sphereflow.results import Result
 from sphereflow.seeds import Seed, rng_from
@@ -46,67 +45,44 @@ class RandomLaws(Result):
         return [resolved] if self.largest <= 1.01 else [resolved, f"{name} above 1: take more steps"]
 
 
-@dataclass(frozen=True)
-class PathRun:
-    """The numbers of a run that both equations have, checked."""
-
-    beta: float
-    t1: float
-    repeats: int
-    nodes: int
-    steps: int
-    times: Float[np.ndarray, " S"]
-
-    @classmethod
-    def checked(
-        cls,
-        beta: float,
-        t1: float,
-        score: str,
-        saveat: int | Sequence[float] | np.ndarray,
-        repeats: int,
-        steps: int | None,
-        nodes: int,
-        *,
-        most_beta: float,
-    ) -> PathRun:
-        """The numbers, or one sentence; beta is at most `most_beta`."""
-        beta, t1 = real_number("beta", beta, least=0, most=most_beta), real_number("t1", t1, above=0, most=1e3)
-        one_of("score", score, SCORE_NAMES)
-        repeats, nodes = whole_number("repeats", repeats, least=2), whole_number("nodes", nodes, most=4096)
-        count = max(20, math.ceil(_PER_TIME * t1)) if steps is None else whole_number("steps", steps, most=10**7)
-        return cls(beta, t1, repeats, nodes, count, save_times(t1, saveat))
-
-    def follow(
-        self,
-        move: Callable[[np.random.Generator, np.ndarray, float], np.ndarray],
-        start: Shaped[np.ndarray, " K"],
-        chunk: int,
-        seed: Seed,
-        progress: Progress,
-        remedy: str,
-    ) -> tuple[Shaped[np.ndarray, "R S K"], float]:
-        """The coefficients of all paths at the saved times, and the largest on the way; so many paths move together."""
-        rng = rng_from(seed)
-        c = np.broadcast_to(start, (self.repeats, len(start))).copy()
-        saved, largest, now = [], 1.0, 0.0
-        with reporting("density", progress) as report:
-            for time in self.times:
-                number = math.ceil(round(self.steps * (time - now) / self.t1, 9))
-                for _ in range(number):
-                    for low in range(0, self.repeats, chunk):
-                        part = slice(low, low + chunk)
-                        c[part] = move(rng, c[part], (time - now) / number)
-                    largest = max(largest, float(np.abs(c).max()))
-                    if not largest < _BROKEN:
-                        raise SphereflowError(
-                            f"a coefficient of the density has grown to {largest:.2g}, which no law has: "
-                            f"take more steps than {self.steps}, {remedy}."
-                        )
-                now = time
-                saved.append(c.copy())
-                report(time / self.t1, f"tau = {time:.3g} of {self.t1:.3g}")
-        return np.stack(saved, axis=1), largest
+def follow(
+    move: Callable[[np.random.Generator, np.ndarray, float], np.ndarray],
+    start: Shaped[np.ndarray, " K"],
+    times: Float[np.ndarray, " S"],
+    t1: float,
+    steps: int | None,
+    *,
+    repeats: int,
+    chunk: int,
+    remedy: str,
+    seed: Seed,
+    progress: Progress,
+) -> tuple[Shaped[np.ndarray, "R S K"], float]:
+    """The coefficients of all paths at the saved times, and the largest on the way; a chunk of paths moves together."""
+    count = max(20, math.ceil(_PER_TIME * t1)) if steps is None else whole_number("steps", steps, most=10**7)
+    enough_memory(
+        start.itemsize * repeats * len(start) * (len(times) + 8.0), f"{repeats} paths of {len(start)} numbers"
+    )
+    rng = rng_from(seed)
+    c = np.broadcast_to(start, (repeats, len(start))).copy()
+    saved, largest, now = [], 1.0, 0.0
+    with reporting("density", progress) as report:
+        for time in times:
+            number = math.ceil(round(count * (time - now) / t1, 9))
+            for _ in range(number):
+                for low in range(0, repeats, chunk):
+                    part = slice(low, low + chunk)
+                    c[part] = move(rng, c[part], (time - now) / number)
+                largest = max(largest, float(np.abs(c).max()))
+                if not largest < _BROKEN:
+                    raise SphereflowError(
+                        f"a coefficient of the density has grown to {largest:.2g}, which no law has: "
+                        f"take more steps than {count}, {remedy}."
+                    )
+            now = time
+            saved.append(c.copy())
+            report(time / t1, f"tau = {time:.3g} of {t1:.3g}")
+    return np.stack(saved, axis=1), largest
 
 
 def save_times(t1: float, saveat: int | Sequence[float] | np.ndarray) -> np.ndarray:

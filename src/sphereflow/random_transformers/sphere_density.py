@@ -21,11 +21,12 @@ import numpy as np
 from jaxtyping import Float
 from scipy import sparse
 
-from sphereflow.errors import SphereflowError, enough_memory, whole_number
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.estimates import Estimate, mean
 from sphereflow.numerics.harmonics import degrees, harmonics, sphere_points
 from sphereflow.progress import Progress
-from sphereflow.random_transformers.random_laws import PathRun, RandomLaws
+from sphereflow.random_transformers.random_laws import RandomLaws, follow, save_times
+from sphereflow.random_transformers.weight_laws import SCORE_NAMES
 from sphereflow.reading import density_values, real_array
 from sphereflow.results import Variables, recorded_call
 from sphereflow.seeds import Seed
@@ -107,13 +108,16 @@ def solve_sphere_density(
     ```
     """
     degree = whole_number("degree", degree, least=2, most=40)
-    run = PathRun.checked(beta, t1, score, saveat, repeats, steps, nodes, most_beta=50.0)
-    enough_memory(8.0 * repeats * (degree + 1) ** 2 * (len(run.times) + 8), f"{repeats} paths of degree {degree}")
-    move = SphereStep(run.beta, score, degree, run.nodes)
-    start = starting_harmonics(density, degree)
-    saved, largest = run.follow(move, start, move.chunk, seed, progress, f"or a degree below {degree}")
+    beta, t1 = real_number("beta", beta, least=0, most=50), real_number("t1", t1, above=0, most=1e3)
+    one_of("score", score, SCORE_NAMES)
+    repeats, nodes = whole_number("repeats", repeats, least=2), whole_number("nodes", nodes, most=4096)
+    times, move = save_times(t1, saveat), SphereStep(beta, score, degree, nodes)
+    start, remedy = starting_harmonics(density, degree), f"or a degree below {degree}"
+    saved, largest = follow(
+        move, start, times, t1, steps, repeats=repeats, chunk=move.chunk, remedy=remedy, seed=seed, progress=progress
+    )
     tail = float(np.sqrt(np.mean(np.sum(saved[:, -1, degree**2 :] ** 2, axis=1))))
-    return SphereDensityPaths(times=run.times, harmonics=saved, largest=largest, tail=tail)
+    return SphereDensityPaths(times=times, harmonics=saved, largest=largest, tail=tail)
 
 
 def starting_harmonics(density: Callable[..., np.ndarray] | Sequence[float] | np.ndarray, degree: int) -> np.ndarray:
