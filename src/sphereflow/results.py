@@ -114,13 +114,12 @@ class Result:
 
     def plot(self) -> Figure:
         """A picture: every variable against its first dimension."""
-        from sphereflow.pictures import blank, look
+        from sphereflow.pictures import styled_figure
 
         shown = self.to_xarray()
         drawn = {n: v for n, v in shown.data_vars.items() if v.ndim and v.size and v.dtype.kind in "biufc"}
         names = [str(name) for name in drawn][:_PANELS]
-        with look():
-            figure = blank(6.4, max(1.6 * len(names), 2.4))
+        with styled_figure(6.4, max(1.6 * len(names), 2.4)) as figure:
             for axes, name in zip(np.ravel(figure.subplots(max(len(names), 1), 1)), names, strict=False):
                 values = shown[name]
                 across = shown.coords.get(str(values.dims[0]), np.arange(values.shape[0]))

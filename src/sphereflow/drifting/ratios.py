@@ -78,10 +78,9 @@ class ComputeRatios(Result):
 
     def plot(self) -> Figure:
         """Ratios and intervals against the level."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
-        with look():
-            figure = blank(5.4, 3.8)
+        with styled_figure(5.4, 3.8) as figure:
             axes = figure.subplots()
             for m, name in enumerate(MEASURES):
                 shown = np.isfinite(self.value[m]) & (self.value[m] > 0)

@@ -14,7 +14,7 @@ from sphereflow.evolution.plots import make_movie
 from sphereflow.evolution.token_view import Drawing, TokenView
 from sphereflow.evolution.trajectory import CAMERA
 from sphereflow.figures.checks import checked_names, checked_run
-from sphereflow.pictures import blank, look
+from sphereflow.pictures import styled_figure
 from sphereflow.reading import real_array
 from sphereflow.shapes import ArrayLike
 
@@ -45,8 +45,7 @@ def tokens(
     checked_run(run)
     if not isinstance(frame, (int, np.integer)) or not -len(run) <= frame < len(run):
         raise SphereflowError(f"frame must be a number of one of the {len(run)} frames, got {frame!r}.")
-    with look():
-        figure = blank(4.6, 4.8)
+    with styled_figure(4.6, 4.8) as figure:
         cell = figure.add_gridspec(1, 1)[0, 0]
         TokenView(figure, cell, run, Drawing(colour, trails, labels, camera)).show(range(len(run))[frame])
     return figure
@@ -66,8 +65,7 @@ def snapshots(
     wanted = real_array("times", times, shape=("k",))
     if not 1 <= len(wanted) <= 8 or wanted.min() < run.ts[0] or wanted.max() > run.ts[-1]:
         raise SphereflowError(f"times must be 1 to 8 times between {run.ts[0]:g} and {run.ts[-1]:g}.")
-    with look():
-        figure = blank(3.2 * len(wanted), 3.5)
+    with styled_figure(3.2 * len(wanted), 3.5) as figure:
         cells = figure.add_gridspec(1, len(wanted))
         for place, time in enumerate(wanted):
             view = TokenView(figure, cells[0, place], run, Drawing(colour, trails, labels, camera))

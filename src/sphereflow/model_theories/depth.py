@@ -15,7 +15,7 @@ from sphereflow.llm.depth.betas import BETAS
 from sphereflow.llm.heads.bootstrap import Interval
 from sphereflow.llm.measurement.sections import Picture, Section, asked, decide, percent, plain, words
 from sphereflow.model_theories.subject import Answer, Subject, drawn_again, mean_of
-from sphereflow.pictures import PALETTE, blank, look, rendered
+from sphereflow.pictures import PALETTE, rendered, styled_figure
 
 _WINDOW, _DOCUMENTS, _STEPS = 128, 4, 30
 
@@ -89,8 +89,7 @@ def _betas(subject: Subject) -> Answer:
 
 
 def _drawn(subject: Subject, iterated: dict[str, IteratedLayer]) -> Figure:
-    with look():
-        figure = blank(8.4 if iterated else 4.2, 3.2)
+    with styled_figure(8.4 if iterated else 4.2, 3.2) as figure:
         axes: np.ndarray = figure.subplots(1, 2 if iterated else 1, squeeze=False)[0]
         rows = subject.heads.by_depth("mean_cosine")
         axes[0].plot(rows.T, color="0.75", lw=0.7)

@@ -40,7 +40,7 @@ from sphereflow.llm.measurement.sections import (
 from sphereflow.llm.recorded.agreement import INSIDE
 from sphereflow.llm.recorded.geometry import FormsOfHeads
 from sphereflow.model_theories.subject import Answer, Subject, drawn_again
-from sphereflow.pictures import PALETTE, blank, look, rendered
+from sphereflow.pictures import PALETTE, rendered, styled_figure
 
 _WINDOW, _DOCUMENTS, _QUERIES = 256, 4, 8
 
@@ -162,8 +162,7 @@ def _regimes(made: Recording, subject: Subject) -> Answer:
 
 
 def _drawn(made: Recording) -> Figure:
-    with look():
-        figure = blank(8.4, 3.2)
+    with styled_figure(8.4, 3.2) as figure:
         left, right = figure.subplots(1, 2)
         curves = made.similarity.astype(float).mean(axis=0).reshape(-1, len(made.lags))
         low, middle, high = np.nanquantile(curves, [0.25, 0.5, 0.75], axis=0)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from sphereflow.llm import LengthRecording
 from sphereflow.llm.measurement.sections import Picture, Section, asked, decide, plain, words
 from sphereflow.model_theories.subject import Answer, Subject, drawn_again, mean_of
-from sphereflow.pictures import PALETTE, blank, look, rendered
+from sphereflow.pictures import PALETTE, rendered, styled_figure
 
 
 def section(subject: Subject) -> Section:
@@ -82,8 +82,7 @@ def _sensitivity(made: LengthRecording, resolved: np.ndarray, subject: Subject) 
 
 
 def _drawn(made: LengthRecording, resolved: np.ndarray) -> Figure:
-    with look():
-        figure = blank(8.4, 3.2)
+    with styled_figure(8.4, 3.2) as figure:
         left, right = figure.subplots(1, 2)
         for sink, label in enumerate(("with the first token", "without it")):
             level = _of(made, "distance", 4, resolved, sink).mean(axis=0)

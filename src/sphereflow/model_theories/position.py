@@ -24,7 +24,7 @@ from sphereflow.llm.measurement.sections import (
     percent,
 )
 from sphereflow.model_theories.subject import Answer, Subject
-from sphereflow.pictures import PALETTE, blank, look, rendered
+from sphereflow.pictures import PALETTE, rendered, styled_figure
 from sphereflow.retrieval import FittedProfile, ShapeTest, fit_profile, u_shape
 
 # Pairs in a list of the key-value task, so as many rotations of each set of words; a test of shape needs three sets.
@@ -127,8 +127,7 @@ def _curve(fit: FittedProfile) -> Answer:
 
 
 def _drawn(shapes: dict[str, Profile]) -> Figure:
-    with look():
-        figure = blank(4.2 * len(shapes), 3.2)
+    with styled_figure(4.2 * len(shapes), 3.2) as figure:
         axes: np.ndarray = figure.subplots(1, len(shapes), squeeze=False)[0]
         names = {"retrieval": "probability of the right value", "influence": "influence on the last token"}
         for ax, (name, (places, _, test, fit)) in zip(axes, shapes.items(), strict=True):

@@ -74,10 +74,9 @@ class NormaliserComparison(Result):
 
     def plot(self) -> Figure:
         """Distances against the share, and separable keys against their number, a line for each normaliser."""
-        from sphereflow.pictures import blank, look
+        from sphereflow.pictures import styled_figure
 
-        with look():
-            figure = blank(8.4, 3.4)
+        with styled_figure(8.4, 3.4) as figure:
             left, right = figure.subplots(1, 2)
             for k, name in enumerate(self.names):
                 left.plot(self.shares, self.distance[k].mean(axis=0), label=name)

@@ -98,11 +98,10 @@ class InitialCollapse(Result):
 
     def plot(self) -> Figure:
         """Cosines by depth: networks, recursion, logistic curve; advised changes at the last layer."""
-        from sphereflow.pictures import blank, look
+        from sphereflow.pictures import styled_figure
 
         depth = np.arange(len(self.recursion))
-        with look():
-            figure = blank(5.6, 3.6)
+        with styled_figure(5.6, 3.6) as figure:
             axes = figure.subplots()
             axes.plot(depth, self.measured.T, color="0.7", lw=0.7)
             for name, style in (("recursion", "-"), ("flat", ":"), ("logistic", "--")):

@@ -135,10 +135,9 @@ class FittedProfile(Result):
 
     def plot(self) -> Figure:
         """The measured profile with standard errors, the theory's curve and its rivals."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
-        with look():
-            figure = blank(6.4, 3.8)
+        with styled_figure(6.4, 3.8) as figure:
             ax = figure.subplots()
             ax.errorbar(self.places, self.mean, self.error, fmt="o", ms=4, capsize=2, color="0.3", label="measured")
             for name, colour in (("theory", PALETTE[1]), ("quadratic", PALETTE[2]), ("two exponentials", PALETTE[0])):

@@ -73,10 +73,9 @@ class PromptProfile(Result):
 
     def plot(self) -> Figure:
         """The excess against the position of the source, beside that of uniform tokens and what was simulated."""
-        from sphereflow.pictures import blank, look
+        from sphereflow.pictures import styled_figure
 
-        with look():
-            figure = blank(5.6, 3.6)
+        with styled_figure(5.6, 3.6) as figure:
             axes = figure.subplots()
             axes.plot(self.sigma0, self.excess, "o-", label="this prompt")
             axes.plot(self.sigma0, self.uniform, ":", color="0.5", label="uniform tokens")

@@ -90,11 +90,10 @@ class ShapeTest(Result):
 
     def plot(self) -> Figure:
         """The mean profile with standard errors, and the three fits."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
         at = np.arange(1, len(self.mean) + 1)
-        with look():
-            figure = blank(6.0, 3.6)
+        with styled_figure(6.0, 3.6) as figure:
             ax = figure.subplots()
             ax.errorbar(at, self.mean, self.error, fmt="o", ms=4, capsize=2, color="0.3", label="measured")
             for name, colour in zip(("valley", "decreasing", "increasing"), PALETTE, strict=False):

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from sphereflow.errors import SphereflowError
 from sphereflow.estimates import fit_power
-from sphereflow.pictures import PALETTE, blank, look
+from sphereflow.pictures import PALETTE, styled_figure
 from sphereflow.sweeps.result import Sweep, fixed_at, seeds_averaged, values_of
 
 _SYMBOLS = {"beta": r"$\beta$", "alpha": r"$\alpha$", "t": "$t$", "n": "$n$", "d": "$d$", "temperature": "$T$"}
@@ -48,8 +48,7 @@ def plot(
     for name in [str(each) for each in mean.dims if each not in (across, up)]:
         title.append(f"{name} = {_text(mean[name].values[-1])}")
         mean, error = mean.isel({name: -1}), None if error is None else error.isel({name: -1})
-    with look():
-        figure = blank(6.4, 4.2)
+    with styled_figure(6.4, 4.2) as figure:
         if up is None or fit or _worded(mean[up]) or _worded(mean[across]):
             _curves(figure, mean, error, across, up, fit)
         else:

@@ -88,11 +88,10 @@ class LimitOrders(Result):
 
     def plot(self) -> Figure:
         """F against 1/n for every depth; at 1/n = 0 the law itself."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
         value, error = self.table()
-        with look():
-            figure = blank(5.6, 3.6)
+        with styled_figure(5.6, 3.6) as figure:
             axes = figure.subplots()
             for k, colour in zip(range(len(value)), PALETTE * len(value), strict=False):
                 name = "limit" if k == len(self.depths) else f"$L={self.depths[k]:g}$"

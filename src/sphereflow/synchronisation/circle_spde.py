@@ -102,11 +102,10 @@ class CircleLaw(Result):
 
     def plot(self) -> Figure:
         """The densities of four paths of the noise at the last time, and the mean square of the first mode."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
         angle = 2 * np.pi * np.arange(128) / 128
-        with look():
-            figure = blank(7.2, 3.2)
+        with styled_figure(7.2, 3.2) as figure:
             left, right = figure.subplots(1, 2)
             left.plot(angle, self.density()[-1, :4].T, lw=1)
             left.set(xlabel="angle", ylabel="density", title=f"$t={self.times[-1]:g}$, four paths")

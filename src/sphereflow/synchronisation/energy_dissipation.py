@@ -76,10 +76,9 @@ class Dissipation(Result):
 
     def plot(self) -> Figure:
         """The mean gap against time, with its bound."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
-        with look():
-            figure = blank(5.2, 3.4)
+        with styled_figure(5.2, 3.4) as figure:
             axes = figure.subplots()
             axes.plot(self.times, self.gap, "o-", color=PALETTE[0], ms=3, label="$E(1-r)$")
             axes.plot(self.times, self.bound, "--", color="0.4", label=r"$e^{-ct}(1-r_0)$")
@@ -164,10 +163,9 @@ class CoercivityTest(Result):
 
     def plot(self) -> Figure:
         """Measured rates (dots) beside the formula (line); the noise is coercive where all are positive."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
-        with look():
-            figure = blank(5.2, 3.4)
+        with styled_figure(5.2, 3.4) as figure:
             axes = figure.subplots()
             axes.plot(self.overlaps, self.formula, color=PALETTE[0])
             axes.errorbar(self.overlaps, *self.measured, fmt="o", color=PALETTE[1], capsize=3)

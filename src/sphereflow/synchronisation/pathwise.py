@@ -134,11 +134,10 @@ class StrongErrors(Result):
 
     def plot(self) -> Figure:
         """Root mean square errors against depth, width and number of tokens; dashed: the formulas, or order 1/2."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
         shown = [kind for kind in KINDS if len(self._of(kind)[0]) and np.any(self._of(kind)[1] > 0)]
-        with look():
-            figure = blank(2.8 * max(len(shown), 1) + 0.8, 3.2)
+        with styled_figure(2.8 * max(len(shown), 1) + 0.8, 3.2) as figure:
             for axes, kind in zip(np.ravel(figure.subplots(1, max(len(shown), 1))), shown, strict=True):
                 sizes, (value, error) = self._of(kind)[0], self.errors(kind)
                 line = self.predicted(kind) if kind in KINDS[:2] else value[-1] * np.sqrt(sizes[-1] / sizes)
