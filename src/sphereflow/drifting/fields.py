@@ -129,6 +129,9 @@ class UnnormalisedField(KernelField):
     fixed by the width of the kernel.
     """
 
+    def __init__(self, kernel: str = "laplace", width: float = 1.0):
+        super().__init__(kernel, width)
+
     @eqx.filter_jit
     def __call__(self, data: Float[Array, "m D"], generated: Float[Array, "n D"]) -> DriftField:
         _check(generated, data)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.evolution.density import circle_density
 from sphereflow.figures.angles import TICKS, Potential, potential_values
-from sphereflow.pictures import PALETTE, blank, styled_figure
+from sphereflow.pictures import PALETTE, styled_figure
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import tokens
 
@@ -43,7 +43,7 @@ def histogram(
         raise SphereflowError(f"samples must be 1 to {len(PALETTE)} sets of tokens, got {len(named)}.")
     if potential is not None and kind == "circular":
         raise SphereflowError("a potential is drawn behind a linear histogram only.")
-    with styled_figure(6.4, 3.8) if kind == "linear" else blank(4.8, 4.8) as figure:
+    with styled_figure(*((6.4, 3.8) if kind == "linear" else (4.8, 4.8))) as figure:
         axes = figure.add_subplot(projection=None if kind == "linear" else "polar")
         for (name, given), colour in zip(named.items(), PALETTE, strict=False):
             angles, density = circle_density(_on(given, 2), bins)

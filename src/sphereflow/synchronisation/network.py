@@ -64,7 +64,7 @@ def run_network(
     saves: int = 1,
     observe: Callable[[Array], PyTree] = same,
     scheme: str = "layers",
-) -> PyTree:
+) -> Any:
     """`observe` of the tokens at the start and after each of `saves` equal parts of the layers, on a leading axis.
 
     **Arguments:**
@@ -97,7 +97,7 @@ def _run(
     each: int,
     observe: Callable[[Array], PyTree],
     scheme: str,
-) -> PyTree:
+) -> Any:
     def layer(x: Array, count: Array) -> tuple[Array, None]:
         weights = field.draw(jax.random.fold_in(key, count), *x.shape)
         return advance(field, weights, x, step, attention, strength, scheme), None
