@@ -11,6 +11,7 @@ with $\kappa(1)$ is what returning to the sphere does, and nothing is added by h
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
