@@ -125,7 +125,7 @@ def mixtures(dimensions: list[int], seeds: int, out: Path | None) -> None:
         points = [point for part in parts for point in part.points]
         joined = Quality(points, float(np.mean([part.affine_error for part in parts])))
         print(f"\nd = {d}; {joined.affine_error:.3g} is the standard error of the affine map")
-        for other in ("drift", "drift-schedule", "drift-felt", "lightsb", "ofm"):
+        for other in ("drift", "drift-schedule", "drift-effective", "lightsb", "ofm"):
             print(compute_ratios(joined, "drift-friction", other).summary())
         kept += [
             [d, p.method, p.seed, p.steps, f"{p.passes:.6g}", f"{p.operations:.6g}", f"{p.sliced:.6g}"] for p in points

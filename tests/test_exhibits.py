@@ -118,7 +118,7 @@ def test_tokens_that_leave_are_still_in_the_picture(small, tmp_path):
 
 
 def test_a_picture_has_every_token_in_its_place():
-    (shown,) = SMALL["growing"].seen.values()
+    (shown,) = SMALL["growing"].players.values()
     drawn = card(shown, 1.0, 0.0)
     dots = re.findall(r'cx="([\d.]+)" cy="([\d.]+)" r="3.2"', drawn)
     assert [tuple(map(float, dot)) for dot in dots] == [(282.0, 150.0), (150.0, 18.0)]

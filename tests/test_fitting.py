@@ -26,7 +26,7 @@ MODEL = Generator(2, 2, width=4, depth=1, key=jax.random.key(1))
 
 def trained(recipe, state=None, **options):
     state = beginning(MODEL, recipe) if state is None else state
-    return train(state, recipe, TwoSidedField(0.3), HERE, THERE, progress=False, **options).state
+    return train(state, recipe, TwoSidedField(width=0.3), HERE, THERE, progress=False, **options).state
 
 
 def by_drifting(**options):

@@ -137,7 +137,7 @@ def trained():
 
     recipe = sf.drifting.Recipe(steps=2, batch=4, seed=3)
     model = sf.drifting.Generator(2, 2, width=4, depth=1, key=jax.random.key(1))
-    field, rows = sf.drifting.TwoSidedField(0.3), from_rows(ROWS)
+    field, rows = sf.drifting.TwoSidedField(width=0.3), from_rows(ROWS)
     return sf.drifting.train(sf.drifting.beginning(model, recipe), recipe, field, rows, rows, progress=False)
 
 

@@ -344,7 +344,7 @@ def test_training_begins_from_a_key():
     def loss(seed):
         recipe = Recipe(steps=2, batch=4, seed=seed)
         rows = from_rows(ROWS)
-        return train(beginning(model, recipe), recipe, TwoSidedField(0.3), rows, rows, progress=False).loss
+        return train(beginning(model, recipe), recipe, TwoSidedField(width=0.3), rows, rows, progress=False).loss
 
     assert same(loss(7), loss(jax.random.key(7)))
     assert not same(loss(7), loss(KEY))

@@ -126,3 +126,11 @@ def test_progress_may_be_a_function_everywhere():
         assert 0.5 < reports[-1][0] <= 1.0  # four tokens merge three times
         assert [share for share, _ in reports] == sorted(share for share, _ in reports)
         assert all(isinstance(words, str) for _, words in reports)
+
+
+def test_a_kernel_comes_before_its_width():
+    """Wherever both may be given by position, so that the order of one function is that of all."""
+    orders = {name: list(arguments) for name, arguments in public_functions()}
+    both = {name: order for name, order in orders.items() if {"kernel", "width"} <= set(order)}
+    assert len(both) >= 7
+    assert [name for name, order in both.items() if order.index("kernel") > order.index("width")] == []

@@ -111,13 +111,13 @@ __all__ = list(_HOMES)
 
 def __getattr__(name: str) -> object:
     if name in _HOMES:
-        found = getattr(_import_module(f"sphereflow.{_HOMES[name]}"), name)
+        value = getattr(_import_module(f"sphereflow.{_HOMES[name]}"), name)
     elif name in _AREAS:
-        found = _import_module(f"sphereflow.{name}")
+        value = _import_module(f"sphereflow.{name}")
     else:
         raise AttributeError(f"module 'sphereflow' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

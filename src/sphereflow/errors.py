@@ -61,7 +61,7 @@ def real_number(
     return number
 
 
-def one_of(name: str, value: Any, allowed: tuple[str, ...] | list[str]) -> str:
+def one_of(name: str, value: object, allowed: tuple[str, ...] | list[str]) -> str:
     """Return `value` if it is one of the allowed words, or list them."""
     if value not in allowed:
         raise SphereflowError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")

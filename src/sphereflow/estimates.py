@@ -50,10 +50,10 @@ def growth_rate(logs: Float[AnyArray, "R T ..."], times: Float[AnyArray, " T"], 
     This is the growth of the typical size, not of the mean size: $E\log z$ and $\log E z$ have different rates.
     """
     t = np.asarray(times, dtype=float)
-    kept = np.flatnonzero(t >= after)
-    if kept.size < 2:
+    late = np.flatnonzero(t >= after)
+    if late.size < 2:
         raise SphereflowError(f"a growth rate needs two times not before {after:g}, the last one is {t[-1]:g}.")
-    first, last = kept[0], kept[-1]
+    first, last = late[0], late[-1]
     z = np.asarray(logs, dtype=float)
     return mean((z[:, last] - z[:, first]) / (t[last] - t[first]))
 

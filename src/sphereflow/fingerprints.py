@@ -3,8 +3,8 @@
 Two functions have one digest only if their bytecode, names, constants, defaults and closures agree, and so does
 whatever they reach: globals, helpers, the attributes and class of `self`, what a partial or a compiled function wraps.
 Code of installed packages is known by its name and the package's version, that of sphereflow by its source files, and
-arrays by their bytes. What cannot be told for certain is refused, never guessed. Not seen are things outside of
-Python: files, the environment, the clock.
+arrays by their bytes. What cannot be identified for certain is refused, never guessed. Files, the
+environment and the clock are not covered.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ def fingerprint(thing: Any, name: str) -> str:
 @functools.lru_cache(maxsize=1)
 def sources() -> str:
     """A digest of the package's own source files, which may change between two releases."""
-    root, found = Path(__file__).parent, hashlib.sha256()
+    root, hashed = Path(__file__).parent, hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
-        found.update(f"{file.relative_to(root).as_posix()} {file.stat().st_size}\n".encode() + file.read_bytes())
-    return found.hexdigest()[:12]
+        hashed.update(f"{file.relative_to(root).as_posix()} {file.stat().st_size}\n".encode() + file.read_bytes())
+    return hashed.hexdigest()[:12]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -140,10 +140,10 @@ class _Reader:
         if id(thing) in self._within:
             return _hashed(["within", str(self._within.index(id(thing)))])
         self._within.append(id(thing))
-        found = _hashed(self._parts(thing, place))
+        result = _hashed(self._parts(thing, place))
         self._within.pop()
-        self._known[id(thing)] = (thing, found)
-        return found
+        self._known[id(thing)] = (thing, result)
+        return result
 
     def _parts(self, thing: Any, place: str) -> Iterator[str | bytes]:
         kind = type(thing)
@@ -281,11 +281,11 @@ class _Reader:
         if not names or "*" in names:
             _unknown(f"the module '{module}', which {name} imports inside,")
         try:
-            found = importlib.import_module(module)
+            home = importlib.import_module(module)
         except Exception:
             _unknown(f"the module '{module}', which {name} imports inside,")
         for each in names:
-            yield self.digest(getattr(found, each, "missing"), f"'{each}' of {module}")
+            yield self.digest(getattr(home, each, "missing"), f"'{each}' of {module}")
 
     def _class(self, made: type) -> Iterator[str | bytes]:
         yield made.__qualname__
@@ -303,17 +303,17 @@ class _Reader:
         open files and locks, have a state that Python does not show."""
         kind, what = type(thing), f"{place}, of type {type(thing).__qualname__},"
         try:
-            told = thing.__reduce_ex__(4)
+            reduced = thing.__reduce_ex__(4)
         except RecursionError:
             raise
         except Exception:
             _unknown(what)
-        if isinstance(told, str) or inspect.isgenerator(thing):
+        if isinstance(reduced, str) or inspect.isgenerator(thing):
             _unknown(what)
         yield self.digest(kind, place)
         held = {slot: getattr(thing, slot) for slot in copyreg._slotnames(kind) if hasattr(thing, slot)}  # type: ignore[attr-defined]
         yield from self._items(sorted({**held, **getattr(thing, "__dict__", {})}.items()), place)
-        make, arguments, state, elements, entries = (*told, None, None, None)[:5]
+        make, arguments, state, elements, entries = (*reduced, None, None, None)[:5]
         if state is not None and state is not getattr(thing, "__dict__", None):
             yield self.digest(state, place)
         yield self.digest(make, place)
@@ -327,10 +327,10 @@ def _by_name(thing: Any) -> str | None:
     try:
         module, name = thing.__module__, getattr(thing, "__qualname__", None) or thing.__name__
         owner = library(module) if isinstance(module, str) and isinstance(name, str) else None
-        found = functools.reduce(getattr, name.split("."), sys.modules[module]) if owner else _MISSING
+        named = functools.reduce(getattr, name.split("."), sys.modules[module]) if owner else _MISSING
     except (AttributeError, KeyError):
         return None
-    return f"{module} {name} {owner}" if found is thing else None
+    return f"{module} {name} {owner}" if named is thing else None
 
 
 def _all_code(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -347,11 +347,11 @@ def _is_jax(thing: Any) -> bool:
 
 def _hashed(parts: Iterable[str | bytes]) -> bytes:
     """The digest of a list: lengths go in as well, so that no two lists run together."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for part in parts:
         content = part.encode(errors="surrogatepass") if isinstance(part, str) else part
-        found.update(f"{type(part).__name__} {len(content)} ".encode() + content)
-    return found.digest()
+        hashed.update(f"{type(part).__name__} {len(content)} ".encode() + content)
+    return hashed.digest()
 
 
 def _unknown(what: str) -> Any:

@@ -67,7 +67,7 @@ def descend(
 
     def step(at: Descent, now: tuple[Any, Any, Any]) -> tuple[Descent, tuple[Array, Any]]:
         batch, rate, decay = now
-        (value, seen), slope = jax.value_and_grad(loss, has_aux=True)(at.weights, batch)
+        (value, aside), slope = jax.value_and_grad(loss, has_aux=True)(at.weights, batch)
         value_fn = functools.partial(_value, loss, batch)  # line searches ask for it
         updates, memory = update(slope, at.memory, at.weights, value=value, grad=slope, value_fn=value_fn)
         if rate is None:
@@ -77,7 +77,7 @@ def descend(
         average = at.average
         if decay is not None:
             average = jax.tree.map(lambda a, p: decay * a + (1 - decay) * p, average, weights)
-        return Descent(weights, memory, average), (value, seen)
+        return Descent(weights, memory, average), (value, aside)
 
     return jax.lax.scan(step, at, (batches, rates, decays))
 

@@ -38,8 +38,8 @@ def load(path: str | Path) -> Any:
         from sphereflow.transport.files import load as load_schedule
 
         return load_schedule(path)
-    told = f"it is a file of the kind '{kind}', which is no result" if kind else "no result saved by sphereflow"
-    raise SphereflowError(f"cannot read {path}: it is damaged, or {told}.")
+    what = f"it is a file of the kind '{kind}', which is no result" if kind else "no result saved by sphereflow"
+    raise SphereflowError(f"cannot read {path}: it is damaged, or {what}.")
 
 
 def _folder(path: str | Path) -> Any:

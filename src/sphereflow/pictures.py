@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import io
 import shutil
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import matplotlib
@@ -89,6 +90,13 @@ def blank(width: float = 6.4, height: float = 4.0) -> Figure:
     figure = Picture(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+@contextmanager
+def styled_figure(width: float = 6.4, height: float = 4.0) -> Iterator[Figure]:
+    """An empty figure of this size, and the house style while it is drawn."""
+    with look():
+        yield blank(width, height)
 
 
 def rendered(figure: Figure, kind: str, dpi: int = _PNG_DPI) -> bytes:

@@ -63,8 +63,8 @@ def versions() -> dict[str, str]:
 
 @functools.cache  # reading the metadata of a dozen packages takes longer than a short run
 def _versions() -> dict[str, str]:
-    found = {name: version(name) for name in PACKAGES}
-    return {"python": platform.python_version()} | {name: number for name, number in found.items() if number}
+    numbers = {name: version(name) for name in PACKAGES}
+    return {"python": platform.python_version()} | {name: number for name, number in numbers.items() if number}
 
 
 def extras() -> dict[str, bool]:
@@ -76,17 +76,17 @@ def circumstances() -> dict[str, str]:
     """What decides the digits of a result beside its arguments: packages, settings of JAX, kind of device."""
     import jax
 
-    found = {name: str(version(name)) for name in COMPUTING}
-    return found | {name: str(getattr(jax.config, name)) for name in _SETTINGS} | {"device": jax.default_backend()}
+    versions = {name: str(version(name)) for name in COMPUTING}
+    return versions | {name: str(getattr(jax.config, name)) for name in _SETTINGS} | {"device": jax.default_backend()}
 
 
 def digest(*arrays: Any) -> str:
     """A short name for the shapes, types and numbers of some arrays."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for array in map(np.asarray, arrays):
-        found.update(f"{array.shape} {array.dtype.str};".encode())
-        found.update(np.ascontiguousarray(array).tobytes())
-    return f"sha256:{found.hexdigest()[:32]}"
+        hashed.update(f"{array.shape} {array.dtype.str};".encode())
+        hashed.update(np.ascontiguousarray(array).tobytes())
+    return f"sha256:{hashed.hexdigest()[:32]}"
 
 
 def same_request(path: str | Path, stored: Any, asked: dict[str, Any]) -> None:

@@ -31,12 +31,12 @@ def regular_file(path: str | Path) -> int:
     """The number of bytes of a file that can be read to its end: not of a folder, a pipe or a device."""
     source = Path(path)
     with _spoken(source):
-        found = source.stat()
-    if stat.S_ISDIR(found.st_mode):
+        status = source.stat()
+    if stat.S_ISDIR(status.st_mode):
         raise SphereflowError(f"cannot read {source}: it is a folder.")
-    if not stat.S_ISREG(found.st_mode):  # a pipe or a device may never end
+    if not stat.S_ISREG(status.st_mode):  # a pipe or a device may never end
         raise SphereflowError(f"cannot read {source}: it is not a file.")
-    return found.st_size
+    return status.st_size
 
 
 def file_bytes(path: str | Path) -> bytes:
@@ -180,11 +180,11 @@ def packed_arrays(content: bytes) -> dict[str, np.ndarray]:
             if size > _SURELY_HARMLESS and size > _MOST_PACKING * len(content):
                 raise ValueError(f"it promises {size} bytes, and there are only {len(content)}")
             enough_memory(size, "unpacking the file")
-            found = {}
+            arrays = {}
             for part in promised:
                 with parts.open(part) as stream:
-                    found[part.filename.removesuffix(".npy")] = _array(stream, part.file_size)
-            return found
+                    arrays[part.filename.removesuffix(".npy")] = _array(stream, part.file_size)
+            return arrays
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, zlib.error) as error:
         raise ValueError(str(error)) from None
 

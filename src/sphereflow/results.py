@@ -91,36 +91,35 @@ class Result:
 
     def record(self) -> dict[str, Any]:
         """The numbers and what made them, as data for JSON; long arrays by their shape and digest."""
-        told = {name: plain(value) for name, value in fields_of(self).items()}
-        made = {name: told.pop(name) for name in ("parameters", "seed", "versions")}
-        return {"result": type(self).__name__} | told | {n: plain(getattr(self, n)) for n in self.derived} | made
+        numbers = {name: plain(value) for name, value in fields_of(self).items()}
+        made = {name: numbers.pop(name) for name in ("parameters", "seed", "versions")}
+        return {"result": type(self).__name__} | numbers | {n: plain(getattr(self, n)) for n in self.derived} | made
 
     def to_xarray(self) -> xr.Dataset:
         """The arrays and observables as an `xarray.Dataset`; numbers and words are its attributes."""
         import xarray as xr  # here, because importing it takes as long as a short run
 
-        found = {
+        entries = {
             name: ((dims,) if isinstance(dims, str) else dims, np.asarray(values))
             for name, (dims, values) in self.variables().items()
         }
-        labels = {name: entry for name, entry in found.items() if entry[0] == (name,)}
-        data = {name: entry for name, entry in found.items() if name not in labels}
-        told = {k: v for k, v in self.record().items() if v is not None and k not in found}
+        labels = {name: entry for name, entry in entries.items() if entry[0] == (name,)}
+        data = {name: entry for name, entry in entries.items() if name not in labels}
+        numbers = {k: v for k, v in self.record().items() if v is not None and k not in entries}
         simple = (int, float, str)
         attributes = {k: v for k, v in self.parameters.items() if isinstance(v, simple)}
-        attributes |= {k: v if isinstance(v, simple) else json.dumps(v) for k, v in told.items()}
+        attributes |= {k: v if isinstance(v, simple) else json.dumps(v) for k, v in numbers.items()}
         attributes = {k: int(v) if isinstance(v, bool) else v for k, v in attributes.items()}  # as netCDF wants them
         return xr.Dataset(data, coords=labels, attrs=attributes)
 
     def plot(self) -> Figure:
         """A picture: every variable against its first dimension."""
-        from sphereflow.pictures import blank, look
+        from sphereflow.pictures import styled_figure
 
         shown = self.to_xarray()
         drawn = {n: v for n, v in shown.data_vars.items() if v.ndim and v.size and v.dtype.kind in "biufc"}
         names = [str(name) for name in drawn][:_PANELS]
-        with look():
-            figure = blank(6.4, max(1.6 * len(names), 2.4))
+        with styled_figure(6.4, max(1.6 * len(names), 2.4)) as figure:
             for axes, name in zip(np.ravel(figure.subplots(max(len(names), 1), 1)), names, strict=False):
                 values = shown[name]
                 across = shown.coords.get(str(values.dims[0]), np.arange(values.shape[0]))
@@ -194,8 +193,8 @@ def recorded_call(verb: Callable[P, R]) -> Callable[P, R]:
             if each.kind is each.VAR_KEYWORD:
                 arguments |= arguments.pop(each.name, {})
         name = f"{verb.__module__.removeprefix('sphereflow.').split('.')[0]}.{verb.__qualname__}"
-        told = {name: plain(value) for name, value in arguments.items() if name not in (*_ASIDE, "seed")}
-        object.__setattr__(result, "parameters", {"call": name} | told)
+        call = {name: plain(value) for name, value in arguments.items() if name not in (*_ASIDE, "seed")}
+        object.__setattr__(result, "parameters", {"call": name} | call)
         seed = arguments.get("seed")
         if seed is not None and not isinstance(seed, np.random.Generator):
             object.__setattr__(result, "seed", recorded(seed))
@@ -261,8 +260,8 @@ def _plain_array(value: Any) -> Any:
         return [int(word) for word in recorded(value)]  # type: ignore[union-attr]
     if array.size <= _LISTED:
         return plain(array.tolist())
-    told = {"shape": list(array.shape), "dtype": str(array.dtype)}
-    return told | ({"digest": digest(array)} if array.nbytes <= _DIGESTED else {})
+    summary = {"shape": list(array.shape), "dtype": str(array.dtype)}
+    return summary | ({"digest": digest(array)} if array.nbytes <= _DIGESTED else {})
 
 
 def same(first: Any, second: Any) -> bool:

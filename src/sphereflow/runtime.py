@@ -39,8 +39,8 @@ class _BesideJax(MetaPathFinder):
             return None
         # Whoever only asks whether JAX is there does not import it: the finder stays until the module has run.
         others = [finder for finder in sys.meta_path if finder is not self]
-        found = (finder.find_spec(fullname, path, target) for finder in others)
-        spec = next((each for each in found if each is not None), None)
+        specs = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((each for each in specs if each is not None), None)
         if spec is not None and spec.loader is not None:
             run = spec.loader.exec_module
 
@@ -94,15 +94,15 @@ def trim_cache(folder: Path, most: float = MOST_CACHE_BYTES) -> None:
             return
     try:
         mark.touch()
-        found = []
+        entries = []
         for entry in os.scandir(folder):
             if entry.is_file() and entry.name != mark.name:
-                seen = entry.stat()
-                found.append((max(seen.st_atime, seen.st_mtime), seen.st_size, entry.path))
-        total = float(sum(size for _, size, _ in found))
+                status = entry.stat()
+                entries.append((max(status.st_atime, status.st_mtime), status.st_size, entry.path))
+        total = float(sum(size for _, size, _ in entries))
         if total <= most:
             return
-        for _, size, path in sorted(found):
+        for _, size, path in sorted(entries):
             if total <= 0.75 * most:
                 return
             os.unlink(path)

@@ -101,12 +101,12 @@ def test_the_bridge_draws_from_its_plan():
 @pytest.mark.slow
 def test_the_comparison_runs_and_counts():
     x, y = RNG.normal(size=(300, 2)), RNG.normal(size=(300, 2)) + 1
-    methods = ("drift", "drift-felt", "ofm", "lightsb", "affine")
+    methods = ("drift", "drift-effective", "ofm", "lightsb", "affine")
     points = quality_against_compute(
         x, y, methods=methods, budgets=(50,), seeds=(0,), batch=64, hidden=32, progress=False
     ).points
     by = {p.method: p for p in points}
-    assert by["drift"].passes == by["drift-felt"].passes == 2 * 50 * 64
+    assert by["drift"].passes == by["drift-effective"].passes == 2 * 50 * 64
     assert by["ofm"].passes > 5 * by["drift"].passes
     assert by["lightsb"].passes == 4 * 50 * 64
     assert by["affine"].frechet < 0.5

@@ -204,7 +204,7 @@ LAW, WIDER = ([0.0], [[1.0]]), ([0.0], [[4.0]])
         (lambda b: drifting.gaussian_bridge(LAW, ([0.0], [[0.0]]), 1.0), "positive definite"),
         (lambda b: drifting.gaussian_bridge(LAW, ([0.0, 0.0], np.eye(2)), 1.0), "dimension"),
         (lambda b: drifting.gaussian_marginal(LAW, WIDER, 1.0, 2.0), "t must be"),
-        (lambda b: drifting.bw_uvp(np.zeros((1, 2)), LAW), "found"),
+        (lambda b: drifting.bw_uvp(np.zeros((1, 2)), LAW), "law"),
         (lambda b: drifting.bw_uvp(LAW, np.zeros((3, 1))), "positive variance"),
         (lambda b: drifting.cbw_uvp(np.zeros((2, 1, 1)), np.zeros((2, 3, 1)), LAW), "two draws"),
         (lambda b: drifting.cbw_uvp(np.zeros((2, 3, 1)), np.zeros((3, 3, 1)), LAW), "same starts"),

@@ -23,7 +23,7 @@ FIELDS = [
     PopulationField("laplace", 0.7, itself="mask"),
     PopulationField("gaussian", 0.7, itself="include"),
     UnnormalisedField("laplace", 0.7),
-    TwoSidedField(0.7),
+    TwoSidedField(width=0.7),
 ]
 
 
@@ -41,8 +41,8 @@ def test_blocks_change_nothing(field, monkeypatch):
 def test_single_precision_agrees_with_double(widths):
     """A sample 120 widths from everything has sums that are zero in float32: it is not blind for that."""
     samples = SAMPLES.at[0].add(widths * 0.7 / np.sqrt(3))
-    exact = TwoSidedField(0.7)(DATA, samples)
-    found = TwoSidedField(0.7)(DATA.astype(jnp.float32), samples.astype(jnp.float32))
+    exact = TwoSidedField(width=0.7)(DATA, samples)
+    found = TwoSidedField(width=0.7)(DATA.astype(jnp.float32), samples.astype(jnp.float32))
     assert found.value.dtype == jnp.float32
     np.testing.assert_allclose(found.value, exact.value, atol=1e-5)
     np.testing.assert_allclose(found.effective_sample_size[1:], exact.effective_sample_size[1:], rtol=1e-4)
@@ -103,7 +103,7 @@ def test_a_matched_cloud_hardly_drifts():
         (lambda: PopulationField("laplace", 1.0, itself="perhaps"), "itself"),
         (lambda: UnnormalisedField()(DATA, SAMPLES[:1]), "two generated samples"),
         (lambda: MultiRadiusField(()), "radii"),
-        (lambda: TwoSidedField(0.1)(DATA[:0], SAMPLES), "non-empty"),
+        (lambda: TwoSidedField(width=0.1)(DATA[:0], SAMPLES), "non-empty"),
         (lambda: Friction("sticky"), "friction"),
         (lambda: Friction("gain", 0.0, 1.0, 0), "horizon"),
     ],

@@ -90,7 +90,7 @@ def test_an_adversary_hides_from_laplace_and_not_from_gauss():
     assert hidden.largest < 1e-14
     assert hidden.margin == 0
     seen = drifting.hidden_law("gaussian", x, NODES, LAW, width=0.5, distance=0.1)
-    assert seen.seen >= seen.floor > 0
+    assert seen.rms >= seen.floor > 0
     np.testing.assert_allclose(field(x, NODES, LAW, seen.weights), seen.field[:, 0], atol=1e-13)
 
 
@@ -102,7 +102,7 @@ def test_the_adversary_beats_random_laws():
         u = rng.normal(size=5)
         u -= u.mean()
         q = p + 0.1 * u / np.abs(u).sum()
-        assert np.sqrt(np.mean(field(X, NODES, p, q) ** 2)) > 0.999 * best.seen
+        assert np.sqrt(np.mean(field(X, NODES, p, q) ** 2)) > 0.999 * best.rms
 
 
 def test_a_far_law_stays_a_law():

@@ -33,7 +33,7 @@ CHANGES = {
     "batch": [9],
     "width": [0.31],
     "rate": [2e-3],
-    "schedule": ["constant", "felt"],
+    "schedule": ["constant", "effective"],
     "friction": ["gain"],
     "seed": [4],
 }

@@ -32,7 +32,7 @@ def noise(key, n):
 
 
 MODEL = Generator(32, 2, width=32, depth=2, key=jax.random.key(1))
-FIELD = TwoSidedField(0.05)
+FIELD = TwoSidedField(width=0.05)
 
 
 def run(recipe, state=None, **options):
@@ -112,7 +112,7 @@ def test_restoring_friction_keeps_samples_near_their_source():
         found = train(
             beginning(model, recipe),
             recipe,
-            TwoSidedField(1.0),
+            TwoSidedField(width=1.0),
             from_rows(source),
             from_rows(target),
             every=60,

@@ -45,7 +45,7 @@ def test_a_small_model_is_measured(run, model_folder, text_file, tmp_path):
     )
     assert code == 0, trouble
     assert trouble == ""
-    assert "the text has room for 10 windows of 40 tokens; 30 were asked for." in said
+    assert "the text is long enough for 10 windows of 40 tokens; 30 were asked for." in said
     assert "At N = 4 attention selects sets" in said
     assert {path.name for path in (tmp_path / "out").iterdir()} >= FILES
     told = json.loads((tmp_path / "out" / "summary.json").read_text())

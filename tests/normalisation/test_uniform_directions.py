@@ -122,7 +122,7 @@ def test_mass_of_the_largest_weights_of_a_long_context():
         at = round(share * 200_000) - 1
         assert nu.gaussian_top_mass(share, 0.8) == pytest.approx(mass[at], abs=1e-4)
         kept = min(1.0, mass[at] / mass[round(0.4 * 200_000) - 1])
-        assert nu.gaussian_top_mass(share, 0.8, kept=0.4) == pytest.approx(kept, abs=1e-4)
+        assert nu.gaussian_top_mass(share, 0.8, share_kept=0.4) == pytest.approx(kept, abs=1e-4)
 
 
 NORMALISERS = {

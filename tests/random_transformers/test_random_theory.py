@@ -12,7 +12,7 @@ from scipy.stats import ks_2samp, kstest, multivariate_normal
 from sphereflow.errors import SphereflowError
 from sphereflow.estimates import Estimate, extrapolate, fraction, growth_rate, mean, order
 from sphereflow.random_transformers import low_temperature as cold
-from sphereflow.random_transformers import softmax_moments
+from sphereflow.random_transformers import lyapunov, softmax_moments
 from sphereflow.random_transformers.equiangular import drift, logistic, mean_overlap, overlap_path, time_between
 from sphereflow.random_transformers.low_temperature_pairs import cold_pairs
 from sphereflow.random_transformers.network import prompts
@@ -137,12 +137,12 @@ def test_alignment_probabilities():
 
 def test_general_rule_of_the_exponents():
     d = 9
-    assert cold.lyapunov_exponent(d, 0) == pytest.approx(-2 / d)
-    assert cold.lyapunov_exponent(d, 1) == pytest.approx(-(d - 1) / (d * (d - 2)))
-    assert cold.lyapunov_exponent(d, 2) == pytest.approx(-(d - 1) / (d * (d - 2) ** 2))
+    assert lyapunov.lyapunov_exponent(d, 0) == pytest.approx(-2 / d)
+    assert lyapunov.lyapunov_exponent(d, 1) == pytest.approx(-(d - 1) / (d * (d - 2)))
+    assert lyapunov.lyapunov_exponent(d, 2) == pytest.approx(-(d - 1) / (d * (d - 2) ** 2))
     for factors in (1, 2):
         slope = (1 - cold.image_overlap(1 - 1e-6, d, factors)) * 1e6
-        assert slope == pytest.approx(cold.slope_at_one(d, factors), rel=1e-3)
+        assert slope == pytest.approx(lyapunov.slope_at_one(d, factors), rel=1e-3)
 
 
 def test_estimates():

@@ -94,7 +94,7 @@ def _initial(
 ) -> None:
     from sphereflow.random_transformers import initial_collapse
 
-    found = initial_collapse(
+    collapse = initial_collapse(
         config,
         n=n,
         layers=layers,
@@ -104,25 +104,25 @@ def _initial(
         repeats=4 if repeats is None else repeats,
         seed=seed,
     )
-    answer(found.record())
-    b, last = found.blocks, found.blocks.layers
+    answer(collapse.record())
+    b, last = collapse.blocks, collapse.blocks.layers
     say(f"{b.family}: width {b.width}, {last} layers, {b.heads} heads, {n} tokens, logits of deviation")
-    say(f"{b.score_deviation:.2f}, {len(found.measured)} networks with fresh weights")
+    say(f"{b.score_deviation:.2f}, {len(collapse.measured)} networks with fresh weights")
     if b.score_deviation > 1:
         say("(above 1 the recursion's expansion of attention is not to be trusted)")
     say()
     say(f"{'mean cosine at layer':<24}{'measured':>18}{'recursion':>12}{'flat':>8}{'logistic':>10}")
     for k in sorted({0, 1, last // 4, last // 2, last}):
-        value, error = (float(each) for each in found.cosine(k))
-        told = f"{f'{value:.3f} +- {error:.3f}':>18}"
-        say(f"{k:<24}{told}{found.recursion[k]:>12.3f}{found.flat[k]:>8.3f}{found.logistic[k]:>10.3f}")
+        value, error = (float(each) for each in collapse.cosine(k))
+        column = f"{f'{value:.3f} +- {error:.3f}':>18}"
+        say(f"{k:<24}{column}{collapse.recursion[k]:>12.3f}{collapse.flat[k]:>8.3f}{collapse.logistic[k]:>10.3f}")
     say()
-    if not found.advice:
-        say(f"tokens stay apart: the cosine is to be at most {found.level:g} after layer {last}, and is.")
+    if not collapse.advice:
+        say(f"tokens stay apart: the cosine is to be at most {collapse.level:g} after layer {last}, and is.")
         return
-    say(f"to keep the cosine at {found.level:g} after layer {last}, each tried on fresh networks:")
+    say(f"to keep the cosine at {collapse.level:g} after layer {last}, each tried on fresh networks:")
     say(f"{'multiply':<36}{'by':>8}{'predicted':>12}{'measured':>18}")
-    for each in found.advice:
+    for each in collapse.advice:
         value, error = (float(part) for part in each.measured)
         say(f"{each.change:<36}{each.factor:>8.3g}{each.predicted:>12.3f}{f'{value:.3f} +- {error:.3f}':>18}")
 
@@ -180,11 +180,11 @@ def _print(a: Architecture, prediction: Prediction, measured: Measured | None) -
     say()
     say(f"{'layers until':<28}{'predicted':>12}" + ("" if measured is None else f"{'measured':>20}"))
     for k, (level, depth) in enumerate(zip(LEVELS, prediction.depths, strict=True)):
-        say(f"{f'mean overlap {level:g}':<28}{depth:>12.0f}" + _told(measured, k))
+        say(f"{f'mean overlap {level:g}':<28}{depth:>12.0f}" + _arrival(measured, k))
     say(f"{'gaps shrink by e, after':<28}{prediction.folding:>12.0f}")
     say()
-    told = "" if measured is None else f"{'measured':>20}{'rank':>8}"
-    say(f"{'mean overlap at layer':<28}{'predicted':>12}{told}")
+    heading = "" if measured is None else f"{'measured':>20}{'rank':>8}"
+    say(f"{'mean overlap at layer':<28}{'predicted':>12}{heading}")
     if measured is None:
         say(f"{a.layers:<28}{prediction.final_overlap:>12.3f}")
     else:
@@ -192,8 +192,8 @@ def _print(a: Architecture, prediction: Prediction, measured: Measured | None) -
         last = len(measured.depths) - 1
         for k in sorted({0, last // 4, last // 2, 3 * last // 4, last}):
             value, error = measured.overlap[:, k].mean(), _spread(measured.overlap[:, k])
-            seen = f"{value:.3f} +- {error:.3f}"
-            say(f"{measured.depths[k]:<28.0f}{curve[k]:>12.3f}{seen:>20}{measured.rank[:, k].mean():>8.1f}")
+            text = f"{value:.3f} +- {error:.3f}"
+            say(f"{measured.depths[k]:<28.0f}{curve[k]:>12.3f}{text:>20}{measured.rank[:, k].mean():>8.1f}")
     say()
     say(f"{'what would delay collapse':<28}{'from':>12}{'to':>12}{'depth times':>14}")
     for knob in prediction.knobs:
@@ -208,7 +208,7 @@ def _spread(values: Any) -> float:
     return float(mean(values).error)
 
 
-def _told(measured: Measured | None, k: int) -> str:
+def _arrival(measured: Measured | None, k: int) -> str:
     if measured is None:
         return ""
     share = measured.arrived[k]

@@ -27,7 +27,8 @@ def train(
     width: Annotated[float, typer.Option(help="Width tau of the Laplace kernel.")] = 0.05,
     rate: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 8e-3,
     schedule: Annotated[
-        str, typer.Option(metavar="linear|constant|felt", help="How the rate falls: to zero, not, as friction acts.")
+        str,
+        typer.Option(metavar="linear|constant|effective", help="How the rate falls: to zero, not, as friction acts."),
     ] = "linear",
     friction: Annotated[str, typer.Option(metavar="none|gain", help="Friction, growing from 0 to 1.")] = "none",
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
@@ -53,7 +54,7 @@ def train(
     whole_number("--seed", seed, least=0, most=MOST_SEED)
     sampler, fresh, again, content = _data(target, seed)
     model, recipe = _fresh(given, fresh.shape[1])
-    field = TwoSidedField(width)
+    field = TwoSidedField(width=width)
     asked = given | {"data": content, "dimension": fresh.shape[1], "noise": _NOISE} | circumstances()
     state = beginning(model, recipe)
     if out.exists():
@@ -63,14 +64,15 @@ def train(
     blob = energy_distance(gaussian_like(again, len(fresh)), fresh)
     say(f"energy distance of two samples of the data: 0 ± {chance:.5f}; of a Gaussian: {blob:.5f}")
     say(f"{'step':>6} {'energy distance':>16} {'sliced W2':>10} {'Frechet':>9}")
-    told: dict[str, float] = {}
+    distances: dict[str, float] = {}
 
     def measure(generator: Any) -> dict[str, float]:
-        told.update(_distances(generator, fresh, seed))
-        return told
+        distances.update(_distances(generator, fresh, seed))
+        return distances
 
     def keep(current: Any) -> None:
-        say(f"{int(current.step):>6} {told['energy']:16.5f} {told['sliced']:10.4f} {told['frechet']:9.5f}")
+        columns = zip(("energy", "sliced", "frechet"), ("16.5f", "10.4f", "9.5f"), strict=True)
+        say(" ".join([f"{int(current.step):>6}", *(f"{distances[name]:{width}}" for name, width in columns)]))
         save(out, current, asked)
 
     try:
@@ -78,7 +80,7 @@ def train(
     except KeyboardInterrupt:
         raise Stopped("stopped by Ctrl-C; the same command goes on from the last line printed.") from None
     written(out)
-    answer({"asked": asked, "distances": told, "chance": chance, "gaussian": blob, "written": out})
+    answer({"asked": asked, "distances": distances, "chance": chance, "gaussian": blob, "written": out})
 
 
 @app.command("sample")
@@ -149,10 +151,10 @@ def translate(
         str,
         typer.Option(
             metavar="NAME,...",
-            help="Any of drift, drift-friction, drift-restoring, drift-schedule, drift-felt, ofm, lightsb, affine.",
+            help="drift, drift-friction, drift-restoring, drift-schedule, drift-effective, ofm, lightsb, affine.",
             show_default=False,
         ),
-    ] = "drift,drift-friction,drift-schedule,drift-felt,ofm,lightsb,affine",
+    ] = "drift,drift-friction,drift-schedule,drift-effective,ofm,lightsb,affine",
     batch: Annotated[int, typer.Option(help="Samples per step.")] = 256,
 ) -> None:
     """Translate one domain into another by drifting and by two baselines: quality against compute, with seeds.
@@ -193,16 +195,16 @@ def translate(
         if point.steps == max(steps) and point.seed == 0:
             images[NAMES[point.method]] = projection.decode(moved[:_SHOWN]) if components else moved[:_SHOWN]
 
-    found = quality_against_compute(
+    quality = quality_against_compute(
         first, second, methods=tuple(methods.split(",")), budgets=steps, seeds=range(seeds), batch=batch, show=show
     )
-    points, table = found.points, found.to_xarray().to_dataframe().to_csv(index=False)
-    files = {"table.csv": table.encode(), "quality.png": rendered(found.plot(), "png")}
+    points, table = quality.points, quality.to_xarray().to_dataframe().to_csv(index=False)
+    files = {"table.csv": table.encode(), "quality.png": rendered(quality.plot(), "png")}
     if can_be_shown(rows):
         files["images.png"] = rendered(before_and_after(images), "png")
     write_into(folder, files)
     say(f"{'method':<15} {'steps':>6} {'passes':>10} {'seconds':>8} {'Frechet':>18} {'cost':>8}")
-    for method in found.methods:
+    for method in quality.methods:
         for budget in steps:
             mine = [point for point in points if (point.method, point.steps) == (method, budget)]
             values = np.array([point.frechet for point in mine])
@@ -212,7 +214,7 @@ def translate(
                 f"{values.mean():9.4f} ± {error:6.4f} {np.mean([p.cost for p in mine]):8.3f}"
             )
     written(folder)
-    answer(found.record() | {"written": folder})
+    answer(quality.record() | {"written": folder})
 
 
 def _noise(key: Any, n: int) -> Any:

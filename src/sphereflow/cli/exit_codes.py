@@ -65,10 +65,10 @@ def exit_code(app: typer.Typer, arguments: list[str]) -> int:
 
 def _say(sentence: str, code: int) -> int:
     """Print the sentence on one line of bearable length, whatever characters the user's own words had."""
-    told = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in sentence)
-    if len(told) > _LONGEST:
-        told = f"{told[: 2 * _LONGEST // 3]} ... {told[-_LONGEST // 3 :]}"
-    print(f"sphereflow: {told}", file=sys.stderr)
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in sentence)
+    if len(text) > _LONGEST:
+        text = f"{text[: 2 * _LONGEST // 3]} ... {text[-_LONGEST // 3 :]}"
+    print(f"sphereflow: {text}", file=sys.stderr)
     return code
 
 

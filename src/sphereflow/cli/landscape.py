@@ -65,19 +65,19 @@ def command(
         problem = landscape.Problem.random(
             beta, d, neurons, seed=seed, scale=scale, activation=activation, kernel_scale=kernel
         )
-    found = (landscape.minimise if sign == "minimise" else landscape.maximise)(problem, nodes)
-    _print(problem, found)
+    optimum = (landscape.minimise if sign == "minimise" else landscape.maximise)(problem, nodes)
+    _print(problem, optimum)
     if out is not None:
         write_into(
             out,
             {
-                "landscape.json": (json.dumps(found.record(), indent=2) + "\n").encode(),
-                "atoms.csv": found.to_xarray().drop_dims("direction").to_dataframe().to_csv(index=False).encode(),
-                "landscape.png": rendered(found.plot(), "png"),
+                "landscape.json": (json.dumps(optimum.record(), indent=2) + "\n").encode(),
+                "atoms.csv": optimum.to_xarray().drop_dims("direction").to_dataframe().to_csv(index=False).encode(),
+                "landscape.png": rendered(optimum.plot(), "png"),
             },
         )
     written(out)
-    answer(found.record() | {"written": out})
+    answer(optimum.record() | {"written": out})
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def _read(path: Path) -> dict[str, Any]:
     wanted = "a JSON object with 'outer' and 'inner', or CSV rows: outer weight, then the inner weights"
     try:
         if path.suffix.lower() == ".json":
-            told = plain_data(text)
-            return {"outer": told["outer"], "inner": told["inner"], "bias": told.get("bias")}
+            weights = plain_data(text)
+            return {"outer": weights["outer"], "inner": weights["inner"], "bias": weights.get("bias")}
         lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "outer"))]
         rows = [[float(x) for x in line.split(",")] for line in lines]
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -100,27 +100,27 @@ def _read(path: Path) -> dict[str, Any]:
     return {"outer": [row[0] for row in rows], "inner": [row[1:] for row in rows], "bias": None}
 
 
-def _print(problem: Problem, found: CriticalPoint) -> None:
+def _print(problem: Problem, optimum: CriticalPoint) -> None:
     """A table of the atoms and the numbers that say what they are; at most 80 columns."""
-    told = {"atoms": "atoms", "density": "density (atoms below: one quadrature of it)", "rings": "rings"}
-    told["rings"] += " about the axis of the weights" if found.rings else ", as points"
-    told["unresolved"] = "unresolved: positions are not refined"
+    words = {"atoms": "atoms", "density": "density (atoms below: one quadrature of it)", "rings": "rings"}
+    words["rings"] += " about the axis of the weights" if optimum.rings else ", as points"
+    words["unresolved"] = "unresolved: positions are not refined"
     say(repr(problem))
-    columns = {name: values for name, (dims, values) in found.variables().items() if dims == "atom"}
+    columns = {name: values for name, (dims, values) in optimum.variables().items() if dims == "atom"}
     if len(columns) > _MOST_COLUMNS:  # a point of a sphere in high dimension: its first coordinates and its mass
-        columns = dict(list(columns.items())[: _MOST_COLUMNS - 1]) | {"mass": found.masses}
+        columns = dict(list(columns.items())[: _MOST_COLUMNS - 1]) | {"mass": optimum.masses}
     say("  ".join(f"{name:>14}" for name in columns))
-    shown = range(min(len(found), _MOST_LINES))
+    shown = range(min(len(optimum), _MOST_LINES))
     for i in shown:
         say("  ".join(f"{float(column[i]):14.9f}" for column in columns.values()))
-    if len(found) > len(shown):
-        say(f"... and {len(found) - len(shown)} more")
-    what = "rings" if found.rings else "atoms"
-    say(f"kind                         {told[found.kind]}")
-    say(f"{what:<29}{len(found)}")
-    say(f"energy                       {found.energy:.12g}")
-    say(f"gap (proved)                 {found.gap:.2e}")
-    say(f"smallest Hessian eigenvalue  {found.spectrum[0]:.6e}")
-    say(f"strict second-order margin   {found.margin:.6e}")
-    if found.note:
-        say(found.note)
+    if len(optimum) > len(shown):
+        say(f"... and {len(optimum) - len(shown)} more")
+    what = "rings" if optimum.rings else "atoms"
+    say(f"kind                         {words[optimum.kind]}")
+    say(f"{what:<29}{len(optimum)}")
+    say(f"energy                       {optimum.energy:.12g}")
+    say(f"gap (proved)                 {optimum.gap:.2e}")
+    say(f"smallest Hessian eigenvalue  {optimum.spectrum[0]:.6e}")
+    say(f"strict second-order margin   {optimum.margin:.6e}")
+    if optimum.note:
+        say(optimum.note)

@@ -116,7 +116,7 @@ def command(
         files, lines = _files(heads, about, beside, seed)
     write_into(out, files)
     if len(tokens) < documents:
-        say(f"the text has room for {len(tokens)} windows of {window} tokens; {documents} were asked for.")
+        say(f"the text is long enough for {len(tokens)} windows of {window} tokens; {documents} were asked for.")
     for line in lines:
         say(f"- {line}")
     for section in beside:
@@ -136,8 +136,8 @@ def _files(heads: Any, about: dict[str, Any], beside: list[Section], seed: int) 
     from sphereflow.pictures import rendered
 
     png = partial(rendered, kind="png")
-    told = record.summary(heads, about, seed=seed)
-    lines = findings(told)
+    summary = record.summary(heads, about, seed=seed)
+    lines = findings(summary)
     shown = {
         "curves": Picture(
             "Precision, recall and F against N",
@@ -155,8 +155,8 @@ def _files(heads: Any, about: dict[str, Any], beside: list[Section], seed: int) 
             png(pictures.draw_theory(heads)),
         ),
     }
-    told["sections"] = {section.name: section.record() for section in beside}
-    told["findings"] = lines
+    summary["sections"] = {section.name: section.record() for section in beside}
+    summary["findings"] = lines
     tables = {"heads": record.head_table(heads), "curves": record.curve_table(heads)}
     files = {f"{name}.csv": record.as_csv(table) for name, table in tables.items()}
     for name, table in tables.items():
@@ -165,8 +165,8 @@ def _files(heads: Any, about: dict[str, Any], beside: list[Section], seed: int) 
             files[f"{name}.parquet"] = packed
     labelled = heads.to_xarray().assign_attrs({name: str(value) for name, value in about.items()})
     files["measurement.nc"] = bytes(labelled.to_netcdf(engine="scipy"))
-    files["summary.json"] = (json.dumps(told, indent=2) + "\n").encode()
+    files["summary.json"] = (json.dumps(summary, indent=2) + "\n").encode()
     files |= {f"{name}.png": picture.png for name, picture in shown.items()}
     files |= {f"{section.name}.png": section.picture.png for section in beside if section.picture is not None}
-    files["index.html"] = measurement_page(told, lines, list(shown.values()), tables["heads"], beside)
+    files["index.html"] = measurement_page(summary, lines, list(shown.values()), tables["heads"], beside)
     return files, lines

@@ -71,10 +71,10 @@ def phases(
     write_into(folder, tables | {f"phases.{kind}": rendered(figure, kind) for kind in ("png", "svg")})
     if monte_carlo:
         try:
-            found = sweep(kernel, sharpness, **numbers, keep=place)
+            simulated = sweep(kernel, sharpness, **numbers, keep=place)
         except KeyboardInterrupt:
             raise Stopped("stopped by Ctrl-C; the same command continues the Monte Carlo sweep.") from None
-        figure = diagram.plot(found)
+        figure = diagram.plot(simulated)
         write_into(folder, {f"phases.{kind}": rendered(figure, kind) for kind in ("png", "svg")})
     _print_lines(diagram)
     say(CAUTION)
@@ -101,9 +101,10 @@ def recall(
     from sphereflow.memory.recall import DenseMemory
 
     memory = DenseMemory(_array(patterns), kernel, beta, space=space)
-    found = memory.recall(_array(queries), steps, temperature, seed=seed)
+    recalled = memory.recall(_array(queries), steps, temperature, seed=seed)
     say("query,pattern,confidence,overlap,energy")
-    columns = {"pattern": found.index, "confidence": found.confidence, "overlap": found.overlap, "energy": found.energy}
+    values = (recalled.index, recalled.confidence, recalled.overlap, recalled.energy)
+    columns = dict(zip(("pattern", "confidence", "overlap", "energy"), values, strict=True))
     rows = list(zip(*(column.reshape(-1) for column in columns.values()), strict=True))
     answer({"queries": [dict(zip(columns, row, strict=True)) for row in rows]})
     for number, (index, sure, overlap, energy) in enumerate(rows):
@@ -142,5 +143,5 @@ def _print_lines(diagram: Any) -> None:
     say(f"{'load at T =':<36}{'layer':<11}" + "".join(f"{t:>9g}" for t in shown))
     for line in diagram.lines:
         loads = [np.interp(t, line.temperatures, line.loads) for t in shown]
-        told = "".join("        -" if np.isnan(a) else f"{a:9.4f}" for a in loads)
-        say(f"{line.name:<36}{line.layer:<11}{told}")
+        columns = "".join("        -" if np.isnan(a) else f"{a:9.4f}" for a in loads)
+        say(f"{line.name:<36}{line.layer:<11}{columns}")

@@ -1,4 +1,4 @@
-"""How a command speaks: text for people, one JSON object for scripts, or nothing.
+"""The output of a command: text for people, one JSON object for scripts, or nothing.
 
 Every command has three options of its own beside those it declares: `--json` prints one object instead of text,
 `--quiet` prints nothing but errors, `--verbose` adds what a bug report needs, on the error stream. A command says its
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Manner:
-    """What was asked of the command that runs now."""
+    """The output options of the command that runs now."""
 
     json: bool = False
     quiet: bool = False
@@ -120,10 +120,10 @@ def _tell_circumstances(seconds: float, processor: float) -> None:
     from sphereflow.runtime import cache_folder, devices
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**10 if sys.platform != "darwin" else 2**20)
-    told = {
+    circumstances = {
         "took": f"{seconds:.2f} s, {processor:.2f} s of processor time, at most {peak:.0f} MB",
         "on": f"{', '.join(devices())}; compiled programs in {cache_folder() or 'no cache'}",
         "with": ", ".join(f"{name} {number}" for name, number in versions().items()),
     }
-    for name, text in told.items():
+    for name, text in circumstances.items():
         print(f"{name:<5} {text}", file=sys.stderr)

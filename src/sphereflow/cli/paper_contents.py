@@ -36,7 +36,7 @@ def contents_of(slug: str) -> Contents:
     places = [Path(place) / slug.replace("-", "_") for place in papers.__path__]
     files = [file for place in places for file in (place.with_suffix(".py"), *sorted(place.glob("*.py")))]
     texts = [file.read_text() for file in files if file.is_file()]
-    found = [entry for text in texts for entry in _ENTRY.findall(text)]
+    entries = [entry for text in texts for entry in _ENTRY.findall(text)]
     (said,) = (_declared(text) for text in texts if "PAPER = Paper(" in text)
     return Contents(
         slug=slug,
@@ -44,8 +44,8 @@ def contents_of(slug: str) -> Contents:
         authors=tuple(said["authors"]),
         year=said["year"],
         arxiv=said.get("arxiv", ""),
-        claims=tuple(name for kind, name in found if kind == "claim"),
-        figures=tuple(name for kind, name in found if kind == "figure"),
+        claims=tuple(name for kind, name in entries if kind == "claim"),
+        figures=tuple(name for kind, name in entries if kind == "figure"),
     )
 
 

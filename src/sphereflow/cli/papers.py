@@ -30,11 +30,11 @@ def command(
     from sphereflow.cli.paper_contents import Contents, contents
     from sphereflow.papers import installed, load
 
-    found = contents()
+    papers = contents()
     for paper in map(load, installed()):
         names = (tuple(each.id for each in kind) for kind in (paper.claims, paper.figures))
-        found.append(Contents(paper.slug, paper.title, paper.authors, paper.year, paper.arxiv, *names))
-    for entry in map(asdict, found):
+        papers.append(Contents(paper.slug, paper.title, paper.authors, paper.year, paper.arxiv, *names))
+    for entry in map(asdict, papers):
         answer({"paper": entry.pop("slug")} | entry, line=True)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("paper", no_wrap=True, overflow="fold")
@@ -42,7 +42,7 @@ def command(
     table.add_column("title")
     table.add_column("claims", justify="right")
     table.add_column("figures", justify="right")
-    for each in found:
+    for each in papers:
         table.add_row(each.slug, str(each.year), each.title, str(len(each.claims)), str(len(each.figures)))
     show(table)
 

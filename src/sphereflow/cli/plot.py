@@ -35,44 +35,44 @@ def command(
     if kind not in KINDS:
         raise SphereflowError(f"--out must end in {', '.join('.' + each for each in KINDS)}; got {str(out)!r}.")
     writable_target(out, overwrite=True)
-    found = open_sweep(results)
-    if not found.dataset.data_vars:
+    results_read = open_sweep(results)
+    if not results_read.dataset.data_vars:
         raise SphereflowError(f"{results} has no values yet.")
     fixed = _fixed(at or [])
     if level is not None:
         real_number("--level", level)
-    figure = found.plot(variable, x=x, y=y, at=fixed, level=level, fit=fit)
+    figure = results_read.plot(variable, x=x, y=y, at=fixed, level=level, fit=fit)
     write_bytes(out, rendered(figure, kind))
     written(out)
-    crossed = {} if level is None or x is None else _crossings(found, variable, level, x, fixed)
+    crossed = {} if level is None or x is None else _crossings(results_read, variable, level, x, fixed)
     answer({"written": out} | crossed)
 
 
 def _fixed(pairs: list[str]) -> dict[str, float | str]:
     from sphereflow.errors import SphereflowError
 
-    found: dict[str, float | str] = {}
+    places: dict[str, float | str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise SphereflowError(f"--at takes AXIS=VALUE, as in --at t=30; got {pair!r}.")
         try:
-            found[name] = float(value)
+            places[name] = float(value)
         except ValueError:
-            found[name] = value
-    return found
+            places[name] = value
+    return places
 
 
-def _crossings(found: Any, variable: str | None, level: float, along: str, fixed: dict[str, Any]) -> dict[str, Any]:
+def _crossings(sweep: Any, variable: str | None, level: float, along: str, fixed: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
 
     from sphereflow.sweeps import boundary
 
-    line = boundary(found, level, along, variable=variable, at=fixed)
+    line = boundary(sweep, level, along, variable=variable, at=fixed)
     say(f"{line.axis:>12}  {along} where the level {level:g} is crossed")
     for value, position, error in zip(line.values, line.position, line.error, strict=True):
-        told = "-" if np.isnan(position) else f"{position:.5g} ± {error:.2g}"
-        say(f"{value!s:>12.12}  {told}")
+        text = "-" if np.isnan(position) else f"{position:.5g} ± {error:.2g}"
+        say(f"{value!s:>12.12}  {text}")
     return {
         "level": level,
         "axis": line.axis,

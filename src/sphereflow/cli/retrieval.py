@@ -78,8 +78,8 @@ def _read_heads(path: Path) -> list[list[float]]:
     text = file_text(path)
     try:
         if path.suffix.lower() == ".json":
-            found = plain_data(text)
-            rows = [[float(x) for x in row] for row in found]
+            table = plain_data(text)
+            rows = [[float(x) for x in row] for row in table]
         else:
             lines = [line for line in csv.reader(io.StringIO(text)) if line and not line[0].lstrip().startswith("#")]
             if lines and lines[0][0].strip().lower() == "weight":

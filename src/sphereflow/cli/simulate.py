@@ -63,7 +63,7 @@ def command(
         advice = "" if place is None else "; the same command continues from there"
         raise Stopped(f"stopped by Ctrl-C at t = {run.ts[-1]:g} of {final:g}{advice}.")
     if out is not None and run.status.complete:
-        run = _kept(run, place, out)
+        run = _under_its_name(run, place, out)
     say(run.summary())
     if plot is not None:
         write_bytes(plot, rendered(run.plot(), plot.suffix[1:].lower()))
@@ -148,7 +148,7 @@ def _workplace(out: Path | None, n: int) -> Path | None:
     return out.with_name(f"{out.name}.new") if out.exists() else out
 
 
-def _kept(run: Any, place: Path | None, out: Path) -> Any:
+def _under_its_name(run: Any, place: Path | None, out: Path) -> Any:
     """The run under the name that was asked for."""
     from sphereflow.loading import load
     from sphereflow.saving import promote_folder

@@ -49,36 +49,36 @@ def command(
     from sphereflow.sweeps import read_specification, run_specification
 
     try:
-        found = run_specification(
+        result = run_specification(
             read_specification(specification), out=out, batch=batch, workers=workers, scheduler=scheduler
         )
     except KeyboardInterrupt:
         raise Stopped("stopped by Ctrl-C; the same command continues the sweep.") from None
-    say(found)
+    say(result)
     say(f"written: {out}; sphereflow plot {out} --out picture.png draws it.")
-    answer(_progress(found) | {"written": out})
+    answer(_progress(result) | {"written": out})
 
 
 def _status(out: Path) -> None:
     from sphereflow.sweeps import open_sweep
 
-    told = _progress(open_sweep(out))
-    state = "complete" if told["complete"] else "not finished; the same command continues it"
-    failed = f"{told['failed']} of them failed and have no values, " if told["failed"] else ""
-    say(f"{told['quantity']}: {told['done']} of {told['cells']} cells computed, {failed}{state}.")
-    answer(told)
+    status = _progress(open_sweep(out))
+    state = "complete" if status["complete"] else "not finished; the same command continues it"
+    failed = f"{status['failed']} of them failed and have no values, " if status["failed"] else ""
+    say(f"{status['quantity']}: {status['done']} of {status['cells']} cells computed, {failed}{state}.")
+    answer(status)
 
 
-def _progress(found: Sweep) -> dict[str, Any]:
-    axes = found.specification["axes"]
+def _progress(sweep: Sweep) -> dict[str, Any]:
+    axes = sweep.specification["axes"]
     return {
-        "quantity": found.specification["quantity"],
+        "quantity": sweep.specification["quantity"],
         "axes": {name: len(values) for name, values in axes.items()},
-        "variables": list(map(str, found.dataset.data_vars)),
+        "variables": list(map(str, sweep.dataset.data_vars)),
         "cells": math.prod(len(values) for values in axes.values()),
-        "done": found.cells_done,
-        "failed": found.cells_failed,
-        "complete": found.complete,
+        "done": sweep.cells_done,
+        "failed": sweep.cells_failed,
+        "complete": sweep.complete,
     }
 
 

@@ -51,14 +51,14 @@ def fit(
     check_suffix(out)
     folder = writable_folder(out.parent, (out.name, f"{out.stem}.png"))
     first, second = read(source, target)
-    found = fit_schedule(first, second, pieces, method, kl=kl, seed=seed, steps=steps)
+    fitted = fit_schedule(first, second, pieces, method, kl=kl, seed=seed, steps=steps)
     laws = {name: law for name, law in (("source", first), ("target", second)) if isinstance(law, Law)}
-    picture = rendered(found.plot(**laws), "png")
-    write_into(folder, {f"{out.stem}.png": picture, out.name: content(found.schedule, out.suffix)})
-    say("\n".join(found.facts()))
+    picture = rendered(fitted.plot(**laws), "png")
+    write_into(folder, {f"{out.stem}.png": picture, out.name: content(fitted.schedule, out.suffix)})
+    say("\n".join(fitted.facts()))
     made = (out, out.with_suffix(".png"))
     written(*made)
-    answer(found.record() | {"written": made})
+    answer(fitted.record() | {"written": made})
 
 
 @app.command("apply")
@@ -94,11 +94,11 @@ def apply(
             writable_target(ending_in(name, place, endings), overwrite=True)
     if movie is not None:
         check_movie(movie.suffix.lower())
-    found = load(schedule)
-    found = getattr(found, "schedule", found)  # of a fit that was saved
-    if not isinstance(found, AbstractSchedule):
-        raise SphereflowError(f"{schedule} holds no schedule: {found!r}.")
-    chosen = found.inverse() if inverse else found
+    loaded = load(schedule)
+    loaded = getattr(loaded, "schedule", loaded)  # of a fit that was saved
+    if not isinstance(loaded, AbstractSchedule):
+        raise SphereflowError(f"{schedule} holds no schedule: {loaded!r}.")
+    chosen = loaded.inverse() if inverse else loaded
     start = read_points(points)
     start = start[:, None] if start.ndim == 1 else start
     if start.ndim != 2 or len(start) == 0 or start.shape[1] != chosen.d or not np.isfinite(start).all():
@@ -156,15 +156,15 @@ def conditional(
         place_x = np.array([float(number) for number in at.split(",")]) if at else None
     except ValueError:
         raise SphereflowError(f"--at must be numbers with commas, got '{at}'.") from None
-    found = fit_conditional(read_points(x), read_points(y), pieces, seed=seed)
+    fitted = fit_conditional(read_points(x), read_points(y), pieces, seed=seed)
     buffer = io.BytesIO()
     if place_x is not None:
-        np.save(buffer, found.sample(place_x[None], count, seed))
-    found.save(out, overwrite=True)
-    say("\n".join(found.facts()))
+        np.save(buffer, fitted.sample(place_x[None], count, seed))
+    fitted.save(out, overwrite=True)
+    say("\n".join(fitted.facts()))
     if place_x is not None:
         write_bytes(samples, buffer.getvalue())
         say(f"{count} samples of y given x = {at}")
     made = [out, samples] if place_x is not None else [out]
     written(*made)
-    answer(found.record() | {"written": made})
+    answer(fitted.record() | {"written": made})

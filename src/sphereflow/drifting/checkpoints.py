@@ -29,8 +29,8 @@ def save(path: str | Path, state: State, asked: dict[str, Any]) -> None:
             'Recipe(optimiser=..., version="1").'
         )
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(state, eqx.is_array))]
-    told = {"format": FORMAT, "asked": asked, "optimiser": state.optimiser, "leaves": len(leaves)}
-    head = json.dumps(told | {"versions": versions()}).encode()
+    about = {"format": FORMAT, "asked": asked, "optimiser": state.optimiser, "leaves": len(leaves)}
+    head = json.dumps(about | {"versions": versions()}).encode()
     content = io.BytesIO()
     np.savez(content, head=np.frombuffer(head, np.uint8), **{f"leaf{i}": leaf for i, leaf in enumerate(leaves)})  # type: ignore[arg-type]
     write_bytes(path, content.getvalue())

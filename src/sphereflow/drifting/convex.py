@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 _NEWTON, _CONJUGATE = 30, 64  # ceilings; the loops end by their residuals
@@ -38,7 +39,9 @@ class ConvexPotential(eqx.Module):
     quadratic: Float[Array, "D D"]
     linear: Float[Array, " D"]
 
-    def __init__(self, d: int, widths: tuple[int, ...] = (128, 128), *, key: PRNGKeyArray, dtype: Any = None):
+    def __init__(
+        self, d: int, widths: tuple[int, ...] = (128, 128), *, key: PRNGKeyArray, dtype: DTypeLike | None = None
+    ):
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))  # nothing to compile
         draw = lambda *shape: jnp.asarray(rng.normal(size=shape), dtype)  # noqa: E731
         self.first = tuple(3.0 * draw(w, d) / jnp.sqrt(d).astype(dtype) for w in widths)
@@ -73,7 +76,7 @@ class Starts(NamedTuple):
 
 
 def invert(
-    potential: Any,
+    potential: Callable[[Array], Array],
     x: Float[Array, "n D"],
     t: Float[Array, " n"],
     guess: Float[Array, "n D"] | None = None,
@@ -107,7 +110,7 @@ def invert(
     return Starts(z, _size(g), passes)
 
 
-def path_end(potential: Any, z: Float[Array, "n D"], t: Float[Array, " n"]) -> Float[Array, "n D"]:
+def path_end(potential: Callable[[Array], Array], z: Float[Array, "n D"], t: Float[Array, " n"]) -> Float[Array, "n D"]:
     r"""$t\nabla\Psi(z)+(1-t)z$: where the path that starts at $z$ is at time $t$."""
     return t[:, None] * jax.vmap(jax.grad(potential))(z) + (1 - t)[:, None] * z
 

@@ -114,14 +114,14 @@ def _euler(bridge: LightBridge, x: np.ndarray, times: np.ndarray, steps: int, rn
     apart = np.min(np.abs(grid[:, None] - times), axis=1) > _ALIKE
     grid = np.sort(np.concatenate([grid[apart], times]))
     # The first time of the grid is zero, or so close to it that it stands for it.
-    kept = [x] if grid[0] in times else []
+    frames = [x] if grid[0] in times else []
     for t, after in pairwise(grid[grid <= times[-1]]):
         gap = after - t
         noise = np.sqrt(bridge.epsilon * gap) * rng.normal(size=x.shape)
         x = x + gap * np.asarray(bridge.drift(jnp.asarray(x), t)) + noise
         if after in times:
-            kept.append(x)
-    return np.stack(kept)
+            frames.append(x)
+    return np.stack(frames)
 
 
 @eqx.filter_jit

@@ -53,31 +53,30 @@ def gaussian_marginal(
     return (1 - t) * m0 + t * m1, (1 - t) ** 2 * a + t**2 * b + t * (1 - t) * crossed
 
 
-def bw_uvp(found: Law | ArrayLike, target: Law | ArrayLike) -> float:
+def bw_uvp(law: Law | ArrayLike, target: Law | ArrayLike) -> float:
     """Squared Bures-Wasserstein distance in per cent of half the target's variance, each law as samples (n, D) or
     as a pair (mean, covariance)."""
-    (m, c), (m1, b) = _moments("found", found), _moments("target", target)
-    _same_dimension("found", m, "target", m1)
+    (m, c), (m1, b) = _moments("law", law), _moments("target", target)
+    _same_dimension("law", m, "target", m1)
     return float(100 * _squared_distance(m, c, m1, b) / _half_variance(b))
 
 
 def cbw_uvp(
-    found: tuple[ArrayLike, ArrayLike] | ArrayLike,
+    law: tuple[ArrayLike, ArrayLike] | ArrayLike,
     truth: tuple[ArrayLike, ArrayLike] | ArrayLike,
     target: Law | ArrayLike,
 ) -> float:
     """The mean over starts of the squared Bures-Wasserstein distance between two conditional laws of the end, in per
     cent of half the variance of the target.
 
-    `found` and `truth` are samples (starts, draws, D), or the pair of means (starts, D) and covariances
+    `law` and `truth` are samples (starts, draws, D), or the pair of means (starts, D) and covariances
     (starts, D, D) that `LightBridge.moments` gives; `target` is a sample or a pair (mean, covariance).
     """
-    (m, c), (m1, c1) = _conditionals("found", found), _conditionals("truth", truth)
+    (m, c), (m1, c1) = _conditionals("law", law), _conditionals("truth", truth)
     mean, b = _moments("target", target)
     if m.shape != m1.shape or m.shape[1] != len(mean):
         raise SphereflowError(
-            f"found, truth and target must have the same starts and dimension; got {m.shape}, {m1.shape} and "
-            f"{len(mean)}."
+            f"law, truth and target must have the same starts and dimension; got {m.shape}, {m1.shape} and {len(mean)}."
         )
     return float(100 * np.mean(_squared_distance(m, c, m1, c1)) / _half_variance(b))
 

@@ -53,7 +53,18 @@ class Field(eqx.Module):
         """The drift of the generated samples."""
 
 
-class PopulationField(Field):
+class KernelField(Field):
+    """A field of one kernel, of one width."""
+
+    width: Float[Array, ""]
+    kernel: str = eqx.field(static=True)
+
+    def __init__(self, kernel: str = "laplace", width: float = 1.0):
+        self.kernel = one_of("kernel", kernel, KERNELS)
+        self.width = jnp.asarray(real_number("width", width, least=1 / _WIDEST, most=_WIDEST))
+
+
+class PopulationField(KernelField):
     r"""$V=P\,Y-Q\,Z$ with row softmaxes $P,Q$: the field of the two empirical laws, which may carry weights.
 
     ```python
@@ -64,13 +75,10 @@ class PopulationField(Field):
     ```
     """
 
-    width: Float[Array, ""]
-    kernel: str = eqx.field(static=True)
     itself: str = eqx.field(static=True)
 
     def __init__(self, kernel: str = "laplace", width: float = 1.0, *, itself: str):
-        self.kernel = one_of("kernel", kernel, KERNELS)
-        self.width = jnp.asarray(real_number("width", width, least=1 / _WIDEST, most=_WIDEST))
+        super().__init__(kernel, width)
         self.itself = one_of("itself", itself, ITSELF)
 
     @eqx.filter_jit
@@ -114,19 +122,15 @@ class PopulationField(Field):
         return _in_blocks(rows, places, len(data) + len(generated))
 
 
-class UnnormalisedField(Field):
+class UnnormalisedField(KernelField):
     r"""$V_i=\frac1m\sum_jk(x_i,y_j)(y_j-x_i)-\frac1{n-1}\sum_{j\ne i}k(x_i,x_j)(x_j-x_i)$.
 
     A sample is left out of its own mean. The field of the two-particle surrogate: repulsion wins below a distance
     fixed by the width of the kernel.
     """
 
-    width: Float[Array, ""]
-    kernel: str = eqx.field(static=True)
-
     def __init__(self, kernel: str = "laplace", width: float = 1.0):
-        self.kernel = one_of("kernel", kernel, KERNELS)
-        self.width = jnp.asarray(real_number("width", width, least=1 / _WIDEST, most=_WIDEST))
+        super().__init__(kernel, width)
 
     @eqx.filter_jit
     def __call__(self, data: Float[Array, "m D"], generated: Float[Array, "n D"]) -> DriftField:
@@ -148,7 +152,7 @@ class UnnormalisedField(Field):
         return _in_blocks(rows, generated, n + m)
 
 
-class TwoSidedField(Field):
+class TwoSidedField(KernelField):
     r"""The published toy estimator: kernel weights divided by the roots of their row and column sums.
 
     $$ \tilde K_{ij}=\frac{K_{ij}}{\sqrt{r_ic_j}},\quad \tilde K=[\tilde K^-|\tilde K^+],\quad
@@ -158,12 +162,8 @@ class TwoSidedField(Field):
     Column sums run over the generated rows only; a sample is masked from itself. Computed in logarithms.
     """
 
-    width: Float[Array, ""]
-    kernel: str = eqx.field(static=True)
-
-    def __init__(self, width: float = 0.05, kernel: str = "laplace"):
-        self.kernel = one_of("kernel", kernel, KERNELS)
-        self.width = jnp.asarray(real_number("width", width, least=1 / _WIDEST, most=_WIDEST))
+    def __init__(self, kernel: str = "laplace", width: float = 0.05):
+        super().__init__(kernel, width)
 
     @eqx.filter_jit
     def __call__(self, data: Float[Array, "m D"], generated: Float[Array, "n D"]) -> DriftField:
@@ -290,8 +290,8 @@ def _in_blocks(rows, places: Array, count: int) -> DriftField:  # type: ignore[n
     blocks, numbers = _blocks(places, count)
     if len(blocks) == 1:
         return rows(blocks[0], numbers[0])
-    found = jax.lax.map(lambda block: rows(*block), (blocks, numbers))
-    return jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:]))[: len(places)], found)
+    blockwise = jax.lax.map(lambda block: rows(*block), (blocks, numbers))
+    return jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:]))[: len(places)], blockwise)
 
 
 def _blocks(places: Array, count: int) -> tuple[Array, Array]:

@@ -11,7 +11,8 @@ within their batch leave less noise in the gradient than independent ones, and t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -44,7 +45,11 @@ class Learned(NamedTuple):
 
 
 def surrogate_loss(
-    potential: Any, x0: Float[Array, "n D"], x1: Float[Array, "n D"], t: Float[Array, " n"], tol: float = 1e-4
+    potential: Callable[[Array], Array],
+    x0: Float[Array, "n D"],
+    x1: Float[Array, "n D"],
+    t: Float[Array, " n"],
+    tol: float = 1e-4,
 ) -> tuple[Float[Array, ""], tuple[Float[Array, ""], Int[Array, ""]]]:
     """A function whose gradient is that of the mean flow-matching error; the error itself, and passes per sample."""
     fixed = jax.lax.stop_gradient(potential)
@@ -132,5 +137,5 @@ def _advance(
     def loss(potential: ConvexPotential, batch: tuple[Array, Array, Array]) -> tuple[Array, tuple[Array, Array]]:
         return surrogate_loss(potential, *batch, 1e-3)
 
-    at, (_, told) = descend(loss, at, batches, optimiser, rates=rates, decays=decays)
-    return at, told
+    at, (_, measured) = descend(loss, at, batches, optimiser, rates=rates, decays=decays)
+    return at, measured

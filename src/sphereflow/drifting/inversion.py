@@ -68,29 +68,29 @@ class RecoveredLaw(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HiddenLaw(Result):
-    """The law furthest out of sight that was found: its weights, what is seen of it, and the proved floor.
+    """The law that leaves the smallest field among those searched: its weights, the field, and the proved floor.
 
-    `seen` and `largest` are the root mean square and the largest |V| at the places; `floor` is margin times |q - p|.
+    `rms` and `largest` are the root mean square and the largest |V| at the places; `floor` is margin times |q - p|.
     """
 
     nodes: Float[np.ndarray, "J D"]
     weights: Float[np.ndarray, " J"]
     field: Float[np.ndarray, "N D"]
     distance: float
-    seen: float
+    rms: float
     largest: float
     margin: float
     floor: float
 
     def variables(self) -> Variables:
-        told: Variables = {"nodes": (("node", "coordinate"), self.nodes), "weights": ("node", self.weights)}
-        return told | {"field": (("place", "coordinate"), self.field)}
+        law: Variables = {"nodes": (("node", "coordinate"), self.nodes), "weights": ("node", self.weights)}
+        return law | {"field": (("place", "coordinate"), self.field)}
 
     def facts(self) -> list[str]:
         proved = f"no law this far can be below {self.floor:.3g}" if self.floor > 0 else "the floor is below rounding"
         return [
             f"a law at total variation {self.distance:.4g} from the data with |V| at most {self.largest:.3g}",
-            f"root mean square {self.seen:.3g}; {proved}",
+            f"root mean square {self.rms:.3g}; {proved}",
         ]
 
 
@@ -114,13 +114,13 @@ def recover_law(
     noise = real_number("noise", noise, least=0, most=LARGEST)
     x, y, z = (_rows(name, given) for name, given in (("places", places), ("nodes", nodes), ("data", data)))
     _same_dimension(x, y, z)
-    seen = moderate("field_values", field_values)
-    seen = seen[:, None] if seen.ndim == 1 else seen
-    if seen.shape != x.shape:
-        raise SphereflowError(f"field_values must have the shape of places, {x.shape}; got {seen.shape}.")
+    field = moderate("field_values", field_values)
+    field = field[:, None] if field.ndim == 1 else field
+    if field.shape != x.shape:
+        raise SphereflowError(f"field_values must have the shape of places, {x.shape}; got {field.shape}.")
     p = _weights("data_weights", data_weights, len(z))
     k = _kernel(kernel, width, x, y)
-    mean = _kernel_mean(_kernel(kernel, width, x, z) * p, z) - seen
+    mean = _kernel_mean(_kernel(kernel, width, x, z) * p, z) - field
     matrix = _equations(k, y, mean)
     count = len(y)
     pull = max(noise, _LEAST_NOISE)
@@ -177,9 +177,9 @@ def hidden_law(
         q = _least_field(matrix, k, p, signs, distance)
         if q is None:
             continue
-        seen = float(np.sqrt(np.mean((mean - _kernel_mean(k * q, y)) ** 2)))
-        if best is None or seen < best[0]:
-            best = seen, q
+        residual = float(np.sqrt(np.mean((mean - _kernel_mean(k * q, y)) ** 2)))
+        if best is None or residual < best[0]:
+            best = residual, q
     if best is None:
         raise SphereflowError(
             f"no law on these nodes at distance {distance:g} from the data was found: ask for less, or for more starts."
@@ -192,7 +192,7 @@ def hidden_law(
         weights=q,
         field=field,
         distance=float(0.5 * np.abs(q - p).sum()),
-        seen=float(np.sqrt(np.mean(np.sum(field**2, axis=1)))),
+        rms=float(np.sqrt(np.mean(np.sum(field**2, axis=1)))),
         largest=float(np.max(np.linalg.norm(field, axis=1))),
         margin=margin,
         floor=margin * float(np.linalg.norm(q - p)),
@@ -281,8 +281,8 @@ def _rows(name: str, given: ArrayLike) -> np.ndarray:
 
 def _same_dimension(*arrays: np.ndarray) -> None:
     if len({array.shape[1] for array in arrays}) > 1:
-        told = ", ".join(str(array.shape[1]) for array in arrays)
-        raise SphereflowError(f"places, nodes and data must have one dimension; got {told}.")
+        dimensions = ", ".join(str(array.shape[1]) for array in arrays)
+        raise SphereflowError(f"places, nodes and data must have one dimension; got {dimensions}.")
 
 
 def _weights(name: str, given: ArrayLike | None, count: int) -> np.ndarray:

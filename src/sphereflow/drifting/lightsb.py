@@ -226,8 +226,8 @@ def train_light_bridge(
     for done in range(0, steps, _CHUNK):
         numbers = np.arange(done, min(done + _CHUNK, steps))
         now = jnp.asarray(rates[numbers]) if rule is _ADAM else None
-        at, told = _advance(at, source, target, rule, now, jnp.asarray(numbers), run, batch)
-        values.append(np.asarray(told))
+        at, objective = _advance(at, source, target, rule, now, jnp.asarray(numbers), run, batch)
+        values.append(np.asarray(objective))
     return _turned(at.weights), np.concatenate(values)
 
 

@@ -63,9 +63,9 @@ class SoftMaximum:
         return self.curvature * x + self.strength * shares @ self.slopes
 
 
-def unexplained(found: Float[np.ndarray, "n D"], truth: Float[np.ndarray, "n D"]) -> float:
+def unexplained(images: Float[np.ndarray, "n D"], truth: Float[np.ndarray, "n D"]) -> float:
     """The error of a map in per cent of the variance of the true one."""
-    return float(100 * np.sum((found - truth) ** 2) / np.sum((truth - truth.mean(axis=0)) ** 2))
+    return float(100 * np.sum((images - truth) ** 2) / np.sum((truth - truth.mean(axis=0)) ** 2))
 
 
 def _power(matrix: np.ndarray, exponent: float) -> np.ndarray:

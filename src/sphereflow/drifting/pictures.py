@@ -14,14 +14,13 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from sphereflow.drifting.translation import Point
 from sphereflow.errors import SphereflowError, whole_number
-from sphereflow.pictures import PALETTE, blank, look
+from sphereflow.pictures import PALETTE, styled_figure
 from sphereflow.reading import real_array
 
 
 def scatter(samples: Float[np.ndarray, "n D"], title: str) -> Figure:
     """The first two coordinates of samples."""
-    with look():
-        figure = blank(4.6, 4.6)
+    with styled_figure(4.6, 4.6) as figure:
         axes = figure.subplots()
         axes.plot(samples[:, 0], samples[:, min(1, samples.shape[1] - 1)], ".", ms=1.5, rasterized=True)
         axes.set(title=title, aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
@@ -41,8 +40,7 @@ def trajectories(
     flat = positions.shape[2] == 1
     # Evenly among the rows: neighbours in an ordered sample would show one corner only.
     some = np.unique(np.linspace(0, positions.shape[1] - 1, min(shown, positions.shape[1])).astype(int))
-    with look():
-        figure = blank(5.0, 4.4)
+    with styled_figure(5.0, 4.4) as figure:
         axes = figure.subplots()
         for row in some:
             path = positions[:, row]
@@ -89,8 +87,7 @@ def map_of_plane(
     across = [np.stack([np.full(60, c), along], axis=1) for c in np.linspace(0, 1, lines)]
     grid = low + (high - low) * np.stack([*across, *(line[:, ::-1] for line in across)])
     images = moved(grid.reshape(-1, 2)).reshape(grid.shape)
-    with look():
-        figure = blank(8.6, 4.2)
+    with styled_figure(8.6, 4.2) as figure:
         for axes, name, curves, points, colour in (
             (figure.add_subplot(1, 2, 1), "before", grid, x, PALETTE[1]),
             (figure.add_subplot(1, 2, 2), "after", images, moved(x), PALETTE[0]),
@@ -111,12 +108,12 @@ NAMES = {
     "drift-friction": "drifting with friction",
     "drift-schedule": "no friction, rate times 1 - t/T",
     "drift-restoring": "drifting, restoring friction",
-    "drift-felt": "no friction, rate as Adam leaves it",
+    "drift-effective": "no friction, rate as Adam leaves it",
     "ofm": "Optimal Flow Matching",
     "lightsb": "Light Schroedinger Bridge",
     "affine": "affine, not trained",
 }
-_MARKS = {"drift-schedule": "s--", "drift-felt": "^:"}
+_MARKS = {"drift-schedule": "s--", "drift-effective": "^:"}
 _MEASURES = (("passes", "network passes over samples"), ("operations", "multiply-adds"), ("seconds", "seconds"))
 _QUALITIES = (("frechet", "Frechet distance"), ("mmd", "squared MMD"))
 
@@ -130,19 +127,18 @@ def quality(points: list[Point]) -> Figure:
     trained = [p for p in points if p.method != "affine"]
     methods = list(dict.fromkeys(p.method for p in trained))
     colours = dict(zip(methods, PALETTE, strict=False))
-    with look():
-        figure = blank(13.0, 6.2)
+    with styled_figure(13.0, 6.2) as figure:
         grid = figure.subplots(2, 4)
         for line, (measure, title) in zip(grid, _QUALITIES, strict=True):
             for axes, (name, label) in zip(line[:3], _MEASURES, strict=True):
                 for method in methods:
                     x, mean, error = _curve([p for p in trained if p.method == method], name, measure)
                     # A logarithmic axis cannot show what reaches below zero: unbiased estimates do by chance.
-                    seen = mean > 0
+                    positive = mean > 0
                     axes.errorbar(
-                        x[seen],
-                        mean[seen],
-                        np.minimum(error, 0.9 * np.abs(mean))[seen],
+                        x[positive],
+                        mean[positive],
+                        np.minimum(error, 0.9 * np.abs(mean))[positive],
                         fmt=_MARKS.get(method, "o-"),
                         ms=4,
                         color=colours[method],
@@ -171,7 +167,7 @@ def quality(points: list[Point]) -> Figure:
 def _friction(axes: Axes, points: list[Point], measure: str, colours: dict[str, str]) -> None:
     plain = {(p.seed, p.steps): getattr(p, measure) for p in points if p.method == "drift"}
     shift = 0.94
-    for method in ("drift-friction", "drift-felt", "drift-schedule"):
+    for method in ("drift-friction", "drift-effective", "drift-schedule"):
         mine = [p for p in points if p.method == method and (p.seed, p.steps) in plain]
         if not mine:
             continue
@@ -218,8 +214,7 @@ def before_and_after(rows: Mapping[str, Float[np.ndarray, "n P"]], title: str = 
     if not can_be_shown(first):
         raise SphereflowError(f"only square images can be shown; a row has {first.shape[1]} numbers.")
     side, low, high = math.isqrt(first.shape[1]), float(first.min()), float(first.max())
-    with look():
-        figure = blank(1.9 + 0.72 * len(first), 0.76 * len(rows) + (0.3 if title else 0.0))
+    with styled_figure(1.9 + 0.72 * len(first), 0.76 * len(rows) + (0.3 if title else 0.0)) as figure:
         grid = figure.subplots(len(rows), len(first), squeeze=False)
         for line, (label, images) in zip(grid, rows.items(), strict=True):
             for axes, row in zip(line, images, strict=True):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -58,15 +58,15 @@ class ComputeRatios(Result):
         return names | ends | {"reached": (("side", "level"), self.reached)}
 
     def facts(self) -> list[str]:
-        told = [f"{self.other} against {self.method}, {self.seeds} seeds"]
+        facts = [f"{self.other} against {self.method}, {self.seeds} seeds"]
         for k, level in enumerate(self.levels):
             each = [
                 f"{self.value[m, k]:.3g} [{self.low[m, k]:.3g}, {self.high[m, k]:.3g}] times the {name}"
                 for m, name in enumerate(MEASURES)
                 if not np.isnan(self.value[m, k])
             ]
-            told.append(f"to {self.quality} {level:.3g}: {', '.join(each) or 'neither gets there'}")
-        return told
+            facts.append(f"to {self.quality} {level:.3g}: {', '.join(each) or 'neither gets there'}")
+        return facts
 
     def verdict(self, factor: float, measure: str = "operations", level: int = 0) -> str:
         """ "inside", "below" or "above": where a factor that somebody states lies to the interval at a level."""
@@ -78,19 +78,18 @@ class ComputeRatios(Result):
 
     def plot(self) -> Figure:
         """Ratios and intervals against the level."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
-        with look():
-            figure = blank(5.4, 3.8)
+        with styled_figure(5.4, 3.8) as figure:
             axes = figure.subplots()
             for m, name in enumerate(MEASURES):
-                seen = np.isfinite(self.value[m]) & (self.value[m] > 0)
-                if not seen.any():
+                shown = np.isfinite(self.value[m]) & (self.value[m] > 0)
+                if not shown.any():
                     continue
                 ends = np.clip([self.low[m], self.high[m]], self.value[m] / 100, self.value[m] * 100)
-                gaps = np.abs(ends - self.value[m])[:, seen]
-                places = self.levels[seen] * 1.01 ** (m - 1)
-                axes.errorbar(places, self.value[m][seen], gaps, fmt="o", capsize=3, color=PALETTE[m], label=name)
+                gaps = np.abs(ends - self.value[m])[:, shown]
+                places = self.levels[shown] * 1.01 ** (m - 1)
+                axes.errorbar(places, self.value[m][shown], gaps, fmt="o", capsize=3, color=PALETTE[m], label=name)
             axes.axhline(1, color="0.5", lw=0.8)
             axes.set(xscale="log", yscale="log", xlabel=f"{self.quality} distance to reach")
             axes.set_ylabel(f"compute of {self.other} over {self.method}")
@@ -175,12 +174,12 @@ def _usual(quality: Quality, other: str, measured: str) -> np.ndarray:
     return np.array([start, min(best, start)])
 
 
-def _by_seed(points: list[Point], method: str) -> dict[Any, list[Point]]:
-    found: dict[Any, list[Point]] = {}
+def _by_seed(points: list[Point], method: str) -> dict[str, list[Point]]:
+    points_of: dict[str, list[Point]] = {}
     for point in points:
         if point.method == method:
-            found.setdefault(str(point.seed), []).append(point)
-    return found
+            points_of.setdefault(str(point.seed), []).append(point)
+    return points_of
 
 
 def _ratio(spent: Float[np.ndarray, "2 ..."]) -> np.ndarray:

@@ -20,7 +20,7 @@ from sphereflow.reading import real_array
 KERNELS = ("laplace", "gaussian")
 
 
-def surrogate_field(a: ArrayLike, width: float = 1.0, kernel: str = "laplace") -> np.ndarray:
+def surrogate_field(a: ArrayLike, kernel: str = "laplace", width: float = 1.0) -> np.ndarray:
     """V(a), odd in a.
 
     ```python
@@ -37,7 +37,7 @@ def surrogate_field(a: ArrayLike, width: float = 1.0, kernel: str = "laplace") -
     return np.asarray(a * (2 * np.exp(-2 * u**2) - np.exp(-(u**2) / 2)))
 
 
-def surrogate_repulsion(a: ArrayLike, width: float = 1.0, kernel: str = "laplace") -> np.ndarray:
+def surrogate_repulsion(a: ArrayLike, kernel: str = "laplace", width: float = 1.0) -> np.ndarray:
     """2 a k(2a): what one particle of the pair does to the other, odd in a; the rest of V(a) is attraction."""
     one_of("kernel", kernel, KERNELS)
     a = real_array("a", a)
@@ -45,7 +45,7 @@ def surrogate_repulsion(a: ArrayLike, width: float = 1.0, kernel: str = "laplace
     return np.asarray(2 * a * np.exp(-u if kernel == "laplace" else -(u**2) / 2))
 
 
-def spurious_scale(width: float = 1.0, kernel: str = "laplace") -> float:
+def spurious_scale(kernel: str = "laplace", width: float = 1.0) -> float:
     """The distance a* at which attraction and repulsion cancel."""
     factor = {"laplace": np.log(2), "gaussian": np.sqrt(2 * np.log(2) / 3)}[one_of("kernel", kernel, KERNELS)]
     return float(real_number("width", width, above=0) * factor)
@@ -59,23 +59,23 @@ def slope_at_scale(kernel: str = "laplace") -> float:
     return float(-3 * u2 * np.exp(-u2 / 2))
 
 
-def iterate(a0: ArrayLike, step: ArrayLike, count: int, width: float = 1.0, kernel: str = "laplace") -> np.ndarray:
+def iterate(a0: ArrayLike, step: ArrayLike, count: int, kernel: str = "laplace", width: float = 1.0) -> np.ndarray:
     """The distances a_0 ... a_count, along a new first axis; `a0` and `step` broadcast."""
     a = np.broadcast_arrays(np.asarray(a0, float), np.asarray(step, float))[0].copy()
     path = [a]
     for _ in range(whole_number("count", count, least=0)):
-        a = a + np.asarray(step) * surrogate_field(a, width, kernel)
+        a = a + np.asarray(step) * surrogate_field(a, kernel, width)
         path.append(a)
     return np.stack(path)
 
 
-def attractor(steps: ArrayLike, kept: int = 200, discarded: int = 2000, start: float = 0.05) -> np.ndarray:
+def attractor(steps: ArrayLike, visited: int = 200, discarded: int = 2000, start: float = 0.05) -> np.ndarray:
     """Distances visited after the transient for every step size: columns of a bifurcation diagram."""
     steps = np.asarray(steps, float)
     a = np.full_like(steps, start)
-    seen = []
-    for t in range(discarded + kept):
+    values = []
+    for t in range(discarded + visited):
         a = a + steps * surrogate_field(a)
         if t >= discarded:
-            seen.append(a)
-    return np.stack(seen)
+            values.append(a)
+    return np.stack(values)

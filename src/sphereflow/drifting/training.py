@@ -12,14 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from sphereflow.drifting.fields import DriftField, Field
 from sphereflow.drifting.friction import TRAINED, Friction, adam_effective_gain
@@ -34,7 +34,7 @@ from sphereflow.seeds import Seed, checked, key_from, recorded
 # Without the learning rate, which is multiplied in: runs that differ only in numbers share one compilation.
 OPTIMISERS: dict[str, optax.GradientTransformation] = {"adam": optax.scale_by_adam(), "sgd": optax.identity()}
 
-SCHEDULES = ("constant", "linear", "felt")
+SCHEDULES = ("constant", "linear", "effective")
 # A batch has its square of pairs: 10^5 are 10^10 of them a step, which takes minutes.
 MOST_BATCH = 10**5
 MOST_SEED = 2**62  # neighbouring seeds draw the network, the noise and the held-out data
@@ -66,7 +66,7 @@ class Recipe:
     """How to train.
 
     `rate` is 1e-3 unless given. `schedule` is what "gain" friction must be compared with: a learning rate times 1 - t/T
-    ("linear", the same run under plain gradient descent), or times what Adam leaves of that factor ("felt").
+    ("linear", the same run under plain gradient descent), or times what Adam leaves of that factor ("effective").
 
     `optimiser` is "adam", "sgd", or one of optax, which has a rate and a schedule of its own. Nothing can tell two of
     those apart: a run that is to be kept on disk and continued needs a `version`, a word that you change with it.
@@ -151,11 +151,11 @@ class Training(Result):
         return self.state.average
 
     def variables(self) -> Variables:
-        seen: Variables = {"step": ("step", self.steps), "loss": ("step", self.loss), "drift": ("step", self.drift)}
+        curves: Variables = {"step": ("step", self.steps), "loss": ("step", self.loss), "drift": ("step", self.drift)}
         names = dict.fromkeys(name for row in self.measured for name in row if name != "step")
         measured: Variables = {"measured_step": ("measured_step", np.array([row["step"] for row in self.measured]))}
         measured |= {f"measured_{n}": ("measured_step", np.array([row[n] for row in self.measured])) for n in names}
-        return seen | (measured if self.measured else {})
+        return curves | (measured if self.measured else {})
 
     def facts(self) -> list[str]:
         last = [f"{name} {value:.4g}" for name, value in (self.measured[-1] if self.measured else {}).items()]
@@ -256,7 +256,7 @@ def _advance(
     model, static = eqx.partition(state.model, eqx.is_inexact_array)
     average = eqx.filter(state.average, eqx.is_inexact_array)
 
-    def loss(parameters: Any, now: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+    def loss(parameters: PyTree, now: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         t, gain, pull = now
         here, there = jax.random.split(jax.random.fold_in(key, t))
         x, data = source(here, batch).astype(jnp.float32), target(there, batch).astype(jnp.float32)

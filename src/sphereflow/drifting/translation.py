@@ -16,13 +16,13 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from sphereflow.drifting.fields import Field, TwoSidedField
 from sphereflow.drifting.flow_matching import train_flow_matching
@@ -41,7 +41,7 @@ from sphereflow.seeds import Record, Seed, checked, following, key_from, recorde
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DRIFTS = ("drift", "drift-friction", "drift-restoring", "drift-schedule", "drift-felt")
+DRIFTS = ("drift", "drift-friction", "drift-restoring", "drift-schedule", "drift-effective")
 METHODS = (*DRIFTS, "ofm", "lightsb", "affine")
 _TESTED = 1000
 _RESTORED = 0.5  # restoring friction at the end of training: at 1 what is learned is held at the source
@@ -81,15 +81,18 @@ class Quality(Result):
     def variables(self) -> Variables:
         names = [f.name for f in fields(Point)]
         columns = {name: [getattr(p, name) for p in self.points] for name in names if name != "seed"}
-        told: Variables = {name: ("point", np.array(column)) for name, column in columns.items()}
-        return told | {"seed": ("point", np.array([str(p.seed) for p in self.points]))}
+        variables: Variables = {name: ("point", np.array(column)) for name, column in columns.items()}
+        return variables | {"seed": ("point", np.array([str(p.seed) for p in self.points]))}
 
     def facts(self) -> list[str]:
         seeds = len({p.seed for p in self.points})
         last = max(p.steps for p in self.points)
         best = {m: [p.frechet for p in self.points if (p.method, p.steps) == (m, last)] for m in self.methods}
-        told = [f"{method} {np.mean(values):.4g}" for method, values in best.items()]
-        return [f"Frechet distance after {last} steps: {', '.join(told)}", f"means of {seeds} seed{'s' * (seeds != 1)}"]
+        means = [f"{method} {np.mean(values):.4g}" for method, values in best.items()]
+        return [
+            f"Frechet distance after {last} steps: {', '.join(means)}",
+            f"means of {seeds} seed{'s' * (seeds != 1)}",
+        ]
 
     @property
     def methods(self) -> list[str]:
@@ -143,7 +146,7 @@ def quality_against_compute(
 
     A fifth of both samples is held out, at most `held_out` rows. "drift-friction" has gain friction 0 to 1 over the
     budget, "drift-restoring" a restoring force 0 to 0.5 towards the source point; "drift-schedule" is the run without
-    friction whose learning rate falls the same way, "drift-felt" one whose rate falls as Adam lets friction act:
+    friction whose learning rate falls the same way, "drift-effective" one whose rate falls as Adam lets friction act:
     controls that friction must beat. `rates` replaces those of `RATES`. `show` is called with every point and where the
     held-out rows of the source went, in their order.
     """
@@ -282,15 +285,15 @@ def _trained(method: str, x: np.ndarray, y: np.ndarray, steps: int, seed: Seed, 
         decay=0.99,
         seed=seed,
         friction=friction,
-        schedule={"drift-schedule": "linear", "drift-felt": "felt"}.get(method, "constant"),
+        schedule={"drift-schedule": "linear", "drift-effective": "effective"}.get(method, "constant"),
     )
-    model, _ = translator(x, y, recipe, TwoSidedField(settings.width), settings.hidden)
+    model, _ = translator(x, y, recipe, TwoSidedField(width=settings.width), settings.hidden)
     passes = 2.0 * steps * batch
     kernel = steps * 2 * batch * (2 * batch) * dimension  # distances, and weights times samples
     return _Trained(model, passes, passes * _parameters(model) + kernel)
 
 
-def _parameters(model: Any) -> int:
+def _parameters(model: PyTree) -> int:
     return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
 
 

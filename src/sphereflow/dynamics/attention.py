@@ -122,14 +122,14 @@ class Attention(Dynamics):
         """Heads, the dimension of tokens, and that of queries and keys must agree among the matrices."""
         named = {"query": self.query, "key": self.key, "value": self.value}
         shapes = {name: m.shape for name, m in named.items() if m is not None}
-        told = " and ".join(f"{name} {shape}" for name, shape in shapes.items())
+        described = " and ".join(f"{name} {shape}" for name, shape in shapes.items())
         if len({shape[0] for shape in shapes.values()}) > 1:
-            raise SphereflowError(f"query, key and value must have the same number of heads, got {told}.")
+            raise SphereflowError(f"query, key and value must have the same number of heads, got {described}.")
         if len({shape[2] for shape in shapes.values()}) > 1:
-            raise SphereflowError(f"query, key and value must act on tokens of one dimension, got {told}.")
+            raise SphereflowError(f"query, key and value must act on tokens of one dimension, got {described}.")
         d = next((shape[2] for shape in shapes.values()), 0)
         if shapes.get("query", (1, d, d))[1] != shapes.get("key", (1, d, d))[1]:
-            raise SphereflowError(f"queries and keys must have the same dimension, got {told}.")
+            raise SphereflowError(f"queries and keys must have the same dimension, got {described}.")
 
     def check(self, n: int, d: int) -> None:
         for name, m in (("query", self.query), ("key", self.key), ("value", self.value)):
@@ -140,8 +140,8 @@ class Attention(Dynamics):
 
     @property
     def traits(self) -> Traits:
-        found = of_masses(self.weights)
-        return found.but(gradient=self._direction()) if self.normalise == "mean" and self._has_energy() else found
+        traits = of_masses(self.weights)
+        return traits.but(gradient=self._direction()) if self.normalise == "mean" and self._has_energy() else traits
 
     def with_masses(self, masses: Float[AnyArray, " n"]) -> Attention:
         return changed(self, weights=jnp.asarray(masses, dtype=float))

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from sphereflow.dynamics.traits import Traits, join
+from sphereflow.dynamics.traits import Kinks, Traits, join
 from sphereflow.errors import SphereflowError
 from sphereflow.interaction import Engine
 from sphereflow.shapes import AnyArray, ArrayLike
@@ -56,7 +56,7 @@ class Dynamics(eqx.Module):
         inside = parts(self)
         return join([part.traits for part in inside]) if inside else Traits()
 
-    def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Any:
+    def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Kinks | tuple | None:
         """Where the derivative of the field jumps: `Kinks`, or a tuple of what the parts say; None where it is smooth.
 
         Solvers end their steps there. Whoever defines `kinks` defines `continued` as well.

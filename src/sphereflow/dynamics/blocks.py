@@ -225,12 +225,12 @@ class Network(eqx.Module):
 
 def chain(blocks: object) -> tuple[Block, ...]:
     """Blocks that can follow one another, at least one."""
-    found = tuple(blocks) if isinstance(blocks, (list, tuple)) else ()
-    if not found or not all(isinstance(block, Block) for block in found):
+    members = tuple(blocks) if isinstance(blocks, (list, tuple)) else ()
+    if not members or not all(isinstance(block, Block) for block in members):
         raise SphereflowError(f"blocks must be a list of Block, at least one, got {type(blocks).__name__}.")
-    if len({block.dimension for block in found}) > 1:
-        raise SphereflowError(f"all blocks must have one dimension d, got {[block.dimension for block in found]}.")
-    return found
+    if len({block.dimension for block in members}) > 1:
+        raise SphereflowError(f"all blocks must have one dimension d, got {[block.dimension for block in members]}.")
+    return members
 
 
 def start(x0: ArrayLike, blocks: Sequence[Block]) -> Float[Array, "*batch n d"]:

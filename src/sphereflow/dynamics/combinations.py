@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from sphereflow import parameters
 from sphereflow.dynamics.base import Dynamics, changed, in_precision, mean_square_speed
-from sphereflow.dynamics.traits import Traits, each_kink, join
+from sphereflow.dynamics.traits import Kinks, Traits, each_kink, join
 from sphereflow.errors import SphereflowError
 from sphereflow.shapes import ArrayLike
 
@@ -36,7 +36,7 @@ class Sum(Dynamics):
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         return sum((term.field(t, x) for term in self.terms[1:]), self.terms[0].field(t, x))
 
-    def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> tuple[Any, ...]:
+    def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> tuple:
         return tuple(term.kinks(t, x) for term in self.terms)
 
     def continued(self, t: Float[Array, ""], sides: Any) -> Sum:
@@ -87,7 +87,7 @@ class Scaled(Dynamics):
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         return in_precision(self.factor, x) * self.original.field(t, x)
 
-    def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Any:
+    def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Kinks | tuple | None:
         return each_kink(lambda kinks: kinks.times(in_precision(self.factor, x)), self.original.kinks(t, x))
 
     def continued(self, t: Float[Array, ""], sides: Any) -> Scaled:

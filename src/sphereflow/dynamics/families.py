@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Told:
+class Configuration:
     """What the user says about a network because its weights do not."""
 
     heads: int
@@ -51,22 +51,22 @@ class Family:
     biases: tuple[tuple[str, ...], ...]
     tables: dict[str, str]
     needed: tuple[str, ...]
-    build: Callable[[Weights, Told], Block]
-    norm: Callable[[Array, Array | None, Told], Norm]
+    build: Callable[[Weights, Configuration], Block]
+    norm: Callable[[Array, Array | None, Configuration], Norm]
     norm_bias: str | None
     buffers: dict[str, Callable[[np.ndarray, Block], bool]]
     unused: tuple[str, ...]
 
 
 def _asked(value: T | None, name: str, family: str) -> T:
-    """What must be given, because the weights do not tell it."""
+    """What must be given, because the weights do not show it."""
     if value is None:
-        raise SphereflowError(f"{name} must be given for weights named as in {family}: they do not tell it.")
+        raise SphereflowError(f"{name} must be given for weights named as in {family}: they do not show it.")
     return value
 
 
-def _layer_norm(scale: Array, bias: Array | None, told: Told) -> LayerNorm:
-    return LayerNorm(scale, bias, 1e-5 if told.eps is None else told.eps)
+def _layer_norm(scale: Array, bias: Array | None, config: Configuration) -> LayerNorm:
+    return LayerNorm(scale, bias, 1e-5 if config.eps is None else config.eps)
 
 
 def _thirds(name: str, rows: Array) -> list[Array]:
@@ -77,15 +77,17 @@ def _thirds(name: str, rows: Array) -> list[Array]:
 
 
 def _heads(
-    w: Weights, told: Told, matrices: list[Array], biases: list[Array] | None, output: str, *, causal: bool
+    w: Weights, config: Configuration, matrices: list[Array], biases: list[Array] | None, output: str, *, causal: bool
 ) -> MultiHeadAttention:
     """Attention from matrices whose rows go head by head; keys and values may have fewer heads than queries."""
     q, k, v = rows = [len(m) for m in matrices]
-    size, rest = divmod(q, told.heads)
+    size, rest = divmod(q, config.heads)
     groups = 0 if rest else k // size
     if groups == 0 or k % size or v % groups:
-        raise SphereflowError(f"{q} rows of queries, {k} of keys, {v} of values do not make heads={told.heads} heads.")
-    counts = (told.heads, groups, groups)
+        raise SphereflowError(
+            f"{q} rows of queries, {k} of keys, {v} of values do not make heads={config.heads} heads."
+        )
+    counts = (config.heads, groups, groups)
     query, key, value = (m.reshape(h, -1, m.shape[1]) for m, h in zip(matrices, counts, strict=True))
     added: dict[str, Array] = {}
     if biases is not None:
@@ -102,33 +104,33 @@ def _heads(
         key_bias=added.get("key_bias"),
         value_bias=added.get("value_bias"),
         output_bias=w.get(f"{output}.bias"),
-        causal=causal if told.causal is None else told.causal,
-        mask=told.mask,
-        rotary=told.rotary,
+        causal=causal if config.causal is None else config.causal,
+        mask=config.mask,
+        rotary=config.rotary,
     )
 
 
 # --- torch.nn.TransformerEncoder ------------------------------------------------------------------------------------
 
 
-def _torch_layer(w: Weights, told: Told) -> Block:
-    first = _asked(told.norm_first, "norm_first", TORCH.title)
+def _torch_layer(w: Weights, config: Configuration) -> Block:
+    first = _asked(config.norm_first, "norm_first", TORCH.title)
     if not isinstance(first, (bool, np.bool_)):
         raise SphereflowError(f"norm_first must be True or False, got {first!r}.")
     matrices = _thirds("in_proj_weight", w["self_attn.in_proj_weight"])
     biases = _thirds("in_proj_bias", w["self_attn.in_proj_bias"]) if "self_attn.in_proj_bias" in w else None
     return Block(
-        _heads(w, told, matrices, biases, "self_attn.out_proj", causal=False),
+        _heads(w, config, matrices, biases, "self_attn.out_proj", causal=False),
         MLP(
             w["linear1.weight"],
             w["linear2.weight"],
-            _asked(told.activation, "activation", TORCH.title),
+            _asked(config.activation, "activation", TORCH.title),
             up_bias=w.get("linear1.bias"),
             down_bias=w.get("linear2.bias"),
         ),
         placement="pre" if first else "post",
-        attention_norm=_layer_norm(w["norm1.weight"], w.get("norm1.bias"), told),
-        mlp_norm=_layer_norm(w["norm2.weight"], w.get("norm2.bias"), told),
+        attention_norm=_layer_norm(w["norm1.weight"], w.get("norm1.bias"), config),
+        mlp_norm=_layer_norm(w["norm2.weight"], w.get("norm2.bias"), config),
     )
 
 
@@ -137,17 +139,17 @@ def _torch_layer(w: Weights, told: Told) -> Block:
 _GPT2_MATRICES = ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
 
 
-def _gpt2_layer(w: Weights, told: Told) -> Block:
+def _gpt2_layer(w: Weights, config: Configuration) -> Block:
     d = len(w["ln_1.weight"])
-    # transformers keeps these matrices transposed, nanoGPT does not; the first one tells which, the rest must follow.
+    # transformers keeps these matrices transposed, nanoGPT does not; the first one shows which, the rest must agree.
     transposed = w["attn.c_attn.weight"].shape == (d, 3 * d)
     if transposed:
         w = w | {f"{name}.weight": w[f"{name}.weight"].T for name in _GPT2_MATRICES}
-    sigma = told.activation or ("gelu_tanh" if transposed else None)
+    sigma = config.activation or ("gelu_tanh" if transposed else None)
     matrices = _thirds("c_attn.weight", w["attn.c_attn.weight"])
     biases = _thirds("c_attn.bias", w["attn.c_attn.bias"]) if "attn.c_attn.bias" in w else None
     return Block(
-        _heads(w, told, matrices, biases, "attn.c_proj", causal=True),
+        _heads(w, config, matrices, biases, "attn.c_proj", causal=True),
         MLP(
             w["mlp.c_fc.weight"],
             w["mlp.c_proj.weight"],
@@ -156,8 +158,8 @@ def _gpt2_layer(w: Weights, told: Told) -> Block:
             down_bias=w.get("mlp.c_proj.bias"),
         ),
         placement="pre",
-        attention_norm=_layer_norm(w["ln_1.weight"], w.get("ln_1.bias"), told),
-        mlp_norm=_layer_norm(w["ln_2.weight"], w.get("ln_2.bias"), told),
+        attention_norm=_layer_norm(w["ln_1.weight"], w.get("ln_1.bias"), config),
+        mlp_norm=_layer_norm(w["ln_2.weight"], w.get("ln_2.bias"), config),
     )
 
 
@@ -173,30 +175,30 @@ def _hides(buffer: np.ndarray, block: Block) -> bool:
 # --- Llama ----------------------------------------------------------------------------------------------------------
 
 
-def _llama_layer(w: Weights, told: Told) -> Block:
-    _asked(told.rotary, "rotary (the base, rope_theta)", LLAMA.title)
+def _llama_layer(w: Weights, config: Configuration) -> Block:
+    _asked(config.rotary, "rotary (the base, rope_theta)", LLAMA.title)
     parts = [f"self_attn.{part}_proj" for part in "qkv"]
     matrices = [w[f"{part}.weight"] for part in parts]
     biases = [w[f"{part}.bias"] for part in parts] if f"{parts[0]}.bias" in w else None
     return Block(
-        _heads(w, told, matrices, biases, "self_attn.o_proj", causal=True),
+        _heads(w, config, matrices, biases, "self_attn.o_proj", causal=True),
         MLP(
             w["mlp.up_proj.weight"],
             w["mlp.down_proj.weight"],
-            told.activation or "silu",
+            config.activation or "silu",
             gate=w["mlp.gate_proj.weight"],
             up_bias=w.get("mlp.up_proj.bias"),
             down_bias=w.get("mlp.down_proj.bias"),
             gate_bias=w.get("mlp.gate_proj.bias"),
         ),
         placement="pre",
-        attention_norm=_rms_norm(w["input_layernorm.weight"], None, told),
-        mlp_norm=_rms_norm(w["post_attention_layernorm.weight"], None, told),
+        attention_norm=_rms_norm(w["input_layernorm.weight"], None, config),
+        mlp_norm=_rms_norm(w["post_attention_layernorm.weight"], None, config),
     )
 
 
-def _rms_norm(scale: Array, bias: Array | None, told: Told) -> RMSNorm:
-    return RMSNorm(scale, _asked(told.eps, "eps (rms_norm_eps)", LLAMA.title))
+def _rms_norm(scale: Array, bias: Array | None, config: Configuration) -> RMSNorm:
+    return RMSNorm(scale, _asked(config.eps, "eps (rms_norm_eps)", LLAMA.title))
 
 
 def _has_frequencies(buffer: np.ndarray, block: Block) -> bool:

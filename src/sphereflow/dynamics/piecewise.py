@@ -68,14 +68,14 @@ class PiecewiseConstant(Dynamics):
         branches = [lambda s=s: _member(s, at).field(t, x) for s in self.stacks]
         return branches[0]() if len(branches) == 1 else jax.lax.switch(stack, branches)
 
-    def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> tuple[Any, ...]:
+    def kinks(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> tuple:
         stack, at = self._in_force(t)
 
-        def seen(number: int) -> Any:  # those of dynamics that are not in force have no zeros
+        def kinks_of(number: int) -> Kinks | tuple | None:  # those of dynamics that are not in force have no zeros
             kinks = _member(self.stacks[number], at).kinks(t, x)
             return each_kink(lambda k: Kinks(jnp.where(stack == number, k.values, 1.0), k.jumps), kinks)
 
-        return tuple(seen(number) for number in range(len(self.stacks)))
+        return tuple(kinks_of(number) for number in range(len(self.stacks)))
 
     def continued(self, t: Float[Array, ""], sides: Any) -> PiecewiseConstant:
         """Of every stack the member in force at time t: the field is that of this member's time."""

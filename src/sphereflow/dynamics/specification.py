@@ -105,9 +105,9 @@ def rebuild(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> Dynam
     try:
         model = _MODELS.rebuild(description, arrays)
     except MissingCode as missing:
-        kept = {name: jnp.asarray(array) for name, array in arrays.items()}
+        fields = {name: jnp.asarray(array) for name, array in arrays.items()}
         space: Literal["sphere", "euclidean"] = "euclidean" if description.get("space") == "euclidean" else "sphere"
-        return Lost(f"the model of this run is not known here: {missing}.", space, json.dumps(description), kept)
+        return Lost(f"the model of this run is not known here: {missing}.", space, json.dumps(description), fields)
     if not isinstance(model, Dynamics):
         raise SphereflowError("the saved model is not a dynamics; the file is damaged or was made by something else.")
     return model

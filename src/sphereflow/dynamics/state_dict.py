@@ -1,7 +1,7 @@
 """A Transformer that was trained elsewhere, from the arrays it was saved as.
 
 Three ways of naming them are known: `torch.nn.TransformerEncoder`, GPT-2 (also nanoGPT) and Llama. Every entry is used
-or named in an error. What arrays do not tell (heads, activation, where the norm sits) is asked for, not guessed.
+or named in an error. What arrays do not show (heads, activation, where the norm sits) must be given.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from sphereflow.dynamics.blocks import Block, Network
-from sphereflow.dynamics.families import FAMILIES, Family, Told
+from sphereflow.dynamics.families import FAMILIES, Configuration, Family
 from sphereflow.dynamics.sublayers import needed
 from sphereflow.dynamics.weight_files import named_arrays
 from sphereflow.errors import SphereflowError, real_number, whole_number
@@ -57,45 +57,45 @@ def from_state_dict(
     **Arguments:**
 
     - `heads`: the number of heads, of queries. `eps`: that of the norms, 1e-5 where it need not be given.
-    - `causal`, `mask`: who sees whom; GPT-2 and Llama are causal unless told otherwise.
+    - `causal`, `mask`: which tokens see which; GPT-2 and Llama are causal unless given otherwise.
     - `embedding`, `positions`, `final_norm`, `unembedding`: the names of these weights where a module of one's own
       holds them. A name may serve twice: `unembedding="wte.weight"`. A bias beside a final norm or an unembedding
       ("head.bias" beside "head.weight") is used with it.
     - `ignore`: names of entries that are not to be used; `*` stands for anything.
     """
-    found = _Entries(named_arrays(state), ignore)
-    family, stack, prefixes = found.stack()
+    entries = _Entries(named_arrays(state), ignore)
+    family, stack, prefixes = entries.stack()
     for name, value in (("norm_first", norm_first), ("rotary", rotary)):
         if name in family.unused and value is not None:
             raise SphereflowError(f"{name} has no meaning for weights named as in {family.title}.")
     small = None if eps is None else real_number("eps", eps, least=0)
-    told = Told(whole_number("heads", heads), activation, norm_first, small, rotary, causal, mask)
-    found.complete(family, prefixes)
-    blocks = [_block(found, family, prefix, told) for prefix in prefixes]
+    config = Configuration(whole_number("heads", heads), activation, norm_first, small, rotary, causal, mask)
+    entries.complete(family, prefixes)
+    blocks = [_block(entries, family, prefix, config) for prefix in prefixes]
     given = dict(zip(_ROLES, (embedding, positions, final_norm, unembedding), strict=True))
-    tables = found.tables(family, stack, prefixes, given)
-    scale = found.take(tables["final_norm"], "d")
+    tables = entries.tables(family, stack, prefixes, given)
+    scale = entries.take(tables["final_norm"], "d")
     network = Network(
         blocks,
-        embedding=found.take(tables["embedding"], "words d"),
-        positions=found.take(tables["positions"], "length d"),
-        final_norm=None if scale is None else family.norm(scale, found.bias(tables["final_norm"]), told),
-        unembedding=found.take(tables["unembedding"], "words d"),
-        unembedding_bias=found.bias(tables["unembedding"]),
+        embedding=entries.take(tables["embedding"], "words d"),
+        positions=entries.take(tables["positions"], "length d"),
+        final_norm=None if scale is None else family.norm(scale, entries.bias(tables["final_norm"]), config),
+        unembedding=entries.take(tables["unembedding"], "words d"),
+        unembedding_bias=entries.bias(tables["unembedding"]),
     )
-    found.finish()
+    entries.finish()
     return network
 
 
-def _block(found: _Entries, family: Family, prefix: str, told: Told) -> Block:
+def _block(entries: _Entries, family: Family, prefix: str, config: Configuration) -> Block:
     vectors = {name: "d" for group in family.biases for name in group}
-    weights = {name: found.take(prefix + name, shape) for name, shape in (family.weights | vectors).items()}
+    weights = {name: entries.take(prefix + name, shape) for name, shape in (family.weights | vectors).items()}
     try:
-        block = family.build({name: w for name, w in weights.items() if w is not None}, told)
+        block = family.build({name: w for name, w in weights.items() if w is not None}, config)
     except SphereflowError as error:
         raise SphereflowError(f"in the layer '{prefix}': {error}" if prefix else str(error)) from None
     for name, is_expected in family.buffers.items():
-        buffer = found.constant(prefix + name)
+        buffer = entries.constant(prefix + name)
         if buffer is not None and not is_expected(buffer, block):
             raise SphereflowError(
                 f"'{prefix}{name}' is not what it must be in this network: attention would be another."
@@ -147,8 +147,8 @@ class _Entries:
             stacks.add((family.title, numbered[1] if numbered else head))
             layers[int(numbered[2]) if numbered else 0] = head
         if len(stacks) > 1:
-            told = ", ".join(sorted(f"'{stack}' ({title})" for title, stack in stacks))
-            raise SphereflowError(f"state must have one stack of layers, got {told}: name the others in ignore.")
+            choices = ", ".join(sorted(f"'{stack}' ({title})" for title, stack in stacks))
+            raise SphereflowError(f"state must have one stack of layers, got {choices}: name the others in ignore.")
         absent = sorted(set(range(max(layers))) - set(layers))
         if absent:
             raise SphereflowError(f"state has a layer {max(layers)}, but no layer {absent[0]} before it.")

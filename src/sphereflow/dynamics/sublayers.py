@@ -233,18 +233,18 @@ def weight(name: str, given: ArrayLike | None, *shapes: str) -> Array | None:
 
 def needed(name: str, given: ArrayLike, *shapes: str) -> Array:
     """As `weight`, for what cannot be left out."""
-    found = weight(name, given, *shapes)
-    if found is None:
+    matrix = weight(name, given, *shapes)
+    if matrix is None:
         raise SphereflowError(f"{name} is missing.")
-    return found
+    return matrix
 
 
 def same_length(letter: str, axes: dict[str, tuple[Array | None, int]]) -> None:
     """One sentence unless these axes of the arrays that are there have one length."""
     lengths = {name: m.shape[axis] for name, (m, axis) in axes.items() if m is not None}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{length} in {name}" for name, length in lengths.items())
-        raise SphereflowError(f"{letter} must be the same number in all weights, got {told}.")
+        described = ", ".join(f"{length} in {name}" for name, length in lengths.items())
+        raise SphereflowError(f"{letter} must be the same number in all weights, got {described}.")
 
 
 def _length(*vectors: Array | None) -> int | None:
@@ -252,14 +252,14 @@ def _length(*vectors: Array | None) -> int | None:
 
 
 def _by_head(output: ArrayLike | None, h: int, v: int) -> Array | None:
-    found = weight("output", output, "d h*d_value", "h d d_value")
-    if found is None or found.ndim == 3:
-        return found
-    if found.shape[1] != h * v:
+    matrix = weight("output", output, "d h*d_value", "h d d_value")
+    if matrix is None or matrix.ndim == 3:
+        return matrix
+    if matrix.shape[1] != h * v:
         raise SphereflowError(
-            f"output must have h d_value = {h * v} columns or the shape (h, d, d_value), got {found.shape}."
+            f"output must have h d_value = {h * v} columns or the shape (h, d, d_value), got {matrix.shape}."
         )
-    return found.reshape(-1, h, v).swapaxes(0, 1)
+    return matrix.reshape(-1, h, v).swapaxes(0, 1)
 
 
 def _joined(causal: bool, mask: Mask | None) -> Mask | None:

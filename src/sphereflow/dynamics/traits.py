@@ -1,4 +1,4 @@
-"""What whoever integrates, adds or schedules a field must know of it, in one record.
+"""What solvers, sums and schedules must know of a field, in one record.
 
 Wrappers join the records of their parts. There is one record, so a wrapper cannot forget a member of it.
 """
@@ -19,7 +19,7 @@ from sphereflow.errors import SphereflowError
 from sphereflow.parameters import known
 
 Space = Literal["sphere", "euclidean"]
-# "any": no token feels another, so every choice of masses goes with the field. "mixed": parts have different ones.
+# "any": tokens do not interact, so every choice of masses goes with the field. "mixed": parts have different ones.
 Masses = Literal["any", "equal", "given", "mixed"]
 
 
@@ -66,7 +66,7 @@ def each_kink(change: Callable[[Kinks], object], kinks: Any) -> Any:
 
 
 def of_masses(weights: Float[Array, " n"] | None) -> Traits:
-    """Tokens that feel each other, with these masses, None for 1/n each."""
+    """Tokens that interact, with these masses, None for 1/n each."""
     return _EQUAL if weights is None else Traits(masses="given", weights=weights)
 
 
@@ -91,14 +91,14 @@ def join(records: Sequence[Traits]) -> Traits:
 
 
 def _common_masses(records: Sequence[Traits]) -> tuple[Masses, Array | None]:
-    felt = [record for record in records if record.masses != "any"]
-    if not felt:
+    weighted = [record for record in records if record.masses != "any"]
+    if not weighted:
         return "any", None
-    if len({record.masses for record in felt}) > 1 or felt[0].masses == "mixed":
+    if len({record.masses for record in weighted}) > 1 or weighted[0].masses == "mixed":
         return "mixed", None
-    if any(_differ(felt[0].weights, record.weights) for record in felt[1:]):
+    if any(_differ(weighted[0].weights, record.weights) for record in weighted[1:]):
         return "mixed", None
-    return felt[0].masses, felt[0].weights
+    return weighted[0].masses, weighted[0].weights
 
 
 def _differ(first: Array | None, second: Array | None) -> bool:

@@ -66,12 +66,12 @@ def _torch_file(path: Path) -> Mapping[str, Any]:
     import torch
 
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises whatever its parts do, and explains itself at length
         raise SphereflowError(f"{path} is not a file of weights that torch can read: {brief(error)}.") from None
-    if not isinstance(found, Mapping):
-        raise SphereflowError(f"{path} holds a {type(found).__name__}: save model.state_dict() instead.")
-    return found
+    if not isinstance(content, Mapping):
+        raise SphereflowError(f"{path} holds a {type(content).__name__}: save model.state_dict() instead.")
+    return content
 
 
 def _safetensors(content: bytes) -> dict[str, np.ndarray]:
@@ -83,13 +83,13 @@ def _safetensors(content: bytes) -> dict[str, np.ndarray]:
     if not isinstance(header, dict):
         raise ValueError("its header is not a table")
     header.pop("__metadata__", None)
-    return {name: _tensor(name, told, numbers) for name, told in header.items()}
+    return {name: _tensor(name, entry, numbers) for name, entry in header.items()}
 
 
-def _tensor(name: str, told: Any, numbers: memoryview) -> np.ndarray:
+def _tensor(name: str, entry: Any, numbers: memoryview) -> np.ndarray:
     try:
-        kind, shape = np.dtype(_KINDS[told["dtype"]]), [int(length) for length in told["shape"]]
-        begin, end = (int(place) for place in told["data_offsets"])
+        kind, shape = np.dtype(_KINDS[entry["dtype"]]), [int(length) for length in entry["shape"]]
+        begin, end = (int(place) for place in entry["data_offsets"])
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"its header does not describe '{name}'") from None
     if min(shape, default=0) < 0 or not 0 <= begin <= end <= len(numbers):

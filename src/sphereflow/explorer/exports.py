@@ -1,4 +1,4 @@
-"""Exports that take a while, and what the visitor is told meanwhile."""
+"""Exports that take a while, and the messages to the visitor meanwhile."""
 
 from __future__ import annotations
 

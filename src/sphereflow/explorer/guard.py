@@ -1,4 +1,4 @@
-"""Who may speak to the server, and what happens to words that it cannot understand.
+"""Which requests the server accepts, and what happens to those that it cannot read.
 
 A page from elsewhere may point a name of its own at this machine (DNS rebinding), or open a socket to it. So a request
 must name the server by a name that is its own, and what a page sends must come from a page of this server: the Origin,
@@ -41,8 +41,8 @@ class Names:
 
     def refusal(self, hosts: list[str], origins: list[str]) -> str:
         """Why a request with these headers is refused; empty if it is not."""
-        found = _NAMED.fullmatch(hosts[0]) if len(hosts) == 1 else None
-        name = (found[1] or found[2]).lower() if found else ""
+        match = _NAMED.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        name = (match[1] or match[2]).lower() if match else ""
         if not name or not (name in self.own or (self.numbers and _is_number(name))):
             shown = _plain(hosts[0]) if hosts else ""
             return f"this server is not called '{shown}'; start it with --allow NAME to admit another name."
@@ -88,7 +88,7 @@ class Guard:
 class _OneLine(logging.Filter):
     """A message that the library of sockets cannot read is one line in the log, not a traceback.
 
-    What the page's own handlers raise is caught and told elsewhere, so nothing of ours is hidden by this.
+    What the page's own handlers raise is caught and reported elsewhere, so nothing of ours is hidden by this.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

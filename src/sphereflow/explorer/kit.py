@@ -27,7 +27,7 @@ _READ = (
 class Scale:
     """The numbers of a slider: from low to high, whole or not, linear, logarithmic, or a few stops.
 
-    Its places are 0, 1, ..., `last`; a number has as many digits as the slider can tell apart.
+    Its places are 0, 1, ..., `last`; a number has as many digits as the slider can distinguish.
     """
 
     low: float

@@ -46,7 +46,7 @@ class LiveRun:
         self.spent = 0.0
         self.sketched = 0.0
         self._moving: tuple[float, int] | None = None  # when frames began to come, and how many there were
-        self.listeners: set[Callable[[], None]] = set()  # told of news, in the thread that has them
+        self.listeners: set[Callable[[], None]] = set()  # called when there is something new, in the thread that has it
         self._turns = self._recorded_turns()
         self._sketch: Iterator[None] | None = None
 
@@ -115,9 +115,9 @@ class LiveRun:
         x0 = self.tokens[0].astype(float)
         recorder = Recorder(Camera.facing(x0, self._on_sphere))
         self.rough.append(recorder.record(0.0, x0, float("nan")))
-        for found in rough_frames(self.settings, x0):
-            if found is not None:
-                self.rough.append(recorder.record(*found))
+        for frame in rough_frames(self.settings, x0):
+            if frame is not None:
+                self.rough.append(recorder.record(*frame))
             yield
 
     @property

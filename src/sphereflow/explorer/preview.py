@@ -89,12 +89,12 @@ class _Crowd:
         """Tokens that have met go on as one, at their mean; in a decoder they do not see the same."""
         if self._s.model in ("causal", "euclid"):
             return
-        found = groups(self.points, NEAR)
-        count = int(found.max()) + 1
+        group = groups(self.points, NEAR)
+        count = int(group.max()) + 1
         if count < len(self.points):
-            masses = np.bincount(found, weights=self.masses)
-            sums = [np.bincount(found, weights=self.masses * column) for column in self.points.T]
-            self.points, self.masses, self.labels = unit(np.stack(sums, axis=1)), masses, found[self.labels]
+            masses = np.bincount(group, weights=self.masses)
+            sums = [np.bincount(group, weights=self.masses * column) for column in self.points.T]
+            self.points, self.masses, self.labels = unit(np.stack(sums, axis=1)), masses, group[self.labels]
 
     def energy(self) -> float:
         """What the accurate run calls the energy of these tokens, up to the width of cells."""
@@ -158,16 +158,16 @@ def attention(beta: float, x: np.ndarray, masses: np.ndarray, *, mean: bool = Fa
     queries = np.column_stack([beta * x, np.full(len(x), -beta)]).astype(np.float32)
     columns = np.column_stack([keys, np.ones(len(keys))])
     values, columns = (columns * shares[:, None]).astype(np.float32), columns.astype(np.float32)
-    found = np.empty((len(x), x.shape[1] + 1))
+    sums = np.empty((len(x), x.shape[1] + 1))
     rows = max(1, _BLOCK // len(keys))
     for first in range(0, len(x), rows):
         kernel = queries[first : first + rows] @ columns.T
         np.exp(kernel, out=kernel)
         if causal:
             kernel *= np.arange(len(keys)) <= np.arange(first, first + len(kernel))[:, None]
-        found[first : first + rows] = kernel @ values
-    partition = found[:, -1]
-    return (found[:, :-1] if mean else found[:, :-1] / np.maximum(partition, 1e-300)[:, None]), partition
+        sums[first : first + rows] = kernel @ values
+    partition = sums[:, -1]
+    return (sums[:, :-1] if mean else sums[:, :-1] / np.maximum(partition, 1e-300)[:, None]), partition
 
 
 def cells(x: np.ndarray, masses: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
@@ -179,17 +179,17 @@ def cells(x: np.ndarray, masses: np.ndarray, beta: float) -> tuple[np.ndarray, n
     side = int(2 / width) + 2
     places = ((x + 1) / width).astype(np.int64) @ (side ** np.arange(d))
     _, cell = np.unique(places, return_inverse=True)
-    found = np.bincount(cell, weights=masses)
-    if len(found) > 0.6 * n:
+    mass = np.bincount(cell, weights=masses)
+    if len(mass) > 0.6 * n:
         return x, masses
-    return np.stack([np.bincount(cell, weights=masses * column) for column in x.T], axis=1) / found[:, None], found
+    return np.stack([np.bincount(cell, weights=masses * column) for column in x.T], axis=1) / mass[:, None], mass
 
 
 def _hull_average(sharpness: float, z: np.ndarray) -> np.ndarray:
     """Softmax averages of tokens in space."""
-    found, rows = np.empty_like(z), max(1, _BLOCK // len(z))
+    averages, rows = np.empty_like(z), max(1, _BLOCK // len(z))
     for first in range(0, len(z), rows):
         scores = sharpness * z[first : first + rows] @ z.T
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-        found[first : first + rows] = weights @ z / weights.sum(axis=1, keepdims=True)
-    return found
+        averages[first : first + rows] = weights @ z / weights.sum(axis=1, keepdims=True)
+    return averages

@@ -95,18 +95,18 @@ def _head(state: int, *numbers: int) -> bytes:
 
 async def _until(run: LiveRun, enough: Callable[[], bool], seconds: float) -> None:
     """Wait until the run has what is asked for, or for so many seconds."""
-    loop, told = asyncio.get_running_loop(), asyncio.Event()
+    loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
     def ring() -> None:
         with suppress(RuntimeError):  # the server has been stopped
-            loop.call_soon_threadsafe(told.set)
+            loop.call_soon_threadsafe(woken.set)
 
     run.listeners.add(ring)
     try:
         async with asyncio.timeout(seconds):
             while not enough():
-                await told.wait()
-                told.clear()
+                await woken.wait()
+                woken.clear()
     except TimeoutError:
         pass
     finally:

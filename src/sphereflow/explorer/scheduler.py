@@ -67,7 +67,7 @@ class RunScheduler:
         if sum(each.weight for each in watched) + run.weight > MOST_BYTES:
             raise SphereflowError(
                 "the runs of all visitors fill the memory that the server may use; "
-                "this page asks again by itself, and fewer tokens may find room at once."
+                "this page asks again by itself, and fewer tokens may be computed at once."
             )
 
     def cancel(self, run: LiveRun, visitor: str = "") -> None:

@@ -120,7 +120,7 @@ def parse(query: Mapping[str, Any], base: Settings | None = None) -> tuple[Setti
     **Returns:** settings within all limits, and one sentence for each value that was replaced.
     """
     base = base or Settings()
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     said: list[str] = []
     for name, given in query.items():
         value: Any = None
@@ -139,8 +139,8 @@ def parse(query: Mapping[str, Any], base: Settings | None = None) -> tuple[Setti
         if value is None:
             said.append(f"{name} must be {allowed}; {_quoted(given)} was replaced by {plain(getattr(base, name))}.")
         else:
-            found[name] = value
-    settings, more = _compatible(dataclasses.replace(base, **found))
+            values[name] = value
+    settings, more = _compatible(dataclasses.replace(base, **values))
     return settings, said + more
 
 

@@ -60,14 +60,14 @@ def _smooth(s: Settings, start: np.ndarray) -> Iterator[list[tuple[float, np.nda
         span = times[first : first + _per_turn(s) + 1]
         # A little longer than in the last turn: where that is too much the step is made again, where not it is won.
         step = (span[1] - span[0]) / max(0.7 * steps, 1)
-        found = solve(
+        solution = solve(
             model, x, span, tol=TOL, solver=SOLVERS[SOLVER][0], first_step=step, adjoint=FORWARD, max_steps=_MOST_STEPS
         )
-        if bool(found.hit_limit) or not bool(jnp.isfinite(found.final).all()):
+        if bool(solution.hit_limit) or not bool(jnp.isfinite(solution.final).all()):
             raise Stuck(f"the run stopped at t = {span[0]:.3g}: too many steps were needed; try a smaller β or t₁")
-        x = found.final
-        steps = int(found.steps) / (len(span) - 1)
-        yield list(zip(map(float, span[1:]), np.asarray(found.xs)[1:], strict=True))
+        x = solution.final
+        steps = int(solution.steps) / (len(span) - 1)
+        yield list(zip(map(float, span[1:]), np.asarray(solution.xs)[1:], strict=True))
 
 
 def _noisy(s: Settings, start: np.ndarray) -> Iterator[list[tuple[float, np.ndarray]]]:

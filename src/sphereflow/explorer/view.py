@@ -12,7 +12,7 @@ from sphereflow.evolution.webpage import PLAYER
 
 @dataclass(frozen=True)
 class View:
-    """What the browser is told of a run: facts about it, where its frames are, how fast to play."""
+    """What the browser gets of a run: facts about it, where its frames are, how fast to play."""
 
     about: dict[str, Any]
     address: str

@@ -1,4 +1,4 @@
-"""Angles of tokens on the circle against time, with the potential that they feel behind them."""
+"""Angles of tokens on the circle against time, with their potential behind them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sphereflow.dynamics import Perceptron
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution import Trajectory
 from sphereflow.figures.checks import checked_run
-from sphereflow.pictures import AROUND, blank, look
+from sphereflow.pictures import AROUND, styled_figure
 from sphereflow.reading import real_array
 from sphereflow.sphere import from_angles
 
@@ -60,8 +60,7 @@ def angle_paths(run: Trajectory, *, potential: Potential | None = None, log_time
     first = int(np.argmax(ts > 0)) if log_time else 0
     if len(ts) - first < 2:
         raise SphereflowError("paths need two frames or more after the start.")
-    with look():
-        figure = blank(6.4, 4.2)
+    with styled_figure(6.4, 4.2) as figure:
         axes = figure.add_subplot()
         if potential is not None:
             edges = np.linspace(-np.pi, np.pi, _SHADES)

@@ -155,19 +155,19 @@ def _eight() -> Mixture:
 
 def _training(path: Path) -> Path:
     """The generator as it is after every twentieth step, on the same noise."""
-    seen: list[Generator] = [Generator(2, 2, width=64, depth=3, residual=True, key=jax.random.key(1))]
+    generators: list[Generator] = [Generator(2, 2, width=64, depth=3, residual=True, key=jax.random.key(1))]
     recipe = Recipe(steps=1200, batch=256, rate=3e-3, decay=0.9)
     data, noise = from_rows(_eight().sample(4000)), from_rows(gaussian(2).sample(4000))
     train(
-        beginning(seen[0], recipe), recipe, TwoSidedField(0.3), noise, data, every=20,
-        keep=lambda state: seen.append(state.average), progress=False,
+        beginning(generators[0], recipe), recipe, TwoSidedField(width=0.3), noise, data, every=20,
+        keep=lambda state: generators.append(state.average), progress=False,
     )  # fmt: skip
     return samples_movie(
-        lambda x: np.stack([np.asarray(network(jnp.asarray(x)), dtype=float) for network in seen]),
+        lambda x: np.stack([np.asarray(network(jnp.asarray(x)), dtype=float) for network in generators]),
         gaussian(2).sample(800, seed=1),
         path,
         target=_eight().sample(800, seed=1),
-        titles=[f"step {20 * k}" for k in range(len(seen))],
+        titles=[f"step {20 * k}" for k in range(len(generators))],
     )
 
 

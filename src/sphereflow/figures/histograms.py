@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.evolution.density import circle_density
 from sphereflow.figures.angles import TICKS, Potential, potential_values
-from sphereflow.pictures import PALETTE, blank, look
+from sphereflow.pictures import PALETTE, styled_figure
 from sphereflow.shapes import ArrayLike
 from sphereflow.sphere import tokens
 
@@ -43,8 +43,7 @@ def histogram(
         raise SphereflowError(f"samples must be 1 to {len(PALETTE)} sets of tokens, got {len(named)}.")
     if potential is not None and kind == "circular":
         raise SphereflowError("a potential is drawn behind a linear histogram only.")
-    with look():
-        figure = blank(6.4, 3.8) if kind == "linear" else blank(4.8, 4.8)
+    with styled_figure(*((6.4, 3.8) if kind == "linear" else (4.8, 4.8))) as figure:
         axes = figure.add_subplot(projection=None if kind == "linear" else "polar")
         for (name, given), colour in zip(named.items(), PALETTE, strict=False):
             angles, density = circle_density(_on(given, 2), bins)
@@ -81,8 +80,7 @@ def sphere_histogram(x: ArrayLike, *, bands: int = 16) -> Figure:
     """
     bands = whole_number("bands", bands, least=2, most=500)
     longitude, height, density = sphere_cells(_on(x, 3), bands)
-    with look():
-        figure = blank(6.8, 3.6)
+    with styled_figure(6.8, 3.6) as figure:
         axes = figure.add_subplot(projection="mollweide")
         shown = axes.pcolormesh(longitude, np.arcsin(height), density.T, rasterized=True)
         figure.colorbar(shown, ax=axes, shrink=0.75, label="density over uniform")

@@ -13,7 +13,7 @@ from sphereflow.errors import SphereflowError, writable_target
 from sphereflow.evolution import Trajectory
 from sphereflow.figures.angles import TICKS, angles_of
 from sphereflow.landscape import Problem, first_variation
-from sphereflow.pictures import PALETTE, blank, check_movie, look, movie_writer
+from sphereflow.pictures import PALETTE, blank, check_movie, look, movie_writer, styled_figure
 from sphereflow.progress import progress_bar
 from sphereflow.saving import whole_file
 from sphereflow.shapes import ArrayLike
@@ -78,8 +78,7 @@ def neurons_on_sphere(perceptron: Perceptron, x: ArrayLike | None = None, *, pot
         [np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude)], axis=-1
     ).reshape(-1, 3)
     inputs = flat @ np.asarray(perceptron.inner).T + np.asarray(perceptron.bias)
-    with look():
-        figure = blank(6.8, 3.6)
+    with styled_figure(6.8, 3.6) as figure:
         axes = figure.add_subplot(projection="mollweide")
         if potential:
             values = np.asarray(perceptron.potential(jnp.asarray(flat))).reshape(longitude.shape)

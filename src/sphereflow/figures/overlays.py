@@ -11,7 +11,7 @@ from sphereflow.errors import SphereflowError, real_number
 from sphereflow.evolution import Trajectory
 from sphereflow.figures.checks import checked_names, checked_run
 from sphereflow.observables import cluster_masses
-from sphereflow.pictures import PALETTE, blank, look
+from sphereflow.pictures import PALETTE, styled_figure
 from sphereflow.retrieval import Profile, PromptProfile
 from sphereflow.retrieval.plots import draw_profile
 
@@ -26,8 +26,7 @@ def profiles(named: Mapping[str, Profile | PromptProfile]) -> Figure:
     curves = {name: each for name, each in checked_names("named", named).items() if isinstance(each, Profile)}
     if not named or len(curves) < len(named):
         raise SphereflowError("named must be profiles of `retrieval.profile` in closed form, by name.")
-    with look():
-        figure = blank(6.4, 4.0)
+    with styled_figure(6.4, 4.0) as figure:
         axes = figure.add_subplot()
         for place, (name, profile) in enumerate(curves.items()):
             draw_profile(axes, profile, color=PALETTE[place % len(PALETTE)], label=name)
@@ -60,13 +59,12 @@ def counts_against_beta(trajectories: Mapping[float, Trajectory], *, threshold: 
     if len(trajectories) < 2:
         raise SphereflowError(f"trajectories must be of two inverse temperatures or more, got {len(trajectories)}.")
     betas = np.array([real_number("beta", beta, above=0) for beta in trajectories])
-    found = [cluster_statistics(run, threshold) for run in trajectories.values()]
-    with look():
-        figure = blank(8.4, 3.6)
+    statistics = [cluster_statistics(run, threshold) for run in trajectories.values()]
+    with styled_figure(8.4, 3.6) as figure:
         count, mass = figure.subplots(1, 2)
         for axes, values, label in (
-            (count, [each[0] for each in found], "clusters"),
-            (mass, [each[1] for each in found], "mass of the largest cluster"),
+            (count, [each[0] for each in statistics], "clusters"),
+            (mass, [each[1] for each in statistics], "mass of the largest cluster"),
         ):
             means = np.array([np.mean(v) for v in values])
             errors = np.array([np.std(v, ddof=1) / np.sqrt(len(v)) if len(v) > 1 else 0.0 for v in values])

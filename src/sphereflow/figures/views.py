@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -15,7 +14,7 @@ from sphereflow.evolution.plots import make_movie
 from sphereflow.evolution.token_view import Drawing, TokenView
 from sphereflow.evolution.trajectory import CAMERA
 from sphereflow.figures.checks import checked_names, checked_run
-from sphereflow.pictures import blank, look
+from sphereflow.pictures import styled_figure
 from sphereflow.reading import real_array
 from sphereflow.shapes import ArrayLike
 
@@ -24,7 +23,7 @@ def tokens(
     run: Trajectory,
     frame: int = -1,
     *,
-    colour: Any = "cluster",
+    colour: str | ArrayLike = "cluster",
     trails: float = 0.0,
     labels: bool = False,
     camera: tuple[float, float] = CAMERA,
@@ -46,8 +45,7 @@ def tokens(
     checked_run(run)
     if not isinstance(frame, (int, np.integer)) or not -len(run) <= frame < len(run):
         raise SphereflowError(f"frame must be a number of one of the {len(run)} frames, got {frame!r}.")
-    with look():
-        figure = blank(4.6, 4.8)
+    with styled_figure(4.6, 4.8) as figure:
         cell = figure.add_gridspec(1, 1)[0, 0]
         TokenView(figure, cell, run, Drawing(colour, trails, labels, camera)).show(range(len(run))[frame])
     return figure
@@ -57,7 +55,7 @@ def snapshots(
     run: Trajectory,
     times: ArrayLike,
     *,
-    colour: Any = "start",
+    colour: str | ArrayLike = "start",
     trails: float = 0.0,
     labels: bool = False,
     camera: tuple[float, float] = CAMERA,
@@ -67,8 +65,7 @@ def snapshots(
     wanted = real_array("times", times, shape=("k",))
     if not 1 <= len(wanted) <= 8 or wanted.min() < run.ts[0] or wanted.max() > run.ts[-1]:
         raise SphereflowError(f"times must be 1 to 8 times between {run.ts[0]:g} and {run.ts[-1]:g}.")
-    with look():
-        figure = blank(3.2 * len(wanted), 3.5)
+    with styled_figure(3.2 * len(wanted), 3.5) as figure:
         cells = figure.add_gridspec(1, len(wanted))
         for place, time in enumerate(wanted):
             view = TokenView(figure, cells[0, place], run, Drawing(colour, trails, labels, camera))
@@ -82,7 +79,7 @@ def movie(
     *,
     fps: int = 20,
     overwrite: bool = True,
-    colour: Any = "cluster",
+    colour: str | ArrayLike = "cluster",
     trails: float = 0.0,
     labels: bool = False,
     camera: tuple[float, float] = CAMERA,

@@ -27,6 +27,7 @@ from scipy.fft import dct
 from sphereflow.dynamics import Dynamics, Perceptron
 from sphereflow.dynamics.traits import Kinks
 from sphereflow.errors import SphereflowError, real_number
+from sphereflow.shapes import ArrayLike
 
 Function = Callable[[Any], Any]
 
@@ -107,12 +108,12 @@ class Activation:
 
     def jumps(self, reach: float, *, signed: bool = False) -> list[tuple[float, float]]:
         """(place, jump of sigma') of each kink within reach; sizes of the jumps unless their sign is asked for."""
-        found = []
+        jumps = []
         for left, right in pairwise(self.pieces(reach)):
             at = np.asarray(left.high)
             jump = float(right.at(at, 2) - left.at(at, 2))
-            found.append((left.high, jump if signed else abs(jump)))
-        return found
+            jumps.append((left.high, jump if signed else abs(jump)))
+        return jumps
 
     def _values(self, function: Function, s: np.ndarray, what: str) -> np.ndarray:
         values = np.asarray(function(s))
@@ -131,13 +132,13 @@ class Activation:
             last = int(np.flatnonzero(small)[-1]) + 1 if small.any() else 1
             if last <= count - 4:
                 scale = 2 / (high - low)
-                kept = series[:last]
-                slope = np.atleast_1d(chebyshev.chebder(kept)) * scale if last > 1 else np.zeros(1)
-                bend = np.atleast_1d(chebyshev.chebder(kept, 2)) * scale**2 if last > 2 else np.zeros(1)
-                return Piece(low, high, (chebyshev.chebint(kept) / scale, kept, slope, bend))
+                resolved = series[:last]
+                slope = np.atleast_1d(chebyshev.chebder(resolved)) * scale if last > 1 else np.zeros(1)
+                bend = np.atleast_1d(chebyshev.chebder(resolved, 2)) * scale**2 if last > 2 else np.zeros(1)
+                return Piece(low, high, (chebyshev.chebint(resolved) / scale, resolved, slope, bend))
             count *= 2
         raise SphereflowError(
-            f"sigma is not smooth on [{low:g}, {high:g}] as far as {_MOST_TERMS} terms tell; "
+            f"sigma is not smooth on [{low:g}, {high:g}] as far as {_MOST_TERMS} terms show; "
             "name where its slope jumps in kinks=."
         )
 
@@ -185,7 +186,7 @@ class OwnPerceptron(Perceptron):
 
     own: Activation = eqx.field(static=True)
 
-    def __init__(self, outer: Any, inner: Any, bias: Any, own: Activation):
+    def __init__(self, outer: ArrayLike, inner: ArrayLike, bias: ArrayLike, own: Activation):
         super().__init__(outer, inner, bias, "linear")
         self.own = own
 

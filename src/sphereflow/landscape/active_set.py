@@ -92,7 +92,7 @@ def _relaxed(
         masses = masses + limits[first] * step
         masses[first] = 0.0
         keep = masses > 0
-        active = [i for i, kept in zip(active, keep, strict=True) if kept]
+        active = [i for i, stays in zip(active, keep, strict=True) if stays]
         masses = masses[keep] / masses[keep].sum()
 
 

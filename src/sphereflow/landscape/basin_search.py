@@ -1,6 +1,6 @@
 r"""Where the ascent takes a single cluster, from every point: the basins of $\tfrac12v$.
 
-One cluster feels no force from itself, so it follows $\dot x=\tfrac12\nabla v(x)$ and ends at a local maximum of v, or
+One cluster exerts no force on itself, so it follows $\dot x=\tfrac12\nabla v(x)$ and ends at a local maximum of v, or
 stays where v is flat.
 """
 
@@ -47,8 +47,8 @@ class Basins(Result):
         }
 
     def facts(self) -> list[str]:
-        told = ", ".join(f"{share:.3f}" for share in self.shares[:8]) + (", ..." if len(self.shares) > 8 else "")
-        return [f"{len(self.attractors)} attractors of {len(self.starts)} starts", f"their shares are {told}"]
+        shares = ", ".join(f"{share:.3f}" for share in self.shares[:8]) + (", ..." if len(self.shares) > 8 else "")
+        return [f"{len(self.attractors)} attractors of {len(self.starts)} starts", f"their shares are {shares}"]
 
 
 @recorded_call

@@ -113,12 +113,12 @@ class CriticalPoints(Result):
 
     def facts(self) -> list[str]:
         m, problem = len(self.masses), self.problem
-        told = ", ".join(map(str, self.by_index))
+        counts = ", ".join(map(str, self.by_index))
         rest = "complete" if self.complete else f"not proved complete ({self.undecided} of {self.cells} cells left)"
         proved = "proved" if self.certified else "not all proved"
         return [
             f"{len(self)} stationary measures of {m} atom{'s' * (m != 1)}, {proved}, the list {rest}",
-            f"labelled, by index from 0: {told}; alternating sum {self.alternating_sum}, Euler characteristic "
+            f"labelled, by index from 0: {counts}; alternating sum {self.alternating_sum}, Euler characteristic "
             f"{self.euler}",
             *(
                 [f"every Dirac on {len(self.arcs)} arcs where no neuron acts is stationary too"]
@@ -130,7 +130,7 @@ class CriticalPoints(Result):
         ]
 
     def plot(self) -> Figure:
-        """Where the atoms of every stationary measure are, by energy; colours tell the index."""
+        """Where the atoms of every stationary measure are, by energy; colours show the index."""
         from sphereflow.landscape.pictures import draw_critical_points
 
         return draw_critical_points(self)

@@ -142,10 +142,10 @@ def weighted_flow(
         raise SphereflowError("the normalised flow has no energy for masses to follow: set rate=0.")
     start = given_atoms(problem.d, x0, masses)
     # The normalised flow knows no convention of the kernel, and its weights are taken as they are.
-    seen = problem if normalised else problem.converted("peak")
+    peak = problem if normalised else problem.converted("peak")
     direction, speed = 1.0 if sign == "ascent" else -1.0, 1.0 if normalised else problem.factor
     way, growth, power = (jnp.asarray(float(value)) for value in (direction, rate, normalised))
-    model = Particles(jnp.asarray(seen.beta), seen.perceptron, way, growth, power)
+    model = Particles(jnp.asarray(peak.beta), peak.perceptron, way, growth, power)
     rows = np.concatenate([start.points, np.log(start.masses)[:, None]], axis=1)
     # Raw time runs e^beta times faster than the peak time in which the flow is computed.
     options = {"tol": 1e-10} | options

@@ -1,6 +1,6 @@
 r"""Maxima of the potential, where the attraction of tokens to each other and to the perceptron agree.
 
-A single cluster feels no force from itself, so under the ascent flow it climbs $\tfrac12v$: stable single clusters sit
+A single cluster exerts no force on itself, so under the ascent flow it climbs $\tfrac12v$: stable single clusters sit
 at local maxima of v, and the one at the highest maximum has the largest energy of all measures.
 """
 

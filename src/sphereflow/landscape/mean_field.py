@@ -45,9 +45,9 @@ class MeanFieldLimit(Result):
 
     def exponent(self, at: int = 1) -> Estimate:
         """The power of N in the mean W_1."""
-        told = self.distance(at)
-        bars = None if np.all(told.error <= 1e-12 * told.value) else told.error
-        fit = fit_power(self.sizes, told.value, bars)
+        distances = self.distance(at)
+        bars = None if np.all(distances.error <= 1e-12 * distances.value) else distances.error
+        fit = fit_power(self.sizes, distances.value, bars)
         return Estimate(np.asarray(fit.exponent), np.asarray(fit.error))
 
     @property
@@ -116,8 +116,8 @@ def _flow(problem: Problem, groups: list[np.ndarray], t1: float, sign: float, to
     peak, speed = problem.converted("peak"), problem.factor
     modes = np.arange(1, _MOST_MODES)
     weight = ive(modes, peak.beta) * modes
-    kept = int(np.argmax(np.cumsum(weight[::-1])[::-1] < _NEGLIGIBLE)) or _MOST_MODES - 1
-    weight = weight[:kept] * 2 / peak.beta
+    waves = int(np.argmax(np.cumsum(weight[::-1])[::-1] < _NEGLIGIBLE)) or _MOST_MODES - 1
+    weight = weight[:waves] * 2 / peak.beta
     sizes = np.array([len(group) for group in groups])
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     owner = np.repeat(np.arange(len(groups)), sizes)
@@ -127,7 +127,7 @@ def _flow(problem: Problem, groups: list[np.ndarray], t1: float, sign: float, to
     def field(_: float, theta: np.ndarray) -> np.ndarray:
         turned = np.exp(1j * theta)
         power, force = np.ones_like(turned), np.zeros(len(theta))
-        for k in range(kept):
+        for k in range(waves):
             power = power * turned
             moment = np.conj(np.add.reduceat(power, starts)) / sizes
             force -= weight[k] * np.imag(power * moment[owner])

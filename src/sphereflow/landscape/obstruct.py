@@ -1,4 +1,4 @@
-r"""Why no stationary measure can be spread out: an obstruction that speaks of all measures at once.
+r"""Why no stationary measure can be spread out: an obstruction for all measures at once.
 
 Were the first variation of a probability measure flat, its harmonics would be $\mu_l=-\beta v_l/(2\Lambda_l)$ for every
 degree $l\ge1$, with $\Lambda_l$ those of the kernel. But $|\mu_l|\le1$ on the circle, and on the sphere the squares of
@@ -99,14 +99,14 @@ class Obstruction(Result):
         }
 
     def facts(self) -> list[str]:
-        told = {
+        reason = {
             "kink": f"the second derivative of v jumps by {self.jump:.3g} at a kink",
             "harmonic": f"degree {self.degree} of v is too large for a flat first variation",
             "polynomial": "v is a trigonometric polynomial of degree two or more, which no measure can flatten",
             "none": f"nothing up to degree {len(self.harmonics)} excludes a density",
         }[self.reason]
         what = "finitely many atoms" if self.problem.d == 2 else "supported on a set without area"
-        return [f"every stationary measure is {what}" if self.singular else "not decided", told]
+        return [f"every stationary measure is {what}" if self.singular else "not decided", reason]
 
 
 @recorded_call
@@ -188,8 +188,8 @@ def _normalised(problem: Problem, count: int) -> Obstruction:
 def harmonics_of_v(problem: Problem, least: int) -> float:
     """The largest harmonic of v of this order or above, on the real line."""
     _, derivative, _ = next(_shifted(problem))
-    found = np.abs(np.fft.fft(derivative)[least : _ANGLES // 2]) / _ANGLES
-    return float(np.max(found / np.arange(least, _ANGLES // 2)))
+    coefficients = np.abs(np.fft.fft(derivative)[least : _ANGLES // 2]) / _ANGLES
+    return float(np.max(coefficients / np.arange(least, _ANGLES // 2)))
 
 
 def net_jump(problem: Problem) -> float:
@@ -291,8 +291,8 @@ def _sphere(problem: Problem, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _legendre(d: int, count: int, t: np.ndarray) -> list[np.ndarray]:
     """The zonal polynomials of degree 1 to count in R^d, 1 at t = 1."""
-    before, now, found = np.ones_like(t), t, [t]
+    before, now, polynomials = np.ones_like(t), t, [t]
     for degree in range(1, count):
         before, now = now, ((2 * degree + d - 2) * t * now - degree * before) / (degree + d - 2)
-        found.append(now)
-    return found
+        polynomials.append(now)
+    return polynomials

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from sphereflow.pictures import PALETTE, blank, look
+from sphereflow.pictures import PALETTE, blank, look, styled_figure
 
 if TYPE_CHECKING:
     from sphereflow.landscape.critical import CriticalPoints
@@ -102,8 +102,7 @@ def _title(result: CriticalPoint) -> str:
 
 def draw_critical_points(result: CriticalPoints) -> Figure:
     """Atoms of each stationary measure against its energy: by angle on the circle, by first coordinate elsewhere."""
-    with look():
-        figure = blank(6.4, 3.6)
+    with styled_figure(6.4, 3.6) as figure:
         axes = figure.subplots()
         circle = result.problem.d == 2
         across = result.angles if circle else result.points[..., 0]

@@ -30,6 +30,7 @@ from sphereflow.landscape.activation import Activation, Function, OwnPerceptron
 from sphereflow.numerics.unit_vectors import unit
 from sphereflow.reading import real_array
 from sphereflow.seeds import Seed, rng_from
+from sphereflow.shapes import ArrayLike
 
 WEIGHT_LAWS = ("normal", "signs")
 
@@ -65,9 +66,9 @@ class Problem:
     def __init__(
         self,
         beta: float,
-        outer: Any,
-        inner: Any,
-        bias: Any = None,
+        outer: ArrayLike,
+        inner: ArrayLike,
+        bias: ArrayLike | None = None,
         activation: str | Activation | Function = "relu",
         kernel_scale: str = "peak",
     ):
@@ -155,7 +156,7 @@ class Problem:
         rows = self.inner[self.active]
         if len(rows) == 0:
             return np.eye(1, self.d)[0]
-        axis = rows[0] / np.linalg.norm(rows[0])
+        axis = unit(rows[0])
         across = rows - np.outer(rows @ axis, axis)
         return axis if np.abs(across).max() <= _PARALLEL * np.abs(rows).max() else None
 
@@ -179,7 +180,7 @@ def _activation(given: str | Activation | Function) -> str | Activation:
     return Activation(given) if callable(given) else one_of("activation", given, ACTIVATIONS)
 
 
-def _numbers(name: str, values: Any, axes: int) -> np.ndarray:
+def _numbers(name: str, values: ArrayLike, axes: int) -> np.ndarray:
     array = real_array(name, values)
     if array.ndim != axes:
         raise SphereflowError(f"{name} must be an array with {axes} axes, got shape {array.shape}.")

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sphereflow.landscape.sphere_space import Triangles
-from sphereflow.numerics.unit_vectors import unit
+from sphereflow.numerics.unit_vectors import angles, unit
 
 # How many cells the first cover has for each atom.
 _FIRST = {2: 16, 3: 32}
@@ -51,8 +51,7 @@ class ProductCells:
     def radii(self) -> Float[np.ndarray, "B m"]:
         if self.flat:
             return self.half
-        chords = np.linalg.norm(self.where - self.centres[:, :, None], axis=3).max(axis=2)
-        return np.asarray(2 * np.arcsin(np.minimum(chords / 2, 1.0)))
+        return angles(self.where, self.centres[:, :, None]).max(axis=2)
 
     @property
     def share(self) -> float:

@@ -74,8 +74,8 @@ def newton(space: Space, atoms: PointMasses) -> tuple[PointMasses, bool]:
         if not np.isfinite(size) or (turn >= _PATIENCE and size > 1e-2):
             return atoms, False
         if masses.min() < _NO_MASS:
-            kept = masses >= _NO_MASS
-            points, masses, last = points[kept], masses[kept], np.inf
+            massive = masses >= _NO_MASS
+            points, masses, last = points[massive], masses[massive], np.inf
         elif size <= _STEP_DONE or (size < 1e-9 and size >= last / 2):
             return PointMasses(points, masses / masses.sum()), True
         last = size
@@ -177,7 +177,7 @@ def settle(
                 best, best_gap = PointMasses(np.concatenate([moved.points, fresh]), moved.masses), gap
         if best_gap == np.inf:
             break
-        atoms = min(atoms, optimal_masses(space, best.points), key=lambda found: centred_energy(space, found))
+        atoms = min(atoms, optimal_masses(space, best.points), key=lambda each: centred_energy(space, each))
     return atoms, False
 
 
@@ -214,5 +214,5 @@ def slide(space: Space, atoms: PointMasses) -> PointMasses:
 
     start = np.concatenate([atoms.points.ravel(), np.sqrt(atoms.masses)])
     options = {"maxiter": _MOST_SLIDES, "maxfun": 2 * _MOST_SLIDES, "ftol": 1e-16, "gtol": 1e-12, "maxcor": 40}
-    found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
-    return read(found.x)[0]
+    minimum = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]
+    return read(minimum.x)[0]

@@ -1,4 +1,4 @@
-r"""A ring told from atoms on it, where no energy in double precision can.
+r"""A ring distinguished from atoms on it, where energies in double precision are equal.
 
 Let a uniform ring lie at polar angle $\delta$ about one neuron, $x=\beta\sin^2\delta$. M equal atoms, equally spaced on
 it, have
@@ -28,6 +28,7 @@ from sphereflow.landscape.space import PointMasses
 from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.zonal import ZonalSpace
 from sphereflow.numerics.bessel import log_ive
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.results import Result, Variables, recorded_call
 
 _NODES = 361
@@ -87,11 +88,11 @@ class RingCertificate(Result):
 
 @recorded_call
 def ring_certificate(problem: Problem, neuron: int = 0) -> RingCertificate:
-    """Whether uniform rings about one neuron are the global minimiser on S^2, with what tells them from atoms.
+    """Whether uniform rings about one neuron are the global minimiser on S^2, with what distinguishes them from atoms.
 
     ```python
     ring = landscape.ring_certificate(landscape.Problem(5.0, [-0.6], [[1.0, 0.0, 0.0]]))
-    ring.gap, ring.log_excess(24)   # 24 atoms are worse by e^-98: no double can tell, the sign of g'' can
+    ring.gap, ring.log_excess(24)   # 24 atoms are worse by e^-98: no double shows it, the sign of g'' does
     ```
     """
     if problem.d != 3:
@@ -107,7 +108,7 @@ def ring_certificate(problem: Problem, neuron: int = 0) -> RingCertificate:
     rings, refined = settle(alone, PointMasses(grid[solved.active], solved.masses), grid, alone.spacing(_NODES))
     if not refined:
         raise SphereflowError(f"the rings about neuron {j} are not isolated: there is no certificate.")
-    axis = peak.inner[j] / np.linalg.norm(peak.inner[j])
+    axis = unit(peak.inner[j])
     parts = [ring_points(axis, polar, ring_size(peak.beta, polar)) for polar in rings.points[:, 0]]
     masses = [np.full(len(part), mass / len(part)) for part, mass in zip(parts, rings.masses, strict=True)]
     points = np.concatenate(parts)

@@ -17,7 +17,7 @@ from sphereflow.landscape.refine import settle
 from sphereflow.landscape.space import PointMasses, Space, centred_energy
 from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.zonal import ZonalSpace
-from sphereflow.numerics.unit_vectors import tangent_frames
+from sphereflow.numerics.unit_vectors import tangent_frames, unit
 
 _NODES = 361
 
@@ -38,10 +38,10 @@ def ring_size(beta: float, polar: float) -> int:
     return int(np.ceil(18 + 9 * np.sqrt(strength)))
 
 
-def rings_of_one_neuron(space: Space, found: PointMasses, tol: float) -> tuple[PointMasses, float] | None:
+def rings_of_one_neuron(space: Space, atoms: PointMasses, tol: float) -> tuple[PointMasses, float] | None:
     """The rings about one neuron that minimise the energy, with their gap, if such rings do."""
     problem = space.problem
-    if not isinstance(space, SphereSpace) or problem.d != 3 or len(found) < 4:
+    if not isinstance(space, SphereSpace) or problem.d != 3 or len(atoms) < 4:
         return None
     for j in problem.active:
         alone = ZonalSpace(problem.replaced(outer=problem.outer[[j]], inner=problem.inner[[j]], bias=problem.bias[[j]]))
@@ -53,11 +53,11 @@ def rings_of_one_neuron(space: Space, found: PointMasses, tol: float) -> tuple[P
         rings, refined = settle(alone, PointMasses(grid[solved.active], solved.masses), grid, alone.spacing(_NODES))
         if not refined:
             continue
-        axis = problem.inner[j] / np.linalg.norm(problem.inner[j])
+        axis = unit(problem.inner[j])
         parts = [ring_points(axis, polar, ring_size(space.beta, polar)) for polar in rings.points[:, 0]]
         masses = [np.full(len(part), mass / len(part)) for part, mass in zip(parts, rings.masses, strict=True)]
         measure = PointMasses(np.concatenate(parts), np.concatenate(masses))
-        if max(map(len, parts)) == 1 or centred_energy(space, measure) > centred_energy(space, found):
+        if max(map(len, parts)) == 1 or centred_energy(space, measure) > centred_energy(space, atoms):
             continue
         gap = duality_gap(space, measure, tol)
         if gap <= 10 * tol:

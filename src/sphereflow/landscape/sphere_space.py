@@ -22,7 +22,7 @@ from sphereflow import sphere
 from sphereflow.errors import SphereflowError
 from sphereflow.landscape.potential import respond
 from sphereflow.landscape.space import BallCover, Jet, PointMasses, Space
-from sphereflow.numerics.unit_vectors import angles, tangent_frames, unit
+from sphereflow.numerics.unit_vectors import angles, exponential, tangent_frames, unit
 
 # Beyond this, covers of the sphere are larger than what can be searched.
 MOST_DIMENSIONS = 6
@@ -101,9 +101,7 @@ class SphereSpace(Space):
         return self._peak(x, y)[1][:, None, :, None] * (plain + self.beta * mixed)
 
     def move(self, points: Float[np.ndarray, "n d"], steps: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n d"]:
-        tangent = np.einsum("ndp,np->nd", tangent_frames(points), steps)
-        length = np.linalg.norm(tangent, axis=1, keepdims=True)
-        return self.place(np.cos(length) * points + np.sinc(length / np.pi) * tangent)
+        return exponential(points, np.einsum("ndp,np->nd", tangent_frames(points), steps))
 
     def place(self, coordinates: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         return unit(coordinates)
@@ -165,8 +163,7 @@ class Triangles(BallCover):
 
     @property
     def radii(self) -> Float[np.ndarray, " n"]:  # type: ignore[override]
-        chords = np.linalg.norm(self.corners - self.centres[:, None, :], axis=2).max(axis=1)
-        return 2 * np.arcsin(np.minimum(chords / 2, 1.0))
+        return angles(self.corners, self.centres[:, None, :]).max(axis=1)
 
     def split(self, chosen: np.ndarray) -> Triangles:
         a, b, c = np.moveaxis(self.corners[chosen], 1, 0)
@@ -193,13 +190,13 @@ class Boxes(BallCover):
 
     @property
     def centres(self) -> Float[np.ndarray, "n d"]:  # type: ignore[override]
-        return self._seen(self.low + self.side[:, None] / 2)
+        return self._projected(self.low + self.side[:, None] / 2)
 
     @property
     def radii(self) -> Float[np.ndarray, " n"]:  # type: ignore[override]
         centres, farthest = self.centres, np.zeros(len(self.low))
         for corner in self._corners:
-            apart = angles(centres, self._seen(self.low + self.side[:, None] * corner))
+            apart = angles(centres, self._projected(self.low + self.side[:, None] * corner))
             farthest = np.maximum(farthest, apart)
         return farthest
 
@@ -207,7 +204,7 @@ class Boxes(BallCover):
     def _corners(self) -> np.ndarray:
         return np.array(list(itertools.product((0.0, 1.0), repeat=self.low.shape[1])))
 
-    def _seen(self, place: np.ndarray) -> np.ndarray:
+    def _projected(self, place: np.ndarray) -> np.ndarray:
         """The directions of points on the faces."""
         count, p = place.shape
         full, every = np.empty((count, p + 1)), np.arange(count)

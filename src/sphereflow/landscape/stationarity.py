@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float
 from sphereflow.landscape.activation import Activation
 from sphereflow.landscape.potential import kink_jumps, respond, third_derivative_bound
 from sphereflow.landscape.problem import Problem
-from sphereflow.numerics.unit_vectors import tangent_frames, unit
+from sphereflow.numerics.unit_vectors import angles, exponential, tangent_frames
 
 _TABLE = 4001
 
@@ -72,9 +72,8 @@ class Equations:
     def remainder(self, x: Float[np.ndarray, "B m d"], radii: Float[np.ndarray, "B m"]) -> Float[np.ndarray, "B m"]:
         """R_i: how much F can differ from its linearisation within these distances."""
         m, d = x.shape[1:]
-        chord = np.linalg.norm(x[:, :, None] - x[:, None], axis=-1)
         reach = radii[:, :, None] + radii[:, None]
-        nearest = np.maximum(2 * np.arcsin(np.minimum(chord / 2, 1.0)) - reach, 0.0)
+        nearest = np.maximum(angles(x[:, :, None], x[:, None]) - reach, 0.0)
         pairs = self.third(nearest) * reach**2 * self.masses * (1 - np.eye(m))
         flat = x.reshape(-1, d)
         arguments = flat @ self.problem.inner.T + self.problem.bias
@@ -89,10 +88,9 @@ class Equations:
 
     def moved(self, x: Float[np.ndarray, "B m d"], steps: Float[np.ndarray, "B m p"]) -> Float[np.ndarray, "B m d"]:
         count, m, d = x.shape
-        frames = tangent_frames(x.reshape(-1, d))
-        tangent = np.einsum("ndp,np->nd", frames, steps.reshape(-1, self.p))
-        length = np.linalg.norm(tangent, axis=1, keepdims=True)
-        return unit(np.cos(length) * x.reshape(-1, d) + np.sinc(length / np.pi) * tangent).reshape(count, m, d)
+        points = x.reshape(-1, d)
+        tangent = np.einsum("ndp,np->nd", tangent_frames(points), steps.reshape(-1, self.p))
+        return exponential(points, tangent).reshape(count, m, d)
 
     def third(self, nearest: np.ndarray) -> np.ndarray:
         """C, at its largest for angles of at least these."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sphereflow.errors import SphereflowError
 from sphereflow.landscape.space import PointMasses
 from sphereflow.numerics.unit_vectors import unit
 from sphereflow.reading import real_array
+from sphereflow.shapes import ArrayLike
 
 
-def given_atoms(d: int, positions: Any, masses: Any = None) -> PointMasses:
+def given_atoms(d: int, positions: ArrayLike, masses: ArrayLike | None = None) -> PointMasses:
     """Positions and masses as a user gives them, checked."""
     points = real_array("positions", positions)
     if points.ndim == 1 and d == 2:

@@ -23,6 +23,7 @@ from sphereflow.landscape.space import PointMasses, first_variation
 from sphereflow.landscape.sphere_space import SphereSpace
 from sphereflow.landscape.stationarity import Equations
 from sphereflow.landscape.validate import given_atoms
+from sphereflow.numerics.unit_vectors import angles
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike
 
@@ -90,16 +91,16 @@ def zero_set(problem: Problem, positions: ArrayLike, masses: ArrayLike | None = 
     space = SphereSpace(problem.converted("peak"))
     equations = Equations(space.problem, np.append(0.0, atoms.masses))
     cells = ProductCells.cover(1, problem.d, [[0]])
-    told: list[tuple[float, float, float]] = []
+    rounds: list[tuple[float, float, float]] = []
     radius = 0.0
     for _ in range(count):
         if len(cells) == 0 or len(cells) > _MOST_CELLS:
             break
         radius = float(cells.radii.max())
         cells = cells.chosen(~_empty(space, equations, atoms, cells))
-        told.append((radius, len(cells), cells.share if len(cells) else 0.0))
+        rounds.append((radius, len(cells), cells.share if len(cells) else 0.0))
         last, cells = cells, cells.split()
-    radii, numbers, share = np.array(told).T
+    radii, numbers, share = np.array(rounds).T
     zeros = _isolated(space, equations, atoms, last) if problem.d == 2 else -1
     return ZeroSet(problem, radii, numbers, share, zeros)
 
@@ -122,8 +123,7 @@ def _rest(
     space: SphereSpace, equations: Equations, atoms: PointMasses, centres: np.ndarray, radii: np.ndarray
 ) -> np.ndarray:
     """How much the gradient of g can differ from its linearisation within each cell."""
-    chord = np.linalg.norm(centres[:, None] - atoms.points, axis=-1)
-    nearest = np.maximum(2 * np.arcsin(np.minimum(chord / 2, 1.0)) - radii[:, None], 0.0)
+    nearest = np.maximum(angles(centres[:, None], atoms.points) - radii[:, None], 0.0)
     third = equations.third(nearest) @ atoms.masses + equations.potential_third
     jumps = kink_jumps(space.problem, space.arguments(centres), radii)
     return np.asarray(third * radii**2 / 2 + jumps * radii)

@@ -136,8 +136,8 @@ def evolve_density(
     while not fixed and (np.isnan(error) or error > tol) and len(places) < most:
         finer = places.finer(angles, tol, _GAP / np.sqrt(max(beta, 1.0)))
         refined = follow(dynamics, finer, times, tol, solver)
-        seen = fourier_modes(angles, places.weights, wanted)
-        error = float(np.abs(fourier_modes(refined, finer.weights, wanted) - seen).max())
+        moments = fourier_modes(angles, places.weights, wanted)
+        error = float(np.abs(fourier_modes(refined, finer.weights, wanted) - moments).max())
         places, angles = finer, refined
     return DensityFlow(
         ts=times,
@@ -159,9 +159,9 @@ def follow(
     start, n = grid.start, len(grid)
     if not grid.equal:
         # Filled up with nodes of no mass to a power of two: fewer sizes, fewer compilations.
-        room = 1 << (n - 1).bit_length() if isinstance(grid, Panels) else n
-        start = np.pad(start, (0, room - n), mode="edge")
-        model = model.with_masses(np.pad(grid.weights, (0, room - n)))
+        padded = 1 << (n - 1).bit_length() if isinstance(grid, Panels) else n
+        start = np.pad(start, (0, padded - n), mode="edge")
+        model = model.with_masses(np.pad(grid.weights, (0, padded - n)))
     local = max(tol * 0.1, 1e-13)
     fast = OnCircle(model.tuned(len(start), 2, local, method="fourier" if len(start) >= _MANY else "direct"))
     frames = solve(

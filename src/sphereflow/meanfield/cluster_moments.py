@@ -46,16 +46,18 @@ class GaussianCluster:
 
         def field(t: float, state: np.ndarray) -> list[float]:
             y, log_s = state
-            seen = beta * np.exp(log_s)
-            whole = 1 + self.sharpness * seen
+            scaled = beta * np.exp(log_s)
+            whole = 1 + self.sharpness * scaled
             return [
-                (self.across * (1 + self.tilt * seen) / whole - self.along) * y,
-                2 * (self.across * self.tilt * seen / whole - self.along),
+                (self.across * (1 + self.tilt * scaled) / whole - self.along) * y,
+                2 * (self.across * self.tilt * scaled / whole - self.along),
             ]
 
         span = (float(times[0]), float(times[-1]))
-        found = solve_ivp(field, span, [mean, np.log(variance)], t_eval=times, method="DOP853", rtol=1e-10, atol=1e-12)
-        return found.y[0], np.exp(found.y[1])
+        solution = solve_ivp(
+            field, span, [mean, np.log(variance)], t_eval=times, method="DOP853", rtol=1e-10, atol=1e-12
+        )
+        return solution.y[0], np.exp(solution.y[1])
 
     def crossover(self, beta: float, variance: float) -> float:
         r"""$t^*=\frac1{2c}\log(\beta\kappa\Sigma_0)$, when attention stops resolving a cluster."""

@@ -58,8 +58,8 @@ class Comparison(Result):
     @cached_property
     def mode_error(self) -> Float[np.ndarray, " T"]:
         """|c_1(tokens) - c_1(density)| at the saved times."""
-        found = np.array([np.exp(-1j * self.angles(i)).mean() for i in range(len(self.ts))])
-        return np.abs(found - self.flow.modes(1)[:, 1])
+        particles = np.array([np.exp(-1j * self.angles(i)).mean() for i in range(len(self.ts))])
+        return np.abs(particles - self.flow.modes(1)[:, 1])
 
     def variables(self) -> Variables:
         return {"t": ("t", self.ts), "distance": ("t", self.distance), "mode_error": ("t", self.mode_error)}
@@ -102,7 +102,7 @@ def compare(
     `flow` is a density followed before, with the same arguments, to which these tokens are compared.
     """
     n, rng, record = whole_number("n", n), rng_from(seed), recorded(seed)
-    number = record if isinstance(record, int) else None  # a trajectory has no room for the words of a key
+    number = record if isinstance(record, int) else None  # a trajectory cannot hold the words of a key
     law = starting_law(density)
     matrices: dict[str, Any] = {"value": value, "form": form, "perceptron": perceptron}
     if flow is None:

@@ -66,12 +66,12 @@ class ConcentratingLaw(Result):
         """The three phases as facts."""
         value, at = self.best()
         leave = self.exit_time()
-        told = [f"smallest {name} {value:.4g} at t = {at:.4g}"]
+        phases = [f"smallest {name} {value:.4g} at t = {at:.4g}"]
         if math.isfinite(leave):
-            told.append(f"left at t = {leave:.4g}")
+            phases.append(f"left at t = {leave:.4g}")
             with contextlib.suppress(SphereflowError):  # a V that turns the clusters has no leading space
-                told.append(f"{self.top_distance()[-1]:.3g} from the axis of V at the end")
-        return told
+                phases.append(f"{self.top_distance()[-1]:.3g} from the axis of V at the end")
+        return phases
 
     def plot(self) -> Figure:
         """W_1 and W_2 to the push-forward, and the distance to the leading eigenspace of V, against time."""

@@ -30,6 +30,7 @@ from sphereflow.meanfield.circle_density import save_times
 from sphereflow.meanfield.concentrating import ConcentratingLaw, fill_two_atoms
 from sphereflow.meanfield.zero_temperature import Concentration, concentration
 from sphereflow.numerics.quadrature import panels
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.observables.circle_distance import circle_wasserstein
 from sphereflow.reading import density_values, real_array
 from sphereflow.results import Variables, recorded_call, span
@@ -156,14 +157,14 @@ def concentrate(
 
     def speed(t: float, at: np.ndarray) -> np.ndarray:
         x = _points(at)
-        seen = _attended(x, at, masses, limit.form, beta, arc is not None)
-        out = seen @ turn
+        attended = _attended(x, at, masses, limit.form, beta, arc is not None)
+        out = attended @ turn
         return np.asarray(out[:, 1] * x[:, 0] - out[:, 0] * x[:, 1])
 
-    found = solve_ivp(speed, (0.0, times[-1]), theta, method="DOP853", t_eval=times, rtol=tol, atol=tol)
-    if not found.success:
+    solution = solve_ivp(speed, (0.0, times[-1]), theta, method="DOP853", t_eval=times, rtol=tol, atol=tol)
+    if not solution.success:
         raise SphereflowError("the law could not be followed to the end: try a smaller t1 or a larger tol.")
-    return CircleConcentration(times, beta, limit, found.y.T, masses)
+    return CircleConcentration(times, beta, limit, solution.y.T, masses)
 
 
 def _attended(
@@ -179,7 +180,7 @@ def _attended(
         total, *moments = (np.einsum("ij,j->i", weights, masses * column) for column in (1.0, x[:, 0], x[:, 1]))
         return np.stack(moments, axis=1) / total[:, None]
     if not on_arc:
-        return np.asarray(keys / np.linalg.norm(keys, axis=1, keepdims=True))
+        return unit(keys)
     low, high = theta[-2], theta[-1]
     middle = (low + high) / 2
     off = _wrapped(_angles(keys) - middle)
@@ -206,8 +207,8 @@ def _nodes(
     parts = [panels(ends[chosen], order) for chosen, order in zip((narrow, ~narrow), _ORDERS, strict=True)]
     theta, masses = (np.concatenate([part[k].ravel() for part in parts]) for k in (0, 1))
     masses = masses * (1.0 if density is None else density_values("density", density, theta))
-    kept = masses > 0
-    return theta[kept], masses[kept] / masses.sum()
+    occupied = masses > 0
+    return theta[occupied], masses[occupied] / masses.sum()
 
 
 def _graded(a: float, b: float, sharp: float) -> np.ndarray:

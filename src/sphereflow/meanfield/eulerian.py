@@ -46,14 +46,14 @@ class EulerianCircle(Dynamics):
     def velocity(self, rho: Float[Array, " M"]) -> Float[Array, " M"]:
         r"""$v[\rho]$ on the grid."""
         points = rho.shape[0]
-        kept = points // 3
+        highest = points // 3
         # k I_k / beta = (I_{k-1} - I_{k+1})/2 also at beta = 0.
-        peak = circle_coefficients(kept + 1, self.beta)
+        peak = circle_coefficients(highest + 1, self.beta)
         force = jnp.concatenate([jnp.zeros(1), (peak[:-2] - peak[2:]) / 2])
-        modes = jnp.fft.rfft(rho)[: kept + 1]
+        modes = jnp.fft.rfft(rho)[: highest + 1]
         pull = jnp.fft.irfft(1j * force * modes, points)
         if self.normalise == "softmax":
-            pull = pull / jnp.fft.irfft(peak[: kept + 1] * modes, points)
+            pull = pull / jnp.fft.irfft(peak[: highest + 1] * modes, points)
         return pull + self.drift
 
     def field(self, t: Float[Array, ""], x: Float[Array, "M 1"]) -> Float[Array, "M 1"]:
@@ -92,9 +92,9 @@ class EulerianFlow(Result):
     @cached_property
     def unresolved(self) -> Float[np.ndarray, " T"]:
         """Size of the last modes kept, relative to the first: small as long as the grid carries the density."""
-        kept = len(self.theta) // 3
+        highest = len(self.theta) // 3
         modes = np.abs(np.fft.rfft(self.values, axis=1))
-        return modes[:, kept - kept // 8 : kept + 1].max(axis=1) / modes[:, 0]
+        return modes[:, highest - highest // 8 : highest + 1].max(axis=1) / modes[:, 0]
 
     def variables(self) -> Variables:
         """The densities with respect to dtheta/2pi, and what says whether the grid carries them."""

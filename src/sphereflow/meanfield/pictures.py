@@ -14,7 +14,7 @@ from sphereflow.meanfield.concentrating import ConcentratingLaw
 from sphereflow.meanfield.density_flow import DensityFlow
 from sphereflow.meanfield.eulerian import EulerianFlow
 from sphereflow.meanfield.zonal import ZonalFlow
-from sphereflow.pictures import PALETTE, blank, look
+from sphereflow.pictures import PALETTE, styled_figure
 
 _CURVES = 5
 _PATHS = 40
@@ -41,8 +41,7 @@ def plot_density(flow: DensityFlow) -> Figure:
     """Left: the density at five times. Right: quantiles against time, each between equal masses."""
     theta = np.linspace(-np.pi, np.pi, 1200)
     shown = _few(len(flow.ts))
-    with look():
-        figure = blank(9.0, 3.6)
+    with styled_figure(9.0, 3.6) as figure:
         left, right = figure.subplots(1, 2)
         for index, colour in zip(shown, PALETTE, strict=False):
             left.plot(theta, flow.density(theta, int(index)), color=colour, label=f"$t={flow.ts[index]:.3g}$")
@@ -59,8 +58,7 @@ def plot_density(flow: DensityFlow) -> Figure:
 
 def plot_eulerian(flow: EulerianFlow) -> Figure:
     """The density at five times."""
-    with look():
-        figure = blank(6.0, 3.6)
+    with styled_figure(6.0, 3.6) as figure:
         axes = figure.subplots()
         for index, colour in zip(_few(len(flow.ts)), PALETTE, strict=False):
             closed = np.append(flow.values[index], flow.values[index][0])
@@ -75,8 +73,7 @@ def plot_eulerian(flow: EulerianFlow) -> Figure:
 def plot_zonal(flow: ZonalFlow) -> Figure:
     """Heights of the shells against time; heavier shells are drawn darker."""
     strength = 0.15 + 0.85 * flow.masses / flow.masses.max()
-    with look():
-        figure = blank(6.0, 3.6)
+    with styled_figure(6.0, 3.6) as figure:
         axes = figure.subplots()
         for height, alpha in zip(flow.heights.T, strength, strict=True):
             axes.plot(flow.ts, height, color=PALETTE[0], alpha=float(alpha), lw=1)
@@ -89,8 +86,7 @@ def plot_comparison(both: Comparison) -> Figure:
     """Left: density and histogram of the tokens at the last time. Right: their distance against time."""
     theta = np.linspace(-np.pi, np.pi, 1200)
     bins = int(np.clip(np.sqrt(both.n), 20, 360))
-    with look():
-        figure = blank(9.0, 3.6)
+    with styled_figure(9.0, 3.6) as figure:
         left, right = figure.subplots(1, 2)
         counts, edges = np.histogram(both.angles(), bins=bins, range=(-np.pi, np.pi))
         left.stairs(counts * bins / both.n, edges, fill=True, color=PALETTE[5], alpha=0.6, label=f"{both.n:,} tokens")
@@ -106,8 +102,7 @@ def plot_comparison(both: Comparison) -> Figure:
 
 def plot_concentrating(flow: ConcentratingLaw) -> Figure:
     """Distances to the push-forward and to the leading eigenspace of V, on a logarithmic axis against time."""
-    with look():
-        figure = blank(6.4, 3.8)
+    with styled_figure(6.4, 3.8) as figure:
         axes = figure.subplots()
         for k, p in enumerate((1, 2)):
             axes.semilogy(flow.ts, flow.wasserstein(p), color=PALETTE[k], label=rf"$W_{p}$ to $\Pi_\#\mu_0$")

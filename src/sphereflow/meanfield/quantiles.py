@@ -24,9 +24,10 @@ from numpy.polynomial import legendre
 from scipy.interpolate import PchipInterpolator
 
 from sphereflow.meanfield.initial import StartingLaw
+from sphereflow.numerics.quadrature import interval
 
 ORDER = 12  # nodes on a panel
-_BASIS_NODES, _BASIS_WEIGHTS = legendre.leggauss(ORDER)
+_BASIS_NODES, _BASIS_WEIGHTS = interval(-1, 1, ORDER)
 _TO_COEFFICIENTS = (
     legendre.legvander(_BASIS_NODES, ORDER - 1).T * _BASIS_WEIGHTS * (np.arange(ORDER)[:, None] + 0.5)
 )  # values at the nodes -> Legendre coefficients

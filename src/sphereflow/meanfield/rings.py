@@ -26,6 +26,7 @@ from scipy.special import ive
 from sphereflow.errors import SphereflowError, real_number, whole_number
 from sphereflow.meanfield.circle_density import save_times
 from sphereflow.meanfield.concentrating import ConcentratingLaw, fill_two_atoms
+from sphereflow.numerics.quadrature import interval
 from sphereflow.reading import density_values, real_array
 from sphereflow.results import Variables, recorded_call, span
 
@@ -119,10 +120,10 @@ def evolve_rings(
     def speed(t: float, at: np.ndarray) -> np.ndarray:
         return ring_speed(at, masses, d, beta, v, b)
 
-    found = solve_ivp(speed, (0.0, times[-1]), theta, method="DOP853", t_eval=times, rtol=tol, atol=tol)
-    if not found.success:
+    solution = solve_ivp(speed, (0.0, times[-1]), theta, method="DOP853", t_eval=times, rtol=tol, atol=tol)
+    if not solution.success:
         raise SphereflowError("the rings could not be followed to the end: try a smaller t1 or a larger tol.")
-    return RingFlow(times, d, beta, v, b, found.y.T, masses)
+    return RingFlow(times, d, beta, v, b, solution.y.T, masses)
 
 
 def ring_speed(
@@ -182,14 +183,13 @@ def _gauss(
     n = whole_number("nodes", nodes, least=8)
     if n < 2 * np.sqrt(sharpness):
         raise SphereflowError(f"nodes must be at least {int(np.ceil(2 * np.sqrt(sharpness)))} at this beta, got {n}.")
-    points, weights = np.polynomial.legendre.leggauss(n)
-    theta = np.pi * (points + 1) / 2
+    theta, weights = interval(0, np.pi, n)
     values = np.ones(n) if density is None else density_values("density", density, np.cos(theta))
     masses = weights * np.sin(theta) ** (d - 2) * values
     if masses.sum() <= 0:
         raise SphereflowError(f"in dimension {d} no ring of the grid has mass: give more nodes or a smaller d.")
-    kept = masses > 0
-    return theta[kept], masses[kept] / masses.sum()
+    occupied = masses > 0
+    return theta[occupied], masses[occupied] / masses.sum()
 
 
 def _given(rings: object) -> tuple[np.ndarray, np.ndarray]:

@@ -42,8 +42,8 @@ class ZeroTemperature(Dynamics):
 
     def field(self, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         key = x @ self.form
-        seen = key / jnp.linalg.norm(key, axis=1, keepdims=True)
-        return project(x, seen @ self.value.T)
+        nearest = key / jnp.linalg.norm(key, axis=1, keepdims=True)
+        return project(x, nearest @ self.value.T)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,21 +117,6 @@ def concentration(value: ArrayLike, form: ArrayLike | None = None) -> Concentrat
     projector = space @ np.linalg.solve(dual.T @ space, dual.T)
     rest = values[~near].real
     return Concentration(v, b, float(values[top].real), float(rest.max()) if rest.size else -np.inf, space, projector)
-
-
-def linear_flow(
-    value: ArrayLike, form: ArrayLike, x0: Float[np.ndarray, " d"], s: float
-) -> tuple[Float[np.ndarray, " d"], float]:
-    r"""$x(s)=e^{sM}x_0/|e^{sM}x_0|$ and the time $t=\int_0^s|B^\top x|$ at which the token is there."""
-    v, b = np.asarray(value, dtype=float), np.asarray(form, dtype=float)
-    m = v @ b.T
-
-    def at(r: float) -> np.ndarray:
-        moved = linalg.expm(r * m) @ x0
-        return moved / np.linalg.norm(moved)
-
-    time, _ = integrate.quad(lambda r: float(np.linalg.norm(b.T @ at(r))), 0.0, s, epsabs=1e-13, epsrel=1e-13)
-    return at(s), time
 
 
 def uniform_square_distance(d: int, k: int, ct: float) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
@@ -29,6 +29,7 @@ from sphereflow.meanfield.circle_density import save_times
 from sphereflow.numerics.quadrature import jacobi
 from sphereflow.reading import density_values, real_array
 from sphereflow.results import Result, Variables, recorded_call, span
+from sphereflow.shapes import ArrayLike
 from sphereflow.solving import FORWARD, SOLVERS, solve
 
 if TYPE_CHECKING:
@@ -219,13 +220,13 @@ def gauss_nodes(d: int, nodes: int) -> tuple[Float[np.ndarray, " n"], Float[np.n
     return jacobi(nodes, (d - 3) / 2, (d - 3) / 2)
 
 
-def _gauss(d: int, density: Any, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+def _gauss(d: int, density: Callable[[np.ndarray], np.ndarray] | None, nodes: int) -> tuple[np.ndarray, np.ndarray]:
     heights, masses = gauss_nodes(d, whole_number("nodes", nodes, least=2))
     masses = masses * density_values("density", density, heights)
     return heights, masses / masses.sum()
 
 
-def _shells(shells: Any) -> tuple[np.ndarray, np.ndarray]:
+def _shells(shells: Sequence[ArrayLike]) -> tuple[np.ndarray, np.ndarray]:
     try:
         heights, masses = shells
     except (TypeError, ValueError):

@@ -129,8 +129,8 @@ def certify(x: object, beta: float, epsilon: float | None = None, *, centres: ob
     separated = [c for c in candidates if c.separated]
     if separated:
         return max(separated, key=lambda c: c.gamma)
-    told = sorted({c.reason for c in candidates}, key=lambda reason: [c.reason for c in candidates].count(reason))
-    return dataclasses.replace(candidates[-1], reason=f"no epsilon in [1e-6, 1/16) works; most often, {told[-1]}")
+    reasons = sorted({c.reason for c in candidates}, key=lambda reason: [c.reason for c in candidates].count(reason))
+    return dataclasses.replace(candidates[-1], reason=f"no epsilon in [1e-6, 1/16) works; most often, {reasons[-1]}")
 
 
 def first_exit(certificate: Certificate, model: str | Dynamics, x: object, *, tol: float = 1e-9) -> float:

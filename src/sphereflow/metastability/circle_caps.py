@@ -29,15 +29,15 @@ def circle_separated(angles: Float[np.ndarray, "m n"], beta: float, epsilon: flo
     n = angles.shape[1]
     half, apart = math.acos(1 - epsilon), reach(n, beta, epsilon)
     alone = 1 - 8 * epsilon - math.log(2 * n**2 / epsilon) / beta > 0  # gamma of a single cap, alpha = 0
-    found = np.zeros(len(angles), dtype=bool)
+    separated = np.zeros(len(angles), dtype=bool)
     ordered = np.sort(angles % (2 * np.pi), axis=1)
     steps = np.diff(ordered, axis=1, append=ordered[:, :1] + 2 * np.pi)
     # Neighbours too far apart for one cap and too near for two settle most cases at once.
     open_cases = np.flatnonzero(~((steps > 2 * half) & (steps < apart - 2 * half)).any(axis=1))
     for k in open_cases:
         placed = place_centres(angles[k], half, apart, balanced=False)
-        found[k] = not isinstance(placed, str) and (len(placed[0]) > 1 or alone)
-    return found
+        separated[k] = not isinstance(placed, str) and (len(placed[0]) > 1 or alone)
+    return separated
 
 
 def place_centres(

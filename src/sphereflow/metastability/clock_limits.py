@@ -58,10 +58,10 @@ class ClockTimes(Result):
         }
 
     def facts(self) -> list[str]:
-        told = ", ".join(f"{v:.5g} +- {e:.1g}" for v, e in zip(self.limits, self.errors, strict=True))
+        limits = ", ".join(f"{v:.5g} +- {e:.1g}" for v, e in zip(self.limits, self.errors, strict=True))
         return [
             f"{self.clocks.shape[1]} mergers, beta = {self.betas[0]:g} to {self.betas[-1]:g}",
-            f"limits {told}",
+            f"limits {limits}",
         ]
 
 

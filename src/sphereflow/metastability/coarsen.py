@@ -16,7 +16,6 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from sphereflow.metastability.checkpoint import Checkpoint
 from sphereflow.metastability.crowd import FEW, MOVING, Rest, start_energy, stretch
 from sphereflow.metastability.history import Merge, MergeHistory, Outcome
 from sphereflow.metastability.slow import DOMINANT, Collision, Leg, follow, jump, nearest_pair
-from sphereflow.numerics.unit_vectors import unit
+from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.progress import Progress, progress_bar
 from sphereflow.reading import real_array
 from sphereflow.results import recorded_call
@@ -216,9 +215,8 @@ def _glue(moment: Moment, leg: Leg, energy: float) -> tuple[Atoms, list[Merge], 
         if i == j:
             continue
         log_time = float(np.logaddexp(moment.log_t, c.log_elapsed))
-        gap = 2 * math.asin(min(1.0, float(np.linalg.norm(before.positions[c.i] - before.positions[c.j])) / 2))
-        mean = masses[i] * positions[i] + masses[j] * positions[j]
-        positions[i] = mean / np.linalg.norm(mean)
+        gap = float(angles(before.positions[c.i], before.positions[c.j]))
+        positions[i] = unit(masses[i] * positions[i] + masses[j] * positions[j])
         error = c.uncertainty * math.exp(c.log_elapsed - log_time) if c.uncertainty else math.nan
         merges.append(
             Merge(
@@ -243,8 +241,8 @@ def _glue(moment: Moment, leg: Leg, energy: float) -> tuple[Atoms, list[Merge], 
         names[i] = name
         joined[j] = i
         name += 1
-    kept = np.setdiff1d(np.arange(len(before)), np.fromiter(joined, dtype=int, count=len(joined)))
-    return Atoms(positions[kept], masses[kept], names[kept]), merges, name
+    alone = np.setdiff1d(np.arange(len(before)), np.fromiter(joined, dtype=int, count=len(joined)))
+    return Atoms(positions[alone], masses[alone], names[alone]), merges, name
 
 
 def _holder(joined: dict[int, int], row: int) -> int:
@@ -255,10 +253,10 @@ def _holder(joined: dict[int, int], row: int) -> int:
 
 
 def _rows(moment: Moment, leg: Leg, count: int) -> np.ndarray:
-    kept = leg.curve[np.unique(np.linspace(0, len(leg.curve) - 1, min(len(leg.curve), _ROWS_PER_LEG)).astype(int))]
-    log_t = np.logaddexp(moment.log_t, kept[:, 0])
-    clock, length = moment.clock + kept[:, 2], moment.length + kept[:, 3]
-    return np.column_stack([log_t, kept[:, 1], clock, length, np.full(len(kept), count)])
+    sampled = leg.curve[np.unique(np.linspace(0, len(leg.curve) - 1, min(len(leg.curve), _ROWS_PER_LEG)).astype(int))]
+    log_t = np.logaddexp(moment.log_t, sampled[:, 0])
+    clock, length = moment.clock + sampled[:, 2], moment.length + sampled[:, 3]
+    return np.column_stack([log_t, sampled[:, 1], clock, length, np.full(len(sampled), count)])
 
 
 def _with_errors(
@@ -321,7 +319,7 @@ def _rules(
     return Rules(kind, beta, radius, tol, perceptron, real_number("max_time", max_time, above=0))
 
 
-def _start(x0: Any, masses: Any, perturb: float, seed: Seed | None) -> Atoms:
+def _start(x0: ArrayLike, masses: ArrayLike | None, perturb: float, seed: Seed | None) -> Atoms:
     x = real_tokens("x0", x0)
     if x.shape[1] < 2:
         raise SphereflowError(f"x0 must have shape (n, d) with d at least 2, got {x.shape}.")

@@ -12,14 +12,14 @@ held by its potential; it is followed in time until the field vanishes.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from sphereflow.dynamics import SA, USA, Perceptron
+from sphereflow.dynamics import SA, USA, Attention, Perceptron
 from sphereflow.dynamics.base import Dynamics
 from sphereflow.errors import SphereflowError
 from sphereflow.evolution import evolve
@@ -90,14 +90,14 @@ def start_energy(atoms: Atoms, beta: float, kind: str, tol: float) -> float:
     return _state(attention, None, positions, max(tol, _CROWD_TOL))[0]
 
 
-def _state(attention: Any, perceptron: Perceptron | None, x: np.ndarray, tol: float) -> tuple[float, float]:
+def _state(attention: Attention, perceptron: Perceptron | None, x: np.ndarray, tol: float) -> tuple[float, float]:
     r"""$2\beta E_\beta$, and the largest speed."""
     energy, speed = _measured(attention.tuned(*x.shape, tol), perceptron, jnp.asarray(x))
     return float(energy), float(speed)
 
 
 @eqx.filter_jit
-def _measured(attention: Any, perceptron: Perceptron | None, x: Array) -> tuple[Array, Array]:
+def _measured(attention: Attention, perceptron: Perceptron | None, x: Array) -> tuple[Array, Array]:
     r"""$\sum_iw_iZ_i$ and $\max_i|\dot x_i|$, from one pass over the sums: they are most of the program to compile."""
     sums = attend(x, x, x, attention.beta, weights=attention.weights, method=attention.engine)
     partition = jnp.exp(sums.log_partition)
@@ -107,7 +107,7 @@ def _measured(attention: Any, perceptron: Perceptron | None, x: Array) -> tuple[
     return attention.weights @ partition, jnp.max(jnp.linalg.norm(velocity, axis=1))
 
 
-def _padded(atoms: Atoms, tokens: int, beta: float, kind: str) -> tuple[np.ndarray, Any]:
+def _padded(atoms: Atoms, tokens: int, beta: float, kind: str) -> tuple[np.ndarray, Attention]:
     size = tokens
     while size // _PADDED >= max(len(atoms), 16):
         size //= _PADDED
@@ -119,10 +119,10 @@ def _padded(atoms: Atoms, tokens: int, beta: float, kind: str) -> tuple[np.ndarr
 
 def _collisions(before: np.ndarray, after: np.ndarray, radius: float, duration: float) -> tuple[Collision, ...]:
     """Who met, at moments interpolated in log distance, which falls about linearly in time."""
-    found = []
+    collisions = []
     for length, i, j in close_pairs(after, radius):
         earlier = max(float(np.linalg.norm(before[i] - before[j])), radius)
         share = math.log(earlier / radius) / max(math.log(earlier / max(length, 1e-300)), 1e-300)
         moment = max(min(share, 1.0), 1e-3) * duration
-        found.append(Collision(i, j, math.log(moment), duration / moment))
-    return tuple(sorted(found, key=lambda c: c.log_elapsed))
+        collisions.append(Collision(i, j, math.log(moment), duration / moment))
+    return tuple(sorted(collisions, key=lambda c: c.log_elapsed))

@@ -2,7 +2,7 @@ r"""The history of a run to the single cluster: who merged with whom, when, and 
 
 Times are logarithms, because they pass $e^{700}$, the largest double. The energy is the normalised one,
 $2\beta E_\beta=\sum_{kl}\alpha_k\alpha_le^{\beta(\langle x_k,x_l\rangle-1)}$, which rests on plateaus
-$\sum_q\alpha_q^2$ (up to what clusters feel of each other) and ends at 1.
+$\sum_q\alpha_q^2$ (up to the force between clusters) and ends at 1.
 """
 
 from __future__ import annotations
@@ -151,14 +151,14 @@ class MergeHistory(Result):
     def plateaus(self) -> tuple[Plateau, ...]:
         """One between any two mergers, and the open ends."""
         mass = dict(enumerate(self.masses))
-        level, found, start = float(np.sum(self.masses**2)), [], -math.inf
+        level, plateaus, start = float(np.sum(self.masses**2)), [], -math.inf
         for k, m in enumerate(self.merges):
-            found.append(Plateau(start, m.log_time, level, self.n - k))
+            plateaus.append(Plateau(start, m.log_time, level, self.n - k))
             mass[m.node] = mass.pop(m.left) + mass.pop(m.right)
             level = float(np.sum(np.square(list(mass.values()))))
             start = m.log_time
-        found.append(Plateau(start, math.inf, level, self.n - len(self.merges)))
-        return tuple(found)
+        plateaus.append(Plateau(start, math.inf, level, self.n - len(self.merges)))
+        return tuple(plateaus)
 
     def sequence(self) -> tuple[frozenset[frozenset[int]], ...]:
         """The pairs of token sets that met, in order: two runs that agree have equal sequences."""
@@ -182,7 +182,7 @@ class MergeHistory(Result):
 
     def record(self) -> dict[str, Any]:
         """The mergers and what they were computed with, as plain data."""
-        told = {
+        record = {
             "result": "MergeHistory",
             "n": self.n,
             "d": self.d,
@@ -207,7 +207,7 @@ class MergeHistory(Result):
             "seed": self.seed,
             "versions": self.versions,
         }
-        return plain(told)  # the error of a merger is NaN where none was estimated
+        return plain(record)  # the error of a merger is NaN where none was estimated
 
     def summary(self, rows: int = 12) -> str:
         """A few lines for the terminal: the last mergers are the slow ones."""
@@ -241,7 +241,7 @@ def read_history(path: str | Path) -> MergeHistory:
 
 
 def from_plain(plain: dict[str, Any], path: str | Path) -> MergeHistory:
-    """The history that plain data tell, or one sentence about the damage."""
+    """The history in plain data, or one sentence about the damage."""
     try:
         merges = tuple(merge_from_plain(m) for m in plain["merges"])
         arrays = {name: np.asarray(plain[name], dtype=float) for name in ("masses", "final")}

@@ -70,9 +70,9 @@ def slow_modes(
     scale, matrix = linearisation(x, masses, beta, kind)
     values = np.linalg.eigvals(matrix)
     sizes = np.abs(values)
-    kept = values[sizes > _DIGITS * sizes.max()]
-    kept = kept[np.argsort(-np.abs(kept))]
-    return UnstableModes(np.sign(kept.real), scale + np.log(np.abs(kept)))
+    reliable = values[sizes > _DIGITS * sizes.max()]
+    reliable = reliable[np.argsort(-np.abs(reliable))]
+    return UnstableModes(np.sign(reliable.real), scale + np.log(np.abs(reliable)))
 
 
 def linearisation(

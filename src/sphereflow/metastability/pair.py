@@ -169,8 +169,8 @@ def _regions(
     moderate = _moderate(masses)
     if top - _DEEP > moderate:
         cuts |= {_angle_at(top - _DEEP, beta), _angle_at(moderate, beta)}
-    kept = sorted((c for c in cuts if end <= c <= theta), reverse=True)
-    regions = itertools.pairwise(kept)
+    cuts_inside = sorted((c for c in cuts if end <= c <= theta), reverse=True)
+    regions = itertools.pairwise(cuts_inside)
     return [r for r in regions if r[1] < r[0] * (1 - 1e-14)]  # at extreme beta the first region is below rounding
 
 

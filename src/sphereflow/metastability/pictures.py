@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sphereflow.metastability.history import MergeHistory
-from sphereflow.pictures import PALETTE, blank, look
+from sphereflow.pictures import PALETTE, styled_figure
 
 if TYPE_CHECKING:
     from sphereflow.metastability.staircases import Staircase
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 def plot_history(history: MergeHistory) -> Figure:
     """Normalised energy against log(1+t) on a logarithmic axis, that is against log log t."""
-    with look():
-        figure = blank(6.4, 3.8)
+    with styled_figure(6.4, 3.8) as figure:
         axes = figure.add_subplot()
         draw_energy(axes, history, color=PALETTE[0])
         for level in {p.level for p in history.plateaus[-8:]}:
@@ -44,8 +43,7 @@ def draw_energy(axes: Axes, history: MergeHistory, **style: Any) -> None:
 
 def plot_staircase(stairs: Staircase) -> Figure:
     """Left: against log t / beta with the limit. Right: against the clock, unglued and glued."""
-    with look():
-        figure = blank(9.6, 3.8)
+    with styled_figure(9.6, 3.8) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
         x, y = stairs.curve("log_t_over_beta")
         left.plot(np.maximum(x, 0), y, color=PALETTE[0], lw=1.6, label="unglued")

@@ -33,7 +33,7 @@ from sphereflow.metastability.history import Merge
 from sphereflow.metastability.modes import linearisation
 from sphereflow.metastability.slow import DOMINANT, nearest_pair
 from sphereflow.metastability.staircases import meeting_point
-from sphereflow.numerics.unit_vectors import angles, tangent_frames, unit
+from sphereflow.numerics.unit_vectors import angles, on_the_way, tangent_frames, unit
 from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.shapes import ArrayLike
@@ -110,21 +110,21 @@ def saddle_path(
     closest: list[bool] = []
     while len(moment.atoms) > 1:
         atoms = moment.atoms
-        seen: list[np.ndarray] = []
+        frames: list[np.ndarray] = []
         merges: list[Merge] = []
         while not merges:
             watched = nearest_pair(moment.atoms, beta)[2] <= DOMINANT
-            moment, merges, _ = advance(moment, rules, _recorder(seen) if watched else None)
+            moment, merges, _ = advance(moment, rules, _recorder(frames) if watched else None)
             if merges and watched:
-                seen.pop()  # the end of the last step, beyond the meeting
+                frames.pop()  # the end of the last step, beyond the meeting
             if moment.outcome is not None and not merges:
                 raise SphereflowError("x0 balances exactly and never leaves its saddle: move a token a little.")
         met = merges[0]
         i, j = (int(np.flatnonzero(atoms.names == name)[0]) for name in (met.left, met.right))
-        seen.append(_meeting(atoms, moment.atoms, np.array(met.position), i, j))
+        frames.append(_meeting(atoms, moment.atoms, np.array(met.position), i, j))
         fixed = np.stack([places[int(name)] for name in atoms.names])
         landing = meeting_point(fixed[i], fixed[j], float(atoms.masses[i]), float(atoms.masses[j]), kind)
-        apart = max(_to_side(points, fixed, atoms.masses, (i, j), landing) for points in seen)
+        apart = max(_to_side(points, fixed, atoms.masses, (i, j), landing) for points in frames)
         log_rate, alignment = _leaving(atoms, beta, kind, i, j)
         index = hessian_index(atoms.positions, atoms.masses, beta)[0]
         whole.append((len(atoms), index))
@@ -212,11 +212,11 @@ def _inertia(matrix: list[list[Decimal]], zero: Decimal) -> tuple[int, int]:
     return positive, flat
 
 
-def _recorder(seen: list[np.ndarray]) -> Callable[[np.ndarray], float]:
-    """A stop condition that is never met, and keeps the positions it is asked about."""
+def _recorder(frames: list[np.ndarray]) -> Callable[[np.ndarray], float]:
+    """A stop condition that is never met, and records the positions at which it is evaluated."""
 
     def keep(x: np.ndarray) -> float:
-        seen.append(x)
+        frames.append(x)
         return 1.0
 
     return keep
@@ -238,23 +238,15 @@ def _to_side(x: np.ndarray, fixed: np.ndarray, masses: np.ndarray, pair: tuple[i
     s = 0.0
     side = fixed.copy()
     for _ in range(_STEPS):
-        side[rows] = [_point(fixed[r], landing, s * u) for r, u in zip(rows, spans, strict=True)]
-        ahead = np.array([_point(fixed[r], landing, s * u + 1e-3) for r, u in zip(rows, spans, strict=True)])
+        side[rows] = [on_the_way(fixed[r], landing, s * u) for r, u in zip(rows, spans, strict=True)]
+        ahead = np.array([on_the_way(fixed[r], landing, s * u + 1e-3) for r, u in zip(rows, spans, strict=True)])
         velocity = _log(side[rows], ahead) * (spans / 1e-3)[:, None]
         miss = _log(side[rows], x[rows])
         weigh = masses[rows]
         speed = float(weigh @ np.sum(velocity**2, axis=1))
         s = min(max(s + float(weigh @ np.sum(miss * velocity, axis=1)) / speed, 0.0), 1.0)
-    side[rows] = [_point(fixed[r], landing, s * u) for r, u in zip(rows, spans, strict=True)]
+    side[rows] = [on_the_way(fixed[r], landing, s * u) for r, u in zip(rows, spans, strict=True)]
     return math.sqrt(float(masses @ angles(x, side) ** 2))
-
-
-def _point(start: np.ndarray, towards: np.ndarray, angle: float) -> np.ndarray:
-    tangent = towards - (start @ towards) * start
-    size = float(np.linalg.norm(tangent))
-    if size == 0:
-        return start
-    return np.asarray(math.cos(angle) * start + math.sin(angle) * tangent / size)
 
 
 def _log(base: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -275,8 +267,8 @@ def _leaving(atoms: Atoms, beta: float, kind: str, i: int, j: int) -> tuple[floa
     power = 1 if kind == "usa" else 2
     for a, b in ((i, j), (j, i)):
         pull = frames[a].T @ x[b]
-        expected[a] = m[b] ** power * pull / np.linalg.norm(pull)
-    found, wanted = vectors[:, top].real, expected.ravel()
-    cosine = abs(found @ wanted) / (np.linalg.norm(found) * np.linalg.norm(wanted))
+        expected[a] = m[b] ** power * unit(pull)
+    direction, wanted = vectors[:, top].real, expected.ravel()
+    cosine = abs(direction @ wanted) / (np.linalg.norm(direction) * np.linalg.norm(wanted))
     rate = float(values[top].real)
     return (scale + math.log(rate) if rate > 0 else -math.inf), float(cosine)

@@ -22,16 +22,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.integrate import DOP853
+from scipy.integrate import DOP853, DenseOutput
 from scipy.optimize import brentq
 
 from sphereflow.metastability.atoms import Atoms, close_pairs, exponents, normalised_energy, scaled_field
 from sphereflow.metastability.pair import merge_pair
-from sphereflow.numerics.unit_vectors import unit
+from sphereflow.numerics.unit_vectors import angles, on_the_way, unit
 
 # Freezing everything but the nearest pair is a relative error of this many e-folds.
 DOMINANT = 40.0
@@ -54,7 +53,7 @@ class Collision:
 class Leg:
     """Where a leg ended: positions, log of its duration, clock and length added, and who collided.
 
-    `curve` has a row (log elapsed, energy, clock, length) per step; `way` says how it was followed; `stopped` tells
+    `curve` has a row (log elapsed, energy, clock, length) per step; `way` says how it was followed; `stopped` says
     that the stop condition was met, `balanced` that the atoms stand on a saddle and the leg could not begin.
     """
 
@@ -88,13 +87,13 @@ def clock_radius(beta: float) -> float:
 def jump(atoms: Atoms, beta: float, kind: str, radius: float, i: int, j: int) -> Leg:
     """The pair i, j closes to `radius` while all others stand still."""
     x = atoms.positions
-    theta = 2 * math.asin(min(1.0, float(np.linalg.norm(x[i] - x[j])) / 2))
+    theta = float(angles(x[i], x[j]))
     end = 2 * math.asin(radius / 2)
     masses = (float(atoms.masses[i]), float(atoms.masses[j]))
     met = merge_pair(theta, beta, masses, kind, end=end, clock_stops=min(clock_radius(beta), theta))
     positions = x.copy()
-    positions[i] = _along(x[i], x[j], met.moved[0])
-    positions[j] = _along(x[j], x[i], met.moved[1])
+    positions[i] = on_the_way(x[i], x[j], met.moved[0])
+    positions[j] = on_the_way(x[j], x[i], met.moved[1])
     mutual = 2 * masses[0] * masses[1]
     others = normalised_energy(x, atoms.masses, beta) - mutual * math.exp(-2 * beta * math.sin(theta / 2) ** 2)
     energies = others + mutual * np.exp(-2 * beta * np.sin(met.thetas / 2) ** 2)
@@ -187,7 +186,7 @@ class _Path:
         )
 
 
-def _first_hit(path: _Path, solver: Any, hits: list, radius: float, rows: list) -> Leg:
+def _first_hit(path: _Path, solver: DOP853, hits: list, radius: float, rows: list) -> Leg:
     """Locate the first of the collisions inside the last step."""
     dense = solver.dense_output()
 
@@ -207,7 +206,7 @@ def _on_path(path: _Path, stop: Callable[[np.ndarray], float]) -> Callable[[np.n
     return lambda y: stop(path.positions(y))
 
 
-def _located(function: Callable[[np.ndarray], float], solver: Any, dense: Any = None) -> float:
+def _located(function: Callable[[np.ndarray], float], solver: DOP853, dense: DenseOutput | None = None) -> float:
     """The s in the last step at which function(y(s)) changes sign."""
     dense = solver.dense_output() if dense is None else dense
     along = lambda s: function(dense(s))  # noqa: E731
@@ -218,11 +217,3 @@ def _located(function: Callable[[np.ndarray], float], solver: Any, dense: Any = 
 
 def _standing(atoms: Atoms) -> Leg:
     return Leg(atoms.positions, -math.inf, 0.0, 0.0, (), np.empty((0, 4)), "arclength", balanced=True)
-
-
-def _along(start: np.ndarray, towards: np.ndarray, angle: float) -> np.ndarray:
-    """The point at `angle` from `start` on the great circle towards the other."""
-    tangent = towards - (start @ towards) * start
-    tangent /= np.linalg.norm(tangent)
-    point = math.cos(angle) * start + math.sin(angle) * tangent
-    return point / np.linalg.norm(point)

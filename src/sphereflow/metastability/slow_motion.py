@@ -49,7 +49,7 @@ class SlowManifold(Result):
 
     `distance` is $\mathrm{dist}_q^2$, `gap` $G_q$, `dissipation` $|\nabla F_q|^2$ of the forces inside the cluster,
     `constant` the guaranteed $c_q$, `rate` the rate at which $\sqrt{G_q}$ falls in the end, `log_speed` the logarithm
-    of the speed of a centre, `log_gradient` that of $\delta$; `shrinking` tells that caps are certain to keep their
+    of the speed of a centre, `log_gradient` that of $\delta$; `shrinking` says that caps are certain to keep their
     smallest inner products while the clusters stay apart.
     """
 
@@ -156,13 +156,13 @@ class SlowManifold(Result):
 
     def facts(self) -> list[str]:
         open_window = self.window()
-        told = f"{len(self.labels)} tokens near {self.k} clusters, {self.model.upper()}, beta = {self.beta:g}"
+        setting = f"{len(self.labels)} tokens near {self.k} clusters, {self.model.upper()}, beta = {self.beta:g}"
         phases = (
             f"a thousandth by log t = {open_window[0]:.4g}, centres within 0.1 until log t = {open_window[1]:.4g}"
             if open_window
             else "no window between approach and motion is guaranteed"
         )
-        return [told, f"c >= {self.constant.min():.4g}, log gradient along N {self.log_gradient:.6g}", phases]
+        return [setting, f"c >= {self.constant.min():.4g}, log gradient along N {self.log_gradient:.6g}", phases]
 
 
 @recorded_call
@@ -186,12 +186,12 @@ def slow_manifold(
     if weights.shape != (len(points),) or not (weights > 0).all():
         raise SphereflowError(f"masses must be {len(points)} positive numbers, one per token.")
     weights = weights / weights.sum()
-    found = _labels(points, beta, labels)
-    parts = [np.flatnonzero(found == q) for q in range(found.max() + 1)]
+    clusters = _labels(points, beta, labels)
+    parts = [np.flatnonzero(clusters == q) for q in range(clusters.max() + 1)]
     whole = np.array([weights[part].sum() for part in parts])
     centres = unit(np.stack([weights[part] @ points[part] for part in parts]))
     field = scaled_field(centres, whole, beta, kind) if len(parts) > 1 else None
-    outside = _outside(points, weights, found, beta)
+    outside = _outside(points, weights, clusters, beta)
     rows = [_inside(points[part], weights[part], beta, kind, outside[part]) for part in parts]
     rho, distance, gap, dissipation, constant = np.array(rows).T
     speeds = np.full(len(parts), -np.inf)
@@ -203,9 +203,9 @@ def slow_manifold(
         full = np.log(whole) if kind == "usa" else np.log(whole) + np.log(whole + np.exp(table) @ whole)
         log_gradient = float(logsumexp(full + 2 * speeds)) / 2
     rates = _late_rates(centres, whole, beta, kind)
-    shrinking = _shrinking(points, weights, found, beta, rho)
+    shrinking = _shrinking(points, weights, clusters, beta, rho)
     inside = (rho, distance, gap, dissipation, constant)
-    return SlowManifold(kind, beta, found, centres, whole, *inside, rates, speeds, log_gradient, shrinking)
+    return SlowManifold(kind, beta, clusters, centres, whole, *inside, rates, speeds, log_gradient, shrinking)
 
 
 def _labels(x: np.ndarray, beta: float, labels: ArrayLike | None) -> Int[np.ndarray, " n"]:

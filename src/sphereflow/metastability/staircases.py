@@ -22,6 +22,7 @@ from sphereflow.metastability.coarsen import coarsen_to_one
 from sphereflow.metastability.history import CURVE, MergeHistory
 from sphereflow.metastability.modes import UnstableModes, slow_modes
 from sphereflow.metastability.slow import clock_radius
+from sphereflow.numerics.unit_vectors import angles, on_the_way
 from sphereflow.progress import Progress
 from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
@@ -154,24 +155,19 @@ def well_prepared(angles: Float[np.ndarray, " n"], beta: float) -> float:
 def meeting_point(x: np.ndarray, y: np.ndarray, a: float, b: float, kind: str) -> np.ndarray:
     """Where two clusters meet in the limit of large beta: the mean by mass (USA) or by squared mass (SA)."""
     first, second = (a, b) if kind == "usa" else (a * a, b * b)
-    angle = 2 * math.asin(min(1.0, float(np.linalg.norm(x - y)) / 2))
-    if angle < 1e-9:
-        return x
-    moved = angle * second / (first + second)
-    point = (math.sin(angle - moved) * x + math.sin(moved) * y) / math.sin(angle)
-    return point / np.linalg.norm(point)
+    return on_the_way(x, y, float(angles(x, y)) * second / (first + second))
 
 
 def _modes(run: MergeHistory, start: np.ndarray) -> list[UnstableModes]:
     """Slow modes right after each merger, at the configuration that the merge tree gives."""
     places = {i: start[i] for i in range(run.n)}
     masses = dict(enumerate(run.masses))
-    found = []
+    modes = []
     for m in run.merges:
         places.pop(m.left), places.pop(m.right)
         masses[m.node] = masses.pop(m.left) + masses.pop(m.right)
         places[m.node] = np.array(m.position)
         if 2 <= len(places) <= 64:
             x = np.stack(list(places.values()))
-            found.append(slow_modes(x, np.array([masses[node] for node in places]), run.beta, run.kind))
-    return found
+            modes.append(slow_modes(x, np.array([masses[node] for node in places]), run.beta, run.kind))
+    return modes

@@ -33,17 +33,17 @@ def chosen_sections(names: str) -> tuple[str, ...]:
 
 def make_sections(subject: Subject, names: Iterable[str]) -> list[Section]:
     """The sections of these names; one that cannot be asked of this model says why."""
-    found, chosen, report = [], tuple(names), subject.report
+    sections, chosen, report = [], tuple(names), subject.report
     for k, name in enumerate(chosen):
         title, made = _MADE[name]
 
-        def told(done: float, words: str, k: int = k, name: str = name) -> None:
+        def report_part(done: float, words: str, k: int = k, name: str = name) -> None:
             report((k + done) / len(chosen), f"{name}: {words}")
 
-        subject.report = told
+        subject.report = report_part
         try:
-            found.append(made(subject))
+            sections.append(made(subject))
         except SphereflowError as error:
             why = f"{str(error)[:1].upper()}{str(error)[1:]}"
-            found.append(Section(name, title, (Statement(title, why, NOT_ASKED),)))
-    return found
+            sections.append(Section(name, title, (Statement(title, why, NOT_ASKED),)))
+    return sections

@@ -7,8 +7,6 @@ $\beta\langle x_i,x_j\rangle$ if cosines explain more than half of their varianc
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -16,12 +14,10 @@ from sphereflow.llm import IteratedLayer, effective_betas, iterate_layer
 from sphereflow.llm.depth.betas import BETAS
 from sphereflow.llm.heads.bootstrap import Interval
 from sphereflow.llm.measurement.sections import Picture, Section, asked, decide, percent, plain, words
-from sphereflow.model_theories.subject import Subject, drawn_again, mean_of
-from sphereflow.pictures import PALETTE, blank, look, rendered
+from sphereflow.model_theories.subject import Answer, Subject, drawn_again, mean_of
+from sphereflow.pictures import PALETTE, rendered, styled_figure
 
 _WINDOW, _DOCUMENTS, _STEPS = 128, 4, 30
-
-Told = tuple[str, str, dict[str, Any]]
 
 
 def section(subject: Subject) -> Section:
@@ -38,7 +34,7 @@ def section(subject: Subject) -> Section:
     return Section("depth", "Depth", statements, picture)
 
 
-def _cosines(subject: Subject) -> Told:
+def _cosines(subject: Subject) -> Answer:
     cosine, clusters, rank = (subject.heads.by_depth(name) for name in ("mean_cosine", "clusters", "participation"))
     change = mean_of(cosine[:, -1] - cosine[:, 0], subject.seed)
     ends = [mean_of(clusters[:, k], subject.seed) for k in (0, -1)]
@@ -54,7 +50,7 @@ def _cosines(subject: Subject) -> Told:
     )
 
 
-def _iterated(subject: Subject, iterated: dict[str, IteratedLayer]) -> Told:
+def _iterated(subject: Subject, iterated: dict[str, IteratedLayer]) -> Answer:
     layer = subject.heads.layers // 2
     tokens = subject.tokens(_WINDOW, _DOCUMENTS)
     for variant in ("no MLP", "trained"):
@@ -62,9 +58,7 @@ def _iterated(subject: Subject, iterated: dict[str, IteratedLayer]) -> Told:
             subject.loaded, layer, tokens, steps=_STEPS, variant=variant, seed=subject.seed, progress=subject.report
         )
     alone, whole = iterated["no MLP"], iterated["trained"]
-    ends = [
-        mean_of(found.stream["mean_cosine"][:, -1].astype(float), subject.seed, most=1.0) for found in (alone, whole)
-    ]
+    ends = [mean_of(run.stream["mean_cosine"][:, -1].astype(float), subject.seed, most=1.0) for run in (alone, whole)]
     return (
         f"Layer {layer} without its MLP, applied {_STEPS} times, brings {alone.n} tokens from a mean cosine of "
         f"{alone.median('mean_cosine')[0]:.2f} to {words(ends[0])}: {alone.end}; the whole layer to "
@@ -75,19 +69,19 @@ def _iterated(subject: Subject, iterated: dict[str, IteratedLayer]) -> Told:
     )
 
 
-def _betas(subject: Subject) -> Told:
-    found = effective_betas(subject.loaded, subject.tokens(2 * _WINDOW, _DOCUMENTS), progress=subject.report)
+def _betas(subject: Subject) -> Answer:
+    estimates = effective_betas(subject.loaded, subject.tokens(2 * _WINDOW, _DOCUMENTS), progress=subject.report)
 
     def middle(rows: np.ndarray) -> Interval:
         """The median over heads of means over documents."""
         return drawn_again(len(rows), lambda at: np.median(rows[at].astype(float).mean(axis=0)), subject.seed)
 
-    r2, betas = middle(found.r2), {by: middle(getattr(found, by)) for by in BETAS}
-    apart = float(np.mean(found.sharpness("cosines") > 1))
+    r2, betas = middle(estimates.r2), {by: middle(getattr(estimates, by)) for by in BETAS}
+    apart = float(np.mean(estimates.sharpness("cosines") > 1))
     said = ", ".join(f"{words(each)} by {by}" for by, each in betas.items())
     return (
         f"Cosines of tokens explain {words(r2, share=True)} of the variance of the logits; beta, the median over "
-        f"heads, is {said}; by cosines {percent(apart)} of heads would keep {found.n} equiangular tokens apart.",
+        f"heads, is {said}; by cosines {percent(apart)} of heads would keep {estimates.n} equiangular tokens apart.",
         decide(r2, above=0.5),
         {"r2": plain(r2), "keeps_apart_by_cosines": apart}
         | {f"beta_by_{by}": plain(each) for by, each in betas.items()},
@@ -95,16 +89,15 @@ def _betas(subject: Subject) -> Told:
 
 
 def _drawn(subject: Subject, iterated: dict[str, IteratedLayer]) -> Figure:
-    with look():
-        figure = blank(8.4 if iterated else 4.2, 3.2)
+    with styled_figure(8.4 if iterated else 4.2, 3.2) as figure:
         axes: np.ndarray = figure.subplots(1, 2 if iterated else 1, squeeze=False)[0]
         rows = subject.heads.by_depth("mean_cosine")
         axes[0].plot(rows.T, color="0.75", lw=0.7)
         axes[0].plot(rows.mean(axis=0), "o-", ms=3, color=PALETTE[0])
         axes[0].set(xlabel="layers passed", ylabel="mean cosine of tokens")
-        for k, (variant, found) in enumerate(iterated.items()):
+        for k, (variant, run) in enumerate(iterated.items()):
             label = "without MLP" if variant == "no MLP" else "whole layer"
-            axes[1].plot(found.median("mean_cosine"), "o-", ms=3, color=PALETTE[k], label=label)
-            axes[1].set(xlabel=f"times layer {found.layer} was applied", ylim=(None, 1.02))
+            axes[1].plot(run.median("mean_cosine"), "o-", ms=3, color=PALETTE[k], label=label)
+            axes[1].set(xlabel=f"times layer {run.layer} was applied", ylim=(None, 1.02))
             axes[1].legend()
     return figure

@@ -39,12 +39,10 @@ from sphereflow.llm.measurement.sections import (
 )
 from sphereflow.llm.recorded.agreement import INSIDE
 from sphereflow.llm.recorded.geometry import FormsOfHeads
-from sphereflow.model_theories.subject import Subject, drawn_again
-from sphereflow.pictures import PALETTE, blank, look, rendered
+from sphereflow.model_theories.subject import Answer, Subject, drawn_again
+from sphereflow.pictures import PALETTE, rendered, styled_figure
 
 _WINDOW, _DOCUMENTS, _QUERIES = 256, 4, 8
-
-Told = tuple[str, str, dict[str, Any]]
 
 
 def section(subject: Subject) -> Section:
@@ -77,49 +75,49 @@ def section(subject: Subject) -> Section:
     return Section("geometry", "Geometry of heads", statements, picture)
 
 
-def _norms(made: Recording, subject: Subject) -> Told:
+def _norms(made: Recording, subject: Subject) -> Answer:
     variation = drawn_again(
         made.shape[0], lambda at: np.median(made.values["norm_variation"][at].mean(axis=0)), subject.seed
     )
     stable = decide(variation, below=0.5)
     numbers: dict[str, Any] = {"variation": plain(variation)}
     said = f"Lengths of values vary by {words(variation)} of their mean, the median over key/value heads"
-    found = value_norms(made)
-    if not found.asked.any():
+    lengths = value_norms(made)
+    if not lengths.asked.any():
         return f"{said}; no layer sees the first token.", stable, numbers
     norms = made.value_norms[:, made.sees_sink].astype(float)
     ratio = norms[..., 0] / np.median(norms[..., 1:], axis=-1)
     kappa = drawn_again(len(ratio), lambda at: np.median(ratio[at].mean(axis=0)), subject.seed)
     short = decide(kappa, below=1.0)
-    numbers |= {"compression": plain(kappa), "shorter": found.short, "other_position_shorter": found.other_short}
+    numbers |= {"compression": plain(kappa), "shorter": lengths.short, "other_position_shorter": lengths.other_short}
     verdict = stable if stable == short else next(v for v in (DISAGREES, UNDECIDED) if v in (stable, short))
     return (
         f"{said}; the first value is {words(kappa)} times as long as the median one, shorter in "
-        f"{percent(found.short)} of heads, where any other position is in {percent(found.other_short)}.",
+        f"{percent(lengths.short)} of heads, where any other position is in {percent(lengths.other_short)}.",
         verdict,
         numbers,
     )
 
 
-def _form(found: FormsOfHeads, name: str, documents: int) -> Told:
-    at = found.names.index(name)
-    share, error = found.share[at], found.share_error[at]
+def _form(forms: FormsOfHeads, name: str, documents: int) -> Answer:
+    at = forms.names.index(name)
+    share, error = forms.share[at], forms.share_error[at]
     reach = student.ppf(0.975, documents - 1) * error if documents > 1 else np.nan
     found_share = interval(share, np.maximum(share - reach, 0.0), np.minimum(share + reach, 1.0))
-    best = int(np.argmax(found.share))
-    others = ", ".join(f"{n} {percent(s)}" for n, s in zip(found.names, found.share, strict=True) if n != name)
-    numbers = {"share": plain(found_share), "shares": dict(zip(found.names, found.share.tolist(), strict=True))}
-    held = found.share_held_out[at]
+    best = int(np.argmax(forms.share))
+    others = ", ".join(f"{n} {percent(s)}" for n, s in zip(forms.names, forms.share, strict=True) if n != name)
+    numbers = {"share": plain(found_share), "shares": dict(zip(forms.names, forms.share.tolist(), strict=True))}
+    held = forms.share_held_out[at]
     unseen = f"; on unseen text {percent(held)}" if np.isfinite(held) else ""
     return (
-        f"The form '{name}' is best for {words(found_share, share=True)} of {len(found.best)} heads{unseen}; "
-        f"{others}: most often '{found.names[best]}'.",
+        f"The form '{name}' is best for {words(found_share, share=True)} of {len(forms.best)} heads{unseen}; "
+        f"{others}: most often '{forms.names[best]}'.",
         decide(found_share, above=0.5),
         numbers,
     )
 
 
-def _envelope(subject: Subject) -> Told:
+def _envelope(subject: Subject) -> Answer:
     made = subject.independent
     measured, expected = (made.selection[name][..., 0, -1, :].astype(float) for name in ("recall", "expected_recall"))
     known = np.isfinite(measured) & np.isfinite(expected)
@@ -137,35 +135,34 @@ def _envelope(subject: Subject) -> Told:
     )
 
 
-def _sink(made: Recording, subject: Subject) -> Told:
-    found = sink_and_recall(made, seed=subject.seed)
-    low, high = np.quantile(found.null, [0.025, 0.975])
+def _sink(made: Recording, subject: Subject) -> Answer:
+    tested = sink_and_recall(made, seed=subject.seed)
+    low, high = np.quantile(tested.null, [0.025, 0.975])
     return (
-        f"Over {found.heads} heads the rank correlation of recall at N = 4 with the cosine of the sink and the other "
-        f"tokens' sum is {found.correlation:.2f}; recall permuted within layers gives {low:.2f} to {high:.2f} (95 %), "
-        f"p = {found.p:.2g}.",
-        AGREES if found.holds else DISAGREES,
-        {"correlation": found.correlation, "null_low": float(low), "null_high": float(high), "p": found.p},
+        f"Over {tested.heads} heads the rank correlation of recall at N = 4 with the cosine of the sink and the other "
+        f"tokens' sum is {tested.correlation:.2f}; recall permuted within layers gives {low:.2f} to {high:.2f} (95 %), "
+        f"p = {tested.p:.2g}.",
+        AGREES if tested.holds else DISAGREES,
+        {"correlation": tested.correlation, "null_low": float(low), "null_high": float(high), "p": tested.p},
     )
 
 
-def _regimes(made: Recording, subject: Subject) -> Told:
-    found = found_regimes(made, seed=subject.seed)
+def _regimes(made: Recording, subject: Subject) -> Answer:
+    mixture = found_regimes(made, seed=subject.seed)
     index = drawn_again(
-        len(found.rule), lambda at: adjusted_rand(found.components[at], found.rule[at]), subject.seed, repeats=300
+        len(mixture.rule), lambda at: adjusted_rand(mixture.components[at], mixture.rule[at]), subject.seed, repeats=300
     )
-    again = f" ({found.halves:.2f} between halves of the documents)" if np.isfinite(found.halves) else ""
+    again = f" ({mixture.halves:.2f} between halves of the documents)" if np.isfinite(mixture.halves) else ""
     return (
-        f"A mixture without thresholds finds {found.chosen} kinds of heads{again}; their adjusted Rand index with "
+        f"A mixture without thresholds finds {mixture.chosen} kinds of heads{again}; their adjusted Rand index with "
         f"retriever, mixer and reset is {words(index)}, heads drawn again.",
         decide(index, above=0.5),
-        {"kinds": found.chosen, "agreement": plain(index)},
+        {"kinds": mixture.chosen, "agreement": plain(index)},
     )
 
 
 def _drawn(made: Recording) -> Figure:
-    with look():
-        figure = blank(8.4, 3.2)
+    with styled_figure(8.4, 3.2) as figure:
         left, right = figure.subplots(1, 2)
         curves = made.similarity.astype(float).mean(axis=0).reshape(-1, len(made.lags))
         low, middle, high = np.nanquantile(curves, [0.25, 0.5, 0.75], axis=0)

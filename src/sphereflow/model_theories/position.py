@@ -23,15 +23,14 @@ from sphereflow.llm.measurement.sections import (
     asked,
     percent,
 )
-from sphereflow.model_theories.subject import Subject
-from sphereflow.pictures import PALETTE, blank, look, rendered
+from sphereflow.model_theories.subject import Answer, Subject
+from sphereflow.pictures import PALETTE, rendered, styled_figure
 from sphereflow.retrieval import FittedProfile, ShapeTest, fit_profile, u_shape
 
 # Pairs in a list of the key-value task, so as many rotations of each set of words; a test of shape needs three sets.
 _PAIRS, _LEAST_SETS = 8, 3
 _TOKENS, _PROMPTS, _BINS = 64, 8, 12
 
-Told = tuple[str, str, dict[str, Any]]
 Profile = tuple[np.ndarray, np.ndarray, ShapeTest, FittedProfile]
 
 
@@ -54,28 +53,31 @@ def section(subject: Subject) -> Section:
     return Section("position", "Position in the prompt", tuple(statements), picture)
 
 
-def _lists(subject: Subject, shapes: dict[str, Profile]) -> Told:
+def _lists(subject: Subject, shapes: dict[str, Profile]) -> Answer:
     if not subject.prompts:
         raise SphereflowError("the key-value task was left out by --prompts 0.")
     sets = max(_LEAST_SETS, -(-subject.prompts // _PAIRS))
-    found = retrieval_profile(subject.loaded, pairs=_PAIRS, sets=sets, seed=subject.seed, progress=subject.report)
-    test, _ = _shaped(shapes, "retrieval", found.places, found.rows(), subject)
+    profile = retrieval_profile(subject.loaded, pairs=_PAIRS, sets=sets, seed=subject.seed, progress=subject.report)
+    test, _ = _shaped(shapes, "retrieval", profile.places, profile.rows(), subject)
     return _sentence(
-        f"The right value of {_PAIRS} has probability", f", chance {found.chance:.2f}", test, {"hit": _listed(found)}
+        f"The right value of {_PAIRS} has probability",
+        f", chance {profile.chance:.2f}",
+        test,
+        {"hit": _listed(profile)},
     )
 
 
-def _listed(found: KeyValueProfile) -> list[float]:
-    return [float(each) for each in found.profile("hit")]
+def _listed(profile: KeyValueProfile) -> list[float]:
+    return [float(each) for each in profile.profile("hit")]
 
 
-def _influence(subject: Subject, shapes: dict[str, Profile]) -> Told:
-    found: InfluenceProfile = influence_profile(
+def _influence(subject: Subject, shapes: dict[str, Profile]) -> Answer:
+    profile: InfluenceProfile = influence_profile(
         subject.loaded, n=_TOKENS, prompts=_PROMPTS, seed=subject.seed, progress=subject.report
     )
-    rows = found.rows(bins=_BINS)
-    test, _ = _shaped(shapes, "influence", found.places(_BINS), rows, subject)
-    share = float(found.first_share("gradient")[:, -1].mean())
+    rows = profile.rows(bins=_BINS)
+    test, _ = _shaped(shapes, "influence", profile.places(_BINS), rows, subject)
+    share = float(profile.first_share("gradient")[:, -1].mean())
     return _sentence(
         f"Of {_TOKENS} random tokens (bins of {_TOKENS // _BINS}, relative to the mean) the influence on the last is",
         f", without the first token's {percent(share)} of all",
@@ -92,7 +94,7 @@ def _shaped(
     return test, fit
 
 
-def _sentence(what: str, beside: str, test: ShapeTest, more: dict[str, Any]) -> Told:
+def _sentence(what: str, beside: str, test: ShapeTest, more: dict[str, Any]) -> Answer:
     low = int(np.mean(test.valley_at))
     said = ", ".join(
         f"{test.mean[k]:.2f} ± {2 * test.error[k]:.2f} {where}"
@@ -113,7 +115,7 @@ def _sentence(what: str, beside: str, test: ShapeTest, more: dict[str, Any]) -> 
     )
 
 
-def _curve(fit: FittedProfile) -> Told:
+def _curve(fit: FittedProfile) -> Answer:
     (c_low, c_high), (s_low, s_high) = fit.c_interval, fit.slope_interval
     best = fit.aicc["theory"] == min(fit.aicc.values())
     return (
@@ -125,8 +127,7 @@ def _curve(fit: FittedProfile) -> Told:
 
 
 def _drawn(shapes: dict[str, Profile]) -> Figure:
-    with look():
-        figure = blank(4.2 * len(shapes), 3.2)
+    with styled_figure(4.2 * len(shapes), 3.2) as figure:
         axes: np.ndarray = figure.subplots(1, len(shapes), squeeze=False)[0]
         names = {"retrieval": "probability of the right value", "influence": "influence on the last token"}
         for ax, (name, (places, _, test, fit)) in zip(axes, shapes.items(), strict=True):

@@ -13,13 +13,11 @@ from sphereflow.errors import SphereflowError
 from sphereflow.llm import SparsityComparison, compare_sparsity
 from sphereflow.llm.heads.bootstrap import Interval
 from sphereflow.llm.measurement.sections import Picture, Section, asked, decide, interval, plain, words
-from sphereflow.model_theories.subject import Subject
+from sphereflow.model_theories.subject import Answer, Subject
 from sphereflow.pictures import rendered
 
 _WINDOW, _LEAST_WINDOW, _DOCUMENTS, _KEEP = 96, 24, 6, (4, 16)
 _RULES = ("deviation", "mass", "uniform", "random")
-
-Told = tuple[str, str, dict[str, Any]]
 
 
 def section(subject: Subject) -> Section:
@@ -30,7 +28,7 @@ def section(subject: Subject) -> Section:
     if window < _LEAST_WINDOW:
         raise SphereflowError(f"the window must have at least {_LEAST_WINDOW} tokens to leave some of them out.")
     half = len(subject.text) // 2
-    found = compare_sparsity(
+    losses = compare_sparsity(
         subject.loaded,
         subject.text[half:],
         calibration=subject.text[:half],
@@ -42,25 +40,28 @@ def section(subject: Subject) -> Section:
         progress=subject.report,
     )
     statements = (
-        asked("values choose keys better than weights (top-p)", lambda: _against(found, "mass", subject)),
-        asked("values choose keys better than equal shares", lambda: _against(found, "uniform", subject)),
+        asked("values choose keys better than weights (top-p)", lambda: _against(losses, "mass", subject)),
+        asked("values choose keys better than equal shares", lambda: _against(losses, "uniform", subject)),
     )
     caption = "Loss above that with all keys; bars: 95 % intervals over windows. 'deviation' looks at values."
-    picture = Picture("Loss against keys kept", caption, rendered(found.plot(), "png"))
+    picture = Picture("Loss against keys kept", caption, rendered(losses.plot(), "png"))
     return Section("sparsification", "Sparsification", statements, picture)
 
 
-def _against(found: SparsityComparison, other: str, subject: Subject) -> Told:
+def _against(losses: SparsityComparison, other: str, subject: Subject) -> Answer:
     def at(curve: Interval, k: int) -> Interval:
         return interval(curve.value[k], curve.low[k], curve.high[k])
 
-    gaps, own = found.difference("deviation", other, seed=subject.seed), found.excess_of("deviation", seed=subject.seed)
-    numbers: dict[str, Any] = {"dense": float(found.dense.mean())}
+    gaps, own = (
+        losses.difference("deviation", other, seed=subject.seed),
+        losses.excess_of("deviation", seed=subject.seed),
+    )
+    numbers: dict[str, Any] = {"dense": float(losses.dense.mean())}
     parts = []
-    for k, keys in enumerate(found.keep):
+    for k, keys in enumerate(losses.keep):
         numbers[f"{keys} keys"] = {"excess": plain(at(own, k)), "difference": plain(at(gaps, k))}
         parts.append(
-            f"with {keys} of {found.seen:.0f} keys {words(at(gaps, k))}, itself {words(at(own, k))} above all keys"
+            f"with {keys} of {losses.seen:.0f} keys {words(at(gaps, k))}, itself {words(at(own, k))} above all keys"
         )
     names = {"mass": "top-p", "uniform": "equal shares"}
     return (

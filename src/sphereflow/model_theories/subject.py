@@ -1,4 +1,4 @@
-"""What is asked of all theories: a loaded model, a text, the heads that were measured, and how much may be read."""
+"""What theories are compared with: a loaded model, a text, the heads that were measured, and how much may be read."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from sphereflow.progress import Report
 from sphereflow.seeds import Seed, rng_from
 
 REPLICATES = 1000
+Answer = tuple[str, str, dict[str, Any]]  # a verdict, a sentence, and its numbers
 _LENGTHS, _SIZES = (16, 32, 64, 128, 256), (4, 16)
 
 
 @dataclass
 class Subject:
-    """A model under question; `report` is told of the progress of a section, `prompts` lists belong to position."""
+    """A model under question; `report` gets the progress of a section, `prompts` lists belong to position."""
 
     loaded: LanguageModel
     text: str
@@ -59,7 +60,7 @@ class Subject:
         self.decoder("a length of the context is not asked for")
         if self.window < _LENGTHS[1]:
             raise SphereflowError(f"lengths of the context need a window of at least {_LENGTHS[1]} tokens.")
-        found = record_lengths(
+        recording = record_lengths(
             self.loaded,
             self.tokens(lengths[-1], documents),
             lengths=lengths,
@@ -67,9 +68,9 @@ class Subject:
             independent=independent,
             progress=self.report,
         )
-        if not np.isfinite(found.jacobian).all(axis=(0, 3, 4)).any():
+        if not np.isfinite(recording.jacobian).all(axis=(0, 3, 4)).any():
             raise SphereflowError(f"no layer sees all of {lengths[-1]} tokens: a shorter --window shows them.")
-        return found
+        return recording
 
     def tokens(self, window: int, documents: int) -> Int[np.ndarray, "documents window"]:
         """Windows of the text, never longer or more of them than were asked for."""
@@ -91,8 +92,8 @@ def drawn_again(
     There is none for a single unit; it stays within what is possible, from `least` to `most`.
     """
     rng = rng_from(seed)
-    found = np.array([statistic(rng.integers(count, size=count)) for _ in range(repeats)], dtype=float)
-    ends = np.quantile(found, [0.025, 0.975])
+    replicates = np.array([statistic(rng.integers(count, size=count)) for _ in range(repeats)], dtype=float)
+    ends = np.quantile(replicates, [0.025, 0.975])
     return widened(interval(statistic(np.arange(count)), *ends), count, least=least, most=most)
 
 

@@ -147,14 +147,14 @@ def modes_and_clusters(
         parts.append(np.asarray(part.xs))
     tokens = np.concatenate(parts, axis=1)
     angles = np.mod(np.arctan2(tokens[..., 1], tokens[..., 0]), 2 * math.pi)
-    found = [find_modes(frame, beta, space="circle") for frame in angles]
+    modes = [find_modes(frame, beta, space="circle") for frame in angles]
     threshold = math.cos(closeness / math.sqrt(beta))
     clusters = [[cluster_count(x, threshold) for x in frame] for frame in tokens]
     return CircleAttention(
         beta,
         np.asarray(times, dtype=float),
-        np.array([f.counts for f in found]),
+        np.array([f.counts for f in modes]),
         np.array(clusters),
-        all(f.certain for f in found),
+        all(f.certain for f in modes),
         angles,
     )

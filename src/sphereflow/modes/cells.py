@@ -82,14 +82,14 @@ def line_cells(scaled: Float[np.ndarray, "runs n"]) -> Cells:
     n = scaled.shape[1]
     z = np.sort(scaled, axis=1) / _WIDTH
     if np.abs(z).max() > 2.0**50:
-        raise SphereflowError("beta is too large: the samples are not told apart on the scale of the bandwidth.")
+        raise SphereflowError("beta is too large: the samples are not resolved on the scale of the bandwidth.")
     cell = np.floor(z)
     place = 2 * (z - cell) - 1
     smoothing = Gaussian()
     window = math.ceil(smoothing.support(_TAIL / n) / _WIDTH)
     near = math.ceil(smoothing.reach / _WIDTH)
     starts, run, cell_id = _occupied(cell.astype(np.int64))
-    # Two occupied cells farther apart than this do not feel each other where a mode is possible.
+    # Two occupied cells farther apart than this do not add to each other where a mode is possible.
     longest = window + near + 1
     gaps = np.full(len(run), longest)
     same = run[1:] == run[:-1]

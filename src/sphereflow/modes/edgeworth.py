@@ -53,13 +53,13 @@ def cumulants(t: np.ndarray, beta: float, density: Density | None = None) -> Tab
         return total
 
     c = {(i, j): centred(i, j) for i in range(5) for j in range(5 - i) if i + j >= 2}
-    found = {(1, 0): m1, (0, 1): m2} | {key: value for key, value in c.items() if sum(key) < 4}
-    found[4, 0] = c[4, 0] - 3 * c[2, 0] ** 2
-    found[3, 1] = c[3, 1] - 3 * c[2, 0] * c[1, 1]
-    found[2, 2] = c[2, 2] - c[2, 0] * c[0, 2] - 2 * c[1, 1] ** 2
-    found[1, 3] = c[1, 3] - 3 * c[0, 2] * c[1, 1]
-    found[0, 4] = c[0, 4] - 3 * c[0, 2] ** 2
-    return found
+    table = {(1, 0): m1, (0, 1): m2} | {key: value for key, value in c.items() if sum(key) < 4}
+    table[4, 0] = c[4, 0] - 3 * c[2, 0] ** 2
+    table[3, 1] = c[3, 1] - 3 * c[2, 0] * c[1, 1]
+    table[2, 2] = c[2, 2] - c[2, 0] * c[0, 2] - 2 * c[1, 1] ** 2
+    table[1, 3] = c[1, 3] - 3 * c[0, 2] * c[1, 1]
+    table[0, 4] = c[0, 4] - 3 * c[0, 2] ** 2
+    return table
 
 
 def density_of_modes(t: np.ndarray, n: float, beta: float, order: int, density: Density | None = None) -> np.ndarray:
@@ -120,15 +120,15 @@ def checked_order(order: int) -> int:
 
 
 def _hermite(x: np.ndarray, most: int) -> list[np.ndarray]:
-    found = [np.ones_like(x), x]
+    polynomials = [np.ones_like(x), x]
     for k in range(1, most):
-        found.append(x * found[k] - k * found[k - 1])
-    return found
+        polynomials.append(x * polynomials[k] - k * polynomials[k - 1])
+    return polynomials
 
 
 def _normal(t: np.ndarray, beta: float) -> Table:
     s2 = 1 / (2 * beta + 1)
-    found: Table = {(0, 0): np.ones_like(t)}
+    table: Table = {(0, 0): np.ones_like(t)}
     for k in range(1, 5):
         s = 1 / (k * beta + 1)
         c = t * s
@@ -141,20 +141,20 @@ def _normal(t: np.ndarray, beta: float) -> Table:
         for j in range(k + 1):
             i = k - j
             terms = [math.comb(j, a) * (-beta) ** a * powers[i + 2 * a] for a in range(j + 1)]
-            found[i, j] = scale * sum(terms)
+            table[i, j] = scale * sum(terms)
     # The mean curvature is a small difference: from its closed form.
     once = normal_moments(t, beta)
-    found[1, 0], found[0, 1] = np.asarray(once.mean), np.asarray(once.mean_slope)
-    return found
+    table[1, 0], table[0, 1] = np.asarray(once.mean), np.asarray(once.mean_slope)
+    return table
 
 
 def _any(t: np.ndarray, beta: float, density: Density) -> Table:
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
     h = beta**-0.5
-    found: Table = {(0, 0): np.ones_like(t)}
+    table: Table = {(0, 0): np.ones_like(t)}
     for k in range(1, 5):
         u = nodes / math.sqrt(k)
         mass = weights * density_values("density", density, t[..., None] - u * h, zero=True) * h / math.sqrt(k)
         for j in range(k + 1):
-            found[k - j, j] = np.sum(mass * (u * h) ** (k - j) * (1 - u**2) ** j, axis=-1)
-    return found
+            table[k - j, j] = np.sum(mass * (u * h) ** (k - j) * (1 - u**2) ** j, axis=-1)
+    return table

@@ -65,8 +65,8 @@ class Modes(Result):
         return {"position": ("mode", self.positions), "run": ("mode", self.run), "count": ("sample", self.counts)}
 
     def facts(self) -> list[str]:
-        told = "certain" if self.certain else f"{self.undecided} undecided"
-        return [f"{len(self)} in {self.runs} run{'s' * (self.runs != 1)}, {told}"]
+        certainty = "certain" if self.certain else f"{self.undecided} undecided"
+        return [f"{len(self)} in {self.runs} run{'s' * (self.runs != 1)}, {certainty}"]
 
     def plot(self) -> Figure:
         """Where the modes are, and how many each run has."""
@@ -100,14 +100,14 @@ def find_modes(samples: ArrayLike, beta: ArrayLike, *, space: Space = "line") ->
         if np.ptp(bandwidths) > 0:
             raise SphereflowError("on the circle beta must be one number: its kernel has another shape for each.")
         cells = circle_cells(data, float(bandwidths[0]))
-    found = up_crossings(cells)
-    run = cells.run[found.cell]
-    positions = (cells.cell[found.cell] + (1 + found.place) / 2) * cells.width / np.sqrt(bandwidths[run])
+    crossings = up_crossings(cells)
+    run = cells.run[crossings.cell]
+    positions = (cells.cell[crossings.cell] + (1 + crossings.place) / 2) * cells.width / np.sqrt(bandwidths[run])
     if space == "circle":
         positions = np.mod(positions, 2 * math.pi)
         order = np.lexsort((positions, run))
         positions, run = positions[order], run[order]
-    return Modes(positions, run, len(data), found.undecided)
+    return Modes(positions, run, len(data), crossings.undecided)
 
 
 def _checked(samples: ArrayLike, beta: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

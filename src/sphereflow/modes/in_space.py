@@ -101,8 +101,8 @@ def find_modes_in_space(samples: ArrayLike, beta: float) -> SpaceModes:
     if x.ndim != 2 or x.shape[1] not in (2, 3) or len(x) == 0:
         raise SphereflowError(f"samples must have shape (n, 2) or (n, 3) with n >= 1, got shape {x.shape}.")
     y = x * math.sqrt(beta)
-    found, heights, bends, proved = _refined(y, _candidates(y))
-    return SpaceModes(beta, found / math.sqrt(beta), heights, beta * bends, proved)
+    modes, heights, bends, proved = _refined(y, _candidates(y))
+    return SpaceModes(beta, modes / math.sqrt(beta), heights, beta * bends, proved)
 
 
 def _candidates(y: np.ndarray) -> np.ndarray:
@@ -147,11 +147,11 @@ def _refined(y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
         at = start + away * np.minimum(1.0, 1 / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-300))
     height, slope, bend = _sums(around, y, at)
     still = np.linalg.norm(slope, axis=1) < 1e-9 * height
-    kept = np.flatnonzero(still & (np.linalg.eigvalsh(bend)[:, -1] < 0))
+    maxima = np.flatnonzero(still & (np.linalg.eigvalsh(bend)[:, -1] < 0))
     # Two candidates may have climbed to one mode.
-    pairs = cKDTree(at[kept]).query_pairs(1e-5, output_type="ndarray") if len(kept) else np.zeros((0, 2), dtype=int)
-    kept = np.delete(kept, np.unique(pairs[:, 1])) if len(pairs) else kept
-    modes = at[kept][np.lexsort(at[kept].T[::-1])]
+    pairs = cKDTree(at[maxima]).query_pairs(1e-5, output_type="ndarray") if len(maxima) else np.zeros((0, 2), dtype=int)
+    maxima = np.delete(maxima, np.unique(pairs[:, 1])) if len(pairs) else maxima
+    modes = at[maxima][np.lexsort(at[maxima].T[::-1])]
     return modes, *_proved(tree, y, modes)
 
 

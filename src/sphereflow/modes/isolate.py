@@ -53,23 +53,23 @@ class _Pieces:
 
 def up_crossings(cells: Cells) -> Crossings:
     """All zeros at which F goes from negative to positive."""
-    kept, coefficients, doubts, free_cells = [], [], [], []
+    isolated, coefficients, doubts, free_cells = [], [], [], []
     for chosen, b, errors in cells.polynomials():
         whole = np.arange(chosen.start, chosen.stop)
         free = _no_zero(b, errors[:, 0])
         free_cells.append(_pieces(b[free], whole[free], -1.0, 2.0))
-        kept.append(whole[~free])
+        isolated.append(whole[~free])
         coefficients.append(b[~free])
         doubts.append(errors[~free])
-    cell, b = np.concatenate(kept), np.concatenate(coefficients)
+    cell, b = np.concatenate(isolated), np.concatenate(coefficients)
     pieces = _joined(free_cells + _cut(b, np.concatenate(doubts), cell))
     begins = _values_at_left_ends(pieces, cells.left)
     crossed = pieces.rising & ~pieces.open & (begins < 0) & (pieces.high >= 0)
     groups = _undecided_groups(pieces, begins)
-    found = np.concatenate([np.flatnonzero(crossed), groups[groups >= 0]]).astype(int)
-    found.sort()
-    which = pieces.cell[found]
-    start, width = pieces.start[found], pieces.width[found]
+    indices = np.concatenate([np.flatnonzero(crossed), groups[groups >= 0]]).astype(int)
+    indices.sort()
+    which = pieces.cell[indices]
+    start, width = pieces.start[indices], pieces.width[indices]
     place = _refined(b[np.searchsorted(cell, which)], start, start + width)
     return Crossings(which, place, len(groups))
 

@@ -106,7 +106,7 @@ def mode_density(
 
 
 def gaussian_modes(n: float, beta: float, low: float | None = None, high: float | None = None) -> float:
-    """Integral of rho_G, over [-T0, T0] unless told otherwise; the whole line is refused, for it diverges."""
+    """Integral of rho_G, over [-T0, T0] by default; the whole line is refused, for it diverges."""
     n, beta = _checked(n, beta)
     low, high = -edge(n, beta) if low is None else low, edge(n, beta) if high is None else high
     if _end("low", low) < -_FARTHEST or _end("high", high) > _FARTHEST:

@@ -7,13 +7,12 @@ from matplotlib.figure import Figure
 
 from sphereflow.modes.attention import ModesAndClusters
 from sphereflow.modes.find import Modes
-from sphereflow.pictures import PALETTE, blank, look
+from sphereflow.pictures import PALETTE, styled_figure
 
 
 def draw_modes(modes: Modes) -> Figure:
     """Left: histogram of the positions. Right: histogram of the number of modes of a run."""
-    with look():
-        figure = blank(9.0, 3.4)
+    with styled_figure(9.0, 3.4) as figure:
         left, right = figure.subplots(1, 2)
         left.hist(modes.positions, bins=int(np.clip(np.sqrt(len(modes)), 10, 100)), color=PALETTE[5])
         left.set(xlabel="position", ylabel="modes")
@@ -25,8 +24,7 @@ def draw_modes(modes: Modes) -> Figure:
 
 def draw_modes_and_clusters(both: ModesAndClusters) -> Figure:
     """Mean numbers of modes and of clusters against time, with standard errors."""
-    with look():
-        figure = blank(6.0, 3.6)
+    with styled_figure(6.0, 3.6) as figure:
         axes = figure.add_subplot()
         for name, table, colour in (("modes", both.modes, PALETTE[0]), ("clusters", both.clusters, PALETTE[1])):
             error = table.std(axis=1) / np.sqrt(max(table.shape[1] - 1, 1))

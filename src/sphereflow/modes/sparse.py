@@ -58,7 +58,7 @@ def simulated_rate(x: float, bandwidths: float, seed: Seed = 0) -> Estimate:
         # Samples beyond both ends make the ends like the inside.
         samples = rng.uniform(-_MARGIN, length + _MARGIN, max(rng.poisson(x * (length + 2 * _MARGIN)), 1))
         modes = find_modes(samples, 1.0).positions
-        kept = modes[(modes >= 0) & (modes < length)]
-        counts.append(np.bincount((kept / 1000).astype(int), minlength=round(length / 1000)))
+        inside = modes[(modes >= 0) & (modes < length)]
+        counts.append(np.bincount((inside / 1000).astype(int), minlength=round(length / 1000)))
     every = np.concatenate(counts) / 1000
     return mean(every)

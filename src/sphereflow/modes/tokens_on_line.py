@@ -93,15 +93,15 @@ def line_attention(
             x = x + step / 6 * (k1 + 2 * k2 + 2 * k3 + field(x + step * k3))
         now = float(t)
         frames.append(x.copy())
-    found = [find_modes(frame, beta) for frame in frames]
+    modes = [find_modes(frame, beta) for frame in frames]
     gap = closeness / math.sqrt(beta)
     clusters = [1 + np.sum(np.diff(np.sort(frame, axis=1), axis=1) > gap, axis=1) for frame in frames]
     return LineAttention(
         beta,
         ts,
-        np.array([f.counts for f in found]),
+        np.array([f.counts for f in modes]),
         np.array(clusters),
-        all(f.certain for f in found),
+        all(f.certain for f in modes),
         np.array(frames),
     )
 

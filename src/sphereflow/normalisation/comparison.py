@@ -75,10 +75,9 @@ class NormaliserComparison(Result):
 
     def plot(self) -> Figure:
         """Distances against the share, and separable keys against their number, a line for each normaliser."""
-        from sphereflow.pictures import blank, look
+        from sphereflow.pictures import styled_figure
 
-        with look():
-            figure = blank(8.4, 3.4)
+        with styled_figure(8.4, 3.4) as figure:
             left, right = figure.subplots(1, 2)
             for k, name in enumerate(self.names):
                 left.plot(self.shares, self.distance[k].mean(axis=0), label=name)
@@ -128,7 +127,7 @@ def compare_normalisers(
         if not np.all(mass > 0):
             raise SphereflowError(f"{normaliser!r} gives no key of some row any weight: there is nothing to compare.")
         alpha = raw / mass[:, None]
-        found = {
+        by_name = {
             "distance": distance_profile(alpha, x),
             "separable": separable_fraction(alpha, x, counts),
             "inverted": count_inversions(alpha, x, counts),
@@ -139,7 +138,7 @@ def compare_normalisers(
             "half_mass": (np.argmax(top_mass(alpha) >= 0.5 - 1e-12, axis=-1) + 1) / length,
             "jacobian_norm": jacobian_norm(normaliser, values),
         }
-        for name, each in found.items():
+        for name, each in by_name.items():
             table.setdefault(name, []).append(each)
     return NormaliserComparison(
         names=tuple(chosen),

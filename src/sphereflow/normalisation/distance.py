@@ -71,13 +71,14 @@ def top_mass(weights: Float[AnyArray, "... L"]) -> np.ndarray:
     return np.cumsum(-np.sort(-np.asarray(weights, float), axis=-1), axis=-1)
 
 
-def gaussian_top_mass(share: ArrayLike, spread: float, *, kept: float = 1.0) -> np.ndarray:
+def gaussian_top_mass(share: ArrayLike, spread: float, *, share_kept: float = 1.0) -> np.ndarray:
     r"""Mass of the largest weights that are a `share` $p$ of many, for logits $N(0,s^2)$ and softmax at $T=1$:
 
     $$ m(p)=\Phi\big(s-\Phi^{-1}(1-p)\big),\qquad m=\tfrac12\ \text{at}\ p=\Phi(-s) . $$
 
-    With top-k selection the share `kept` has all of the weight: $m(\min(p,\kappa))/m(\kappa)$. The distance of tokens
-    with common cosine $c$ tends to $\sqrt c\,|1-2m(p)|$ at every share.
+    With top-k selection a share $\kappa$ (`share_kept`) of the keys has all of the weight:
+    $m(\min(p,\kappa))/m(\kappa)$. The distance of tokens with common cosine $c$ tends to $\sqrt c\,|1-2m(p)|$ at every
+    share.
 
     ```python
     from sphereflow.normalisation import gaussian_top_mass
@@ -85,15 +86,15 @@ def gaussian_top_mass(share: ArrayLike, spread: float, *, kept: float = 1.0) -> 
     ```
     """
     p, spread = np.asarray(share, float), real_number("spread", spread, least=0.0)
-    kept = real_number("kept", kept, above=0.0, most=1.0)
+    share_kept = real_number("share_kept", share_kept, above=0.0, most=1.0)
     if np.any(~((p >= 0) & (p <= 1))):
         raise SphereflowError(f"share must lie between 0 and 1; got {share!r}.")
-    return np.asarray(ndtr(spread + ndtri(np.minimum(p, kept))) / ndtr(spread + ndtri(kept)))
+    return np.asarray(ndtr(spread + ndtri(np.minimum(p, share_kept))) / ndtr(spread + ndtri(share_kept)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CriticalCounts(Result):
-    """Where the selection stops telling anything: both as numbers of keys; divide by the length for fractions.
+    """Where the selection stops being informative: both as numbers of keys; divide by the length for fractions.
 
     `no_better_than_random` is the smallest N with a distance at most that of a random selection (L if there is none);
     `half_mass` the smallest N that carries half of the weight.

@@ -17,6 +17,7 @@ from sphereflow.estimates import Estimate, mean
 from sphereflow.normalisation.distance import _checked
 from sphereflow.normalisation.separability import check_counts, decreasing
 from sphereflow.normalisation.uniform import pair_bounds, pair_chances
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import AnyArray
@@ -33,14 +34,14 @@ def count_inversions(
     order = np.argsort(-alpha, axis=-1, kind="stable")
     y = np.take_along_axis(alpha[..., None] * x, order[..., None], axis=-2)
     squares = np.sum(y**2, axis=-1)
-    found = []
+    inversions = []
     for count in counts:
         # D^2 - |s|^2: its order is that of the distances, and it does not lose vectors of little weight.
         offset = squares - 2 * np.einsum("...ld,...d->...l", y, y[..., :count, :].sum(axis=-2))
         chosen = np.broadcast_to(np.arange(alpha.shape[-1]) < count, offset.shape)
         ranked = np.take_along_axis(chosen, np.lexsort((chosen, offset), axis=-1), axis=-1)
-        found.append(np.sum(np.cumsum(~ranked, axis=-1) * ranked, axis=-1))
-    return np.stack(found, axis=-1)
+        inversions.append(np.sum(np.cumsum(~ranked, axis=-1) * ranked, axis=-1))
+    return np.stack(inversions, axis=-1)
 
 
 def expected_inversions(
@@ -98,10 +99,10 @@ class Inversions(Result):
     def facts(self) -> list[str]:
         said = int(np.sum(self.recall_floor > 0))
         last = f"{self.expected[-1]:.4g} inverted pairs expected at N = {self.counts[-1]}"
-        seen = (
+        observed = (
             f"{self.simulated.value[-1]:.4g} +- {self.simulated.error[-1]:.1g} simulated, at most {self.bound[-1]:.4g}"
         )
-        return [f"{last}, {seen}", f"the bound says something about recall for {said} of {len(self.counts)} sizes"]
+        return [f"{last}, {observed}", f"the bound says something about recall for {said} of {len(self.counts)} sizes"]
 
 
 @recorded_call
@@ -121,8 +122,7 @@ def inversions(
     rng = rng_from(seed)
     drawn, block = [], max(1, _NUMBERS // (alpha.size * d))
     for start in range(0, repeats, block):
-        x = rng.normal(size=(min(block, repeats - start), alpha.size, d))
-        x /= np.linalg.norm(x, axis=-1, keepdims=True)
+        x = unit(rng.normal(size=(min(block, repeats - start), alpha.size, d)))
         drawn.append(count_inversions(np.broadcast_to(alpha, x.shape[:-1]), x, counts))
     chances = [pair_chances(alpha, count, d, steps) for count in counts]
     bounds = [pair_bounds(alpha, count, d) for count in counts]

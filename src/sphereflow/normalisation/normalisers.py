@@ -131,7 +131,7 @@ class TopK(Normaliser):
         if self.renormalise:
             return _centred(self.weights(logits), direction) / self.temperature
         whole = jax.nn.softmax(logits / self.temperature, axis=-1)
-        return jnp.where(_kept(logits, self.k), _centred(whole, direction), 0.0) / self.temperature
+        return jnp.where(_among_largest(logits, self.k), _centred(whole, direction), 0.0) / self.temperature
 
 
 @dataclass(frozen=True)
@@ -170,13 +170,13 @@ def _scalable_softmax(logits: Float[Array, "... L"], scale: float | Array) -> Fl
 def _top(
     logits: Float[Array, "... L"], k: int | Array, temperature: float | Array, renormalise: bool | Array
 ) -> Float[Array, "... L"]:
-    kept = _kept(logits, k)
+    selected = _among_largest(logits, k)
     # A NaN ranks last; it stays in the sum, so that no weight hides it.
-    whole = jnp.where(kept | jnp.logical_not(renormalise) | jnp.isnan(logits), logits, -jnp.inf)
-    return jnp.where(kept, jax.nn.softmax(whole / temperature, axis=-1), 0.0)
+    whole = jnp.where(selected | jnp.logical_not(renormalise) | jnp.isnan(logits), logits, -jnp.inf)
+    return jnp.where(selected, jax.nn.softmax(whole / temperature, axis=-1), 0.0)
 
 
-def _kept(logits: Float[Array, "... L"], k: int | Array) -> Array:
+def _among_largest(logits: Float[Array, "... L"], k: int | Array) -> Array:
     # A stable sort of -l keeps the smaller index first among ties.
     order = jnp.argsort(-logits, axis=-1, stable=True)
     ranks = jnp.argsort(order, axis=-1, stable=True)
@@ -214,8 +214,8 @@ def _entmax(order: Float[Array, ""], logits: Float[Array, "... L"]) -> Float[Arr
 
     edge = jnp.zeros_like(height[..., :1])
     low, high = jax.lax.fori_loop(0, _BISECTIONS, halve, (edge - 1.0, edge))
-    found = jnp.maximum(height - (low + high) / 2, 0.0) ** power
-    return found / jnp.sum(found, axis=-1, keepdims=True)
+    powers = jnp.maximum(height - (low + high) / 2, 0.0) ** power
+    return powers / jnp.sum(powers, axis=-1, keepdims=True)
 
 
 @_entmax.defjvp

@@ -1,4 +1,4 @@
-r"""How many of the selected keys can be told apart geometrically.
+r"""How many of the selected keys can be separated geometrically.
 
 $$ N_s=\Big|\Big\{i\in I_N:\ \|\alpha_ix_i-s\|<r\Big\}\Big|,\qquad s=\sum_{i\in I_N}\alpha_ix_i,\qquad
    r=\min_{j\notin I_N}\|\alpha_jx_j-s\| . $$
@@ -37,7 +37,7 @@ def separable_fraction(
     order = np.argsort(-alpha, axis=-1, kind="stable")
     y = np.take_along_axis(alpha[..., None] * x, order[..., None], axis=-2)
     squares = np.sum(y**2, axis=-1)
-    found = []
+    fractions = []
     for count in counts:
         s = y[..., :count, :].sum(axis=-2)
         offset = squares - 2 * np.einsum("...ld,...d->...l", y, s)
@@ -45,8 +45,8 @@ def separable_fraction(
             reach = offset[..., count:].min(axis=-1, keepdims=True)
         else:
             reach = float(radius) ** 2 - np.sum(s**2, axis=-1)[..., None]
-        found.append(np.mean(offset[..., :count] < reach, axis=-1))
-    return np.stack(found, axis=-1)
+        fractions.append(np.mean(offset[..., :count] < reach, axis=-1))
+    return np.stack(fractions, axis=-1)
 
 
 def expected_separable_fraction(

@@ -55,11 +55,11 @@ def pair_chances(sizes: np.ndarray, count: int, d: int, steps: int) -> tuple[np.
     grid, above, log_below = _table(d)
     inverted, none = np.zeros(len(chosen)), np.zeros(len(chosen))
     for i, a in enumerate(chosen):
-        kept = chances[i] > 0
-        cosines, density = _cosines(d, steps * _NODES // int(kept.sum()))
-        lean = 2 * a * np.sqrt(squares[i, kept])[:, None] * cosines  # 2 <s_-i, y_i>
-        weight = (chances[i, kept, None] * density).ravel()
-        length = np.sqrt(np.maximum(squares[i, kept, None] + a**2 + lean, 0.0)).ravel()
+        possible = chances[i] > 0
+        cosines, density = _cosines(d, steps * _NODES // int(possible.sum()))
+        lean = 2 * a * np.sqrt(squares[i, possible])[:, None] * cosines  # 2 <s_-i, y_i>
+        weight = (chances[i, possible, None] * density).ravel()
+        length = np.sqrt(np.maximum(squares[i, possible, None] + a**2 + lean, 0.0)).ravel()
         offset = (a**2 + lean).ravel()  # |s|^2 - D_i^2
         for start in range(0, len(weight), max(1, _BLOCK // len(others))):
             part = slice(start, start + max(1, _BLOCK // len(others)))

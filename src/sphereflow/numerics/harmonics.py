@@ -24,16 +24,16 @@ def harmonic_values(x: Float[np.ndarray, "*n 3"], degree: int) -> Float[np.ndarr
     """Values at unit vectors alone, in the same order."""
     flat = x.reshape(-1, 3)
     slopes, turned = _derivatives(flat[:, 2], degree), flat[:, 0] + 1j * flat[:, 1]
-    found, wave = np.empty((len(flat), (degree + 1) ** 2)), np.ones(len(flat), complex)
+    values, wave = np.empty((len(flat), (degree + 1) ** 2)), np.ones(len(flat), complex)
     for m in range(degree + 1):
         for order in range(m, degree + 1):
             size = math.sqrt((2 if m else 1) * math.factorial(order - m) / math.factorial(order + m))
             height, place = size * slopes[m][order], order**2 + max(2 * m - 1, 0)
-            found[:, place] = height * wave.real
+            values[:, place] = height * wave.real
             if m:
-                found[:, place + 1] = height * wave.imag
+                values[:, place + 1] = height * wave.imag
         wave = wave * turned
-    return found.reshape(*x.shape[:-1], -1)
+    return values.reshape(*x.shape[:-1], -1)
 
 
 def harmonics(x: Float[np.ndarray, "n 3"], degree: int) -> tuple[Float[np.ndarray, "n N"], Float[np.ndarray, "n 3 N"]]:
@@ -69,7 +69,7 @@ def sphere_points(exact: int) -> tuple[Float[np.ndarray, "n 3"], Float[np.ndarra
 
 def _derivatives(z: np.ndarray, degree: int) -> list[np.ndarray]:
     """For m = 0..L+1 the derivatives of order m of the Legendre polynomials 0..L."""
-    found = []
+    tables = []
     for m in range(degree + 2):
         table = np.zeros((degree + 1, len(z)))
         for order in range(m, degree + 1):
@@ -78,5 +78,5 @@ def _derivatives(z: np.ndarray, degree: int) -> list[np.ndarray]:
             else:
                 before = table[order - 2] if order - m >= 2 else 0.0
                 table[order] = ((2 * order - 1) * z * table[order - 1] - (order + m - 1) * before) / (order - m)
-        found.append(table)
-    return found
+        tables.append(table)
+    return tables

@@ -29,7 +29,7 @@ def increasing_roots(
     """The zero of each function between `low` and `high`, from `start` on, which is the middle unless given.
 
     `evaluate(x, rows)` returns, at one place x for each of these rows, the value f, the step f / f' of Newton's method,
-    which need not be finite, and the size below which a step is rounding. A row that has settled is not asked again.
+    which need not be finite, and the size below which a step is rounding. Settled rows are not evaluated again.
     """
     low, high = (np.array(end, dtype=float) for end in (low, high))
     x = low + (high - low) / 2 if start is None else np.array(start, dtype=float)

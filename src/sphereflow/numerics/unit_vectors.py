@@ -15,6 +15,18 @@ def unit(x: Float[np.ndarray, "*n d"]) -> Float[np.ndarray, "*n d"]:
     return x / length
 
 
+def exponential(x: Float[np.ndarray, "*n d"], tangent: Float[np.ndarray, "*n d"]) -> Float[np.ndarray, "*n d"]:
+    r"""$\cos|v|\,x+\sin|v|\,v/|v|$: along the great circle in the direction of v, as far as v is long."""
+    length = np.linalg.norm(tangent, axis=-1, keepdims=True)
+    return unit(np.cos(length) * x + np.sinc(length / np.pi) * tangent)
+
+
+def on_the_way(start: Float[np.ndarray, " d"], end: Float[np.ndarray, " d"], angle: float) -> Float[np.ndarray, " d"]:
+    """The point at `angle` from `start` on the great circle to `end`; `start` itself where there is no direction."""
+    tangent = end - (start @ end) * start
+    return exponential(start, angle * unit(tangent)) if tangent.any() else start
+
+
 def angles(x: Float[np.ndarray, "... d"], y: Float[np.ndarray, "... d"]) -> Float[np.ndarray, "..."]:
     r"""Geodesic distances $2\,\mathrm{atan2}(|x-y|,|x+y|)$: accurate for equal and for antipodal points."""
     return np.asarray(2 * np.arctan2(np.linalg.norm(x - y, axis=-1), np.linalg.norm(x + y, axis=-1)))

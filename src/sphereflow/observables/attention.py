@@ -24,8 +24,8 @@ def attention_matrix(model: Attention, x: Float[Array, "n d"]) -> Float[Array, "
     for h in range(model.heads):
         q = x if model.query is None else x @ model.query[h % model.query.shape[0]].T
         k = x if model.key is None else x @ model.key[h % model.key.shape[0]].T
-        found = attend(q, k, unit, model.beta, weights=model.weights, mask=model.mask, kernel=model.kernel)
-        heads.append(found.average)
+        attended = attend(q, k, unit, model.beta, weights=model.weights, mask=model.mask, kernel=model.kernel)
+        heads.append(attended.average)
     return jnp.stack(heads)
 
 

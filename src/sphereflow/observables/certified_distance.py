@@ -95,11 +95,11 @@ def _programmed(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[float, 
         (ones, (np.concatenate([i, n + j]), np.tile(np.arange(n * m), 2))), shape=(n + m, n * m)
     )
     # SciPy takes sparse tables here, its annotations do not say so.
-    found = scipy.optimize.linprog(cost.ravel(), A_eq=table.tocsr(), b_eq=np.concatenate([a, b]))  # type: ignore[call-overload]
-    if found.x is None:
-        raise SphereflowError(f"the transport problem could not be solved: {found.message}")
-    plan = _with_masses(np.maximum(found.x.reshape(n, m), 0), a, b)
-    return float(np.sum(plan * cost)), np.asarray(found.eqlin.marginals[n:])
+    optimum = scipy.optimize.linprog(cost.ravel(), A_eq=table.tocsr(), b_eq=np.concatenate([a, b]))  # type: ignore[call-overload]
+    if optimum.x is None:
+        raise SphereflowError(f"the transport problem could not be solved: {optimum.message}")
+    plan = _with_masses(np.maximum(optimum.x.reshape(n, m), 0), a, b)
+    return float(np.sum(plan * cost)), np.asarray(optimum.eqlin.marginals[n:])
 
 
 def _with_masses(plan: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:

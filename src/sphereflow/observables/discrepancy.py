@@ -3,7 +3,7 @@ r"""How far two samples of unknown laws are apart, without a transport plan.
 $$ \mathcal E=2E|X-Y|-E|X-X'|-E|Y-Y'|,\qquad \mathrm{MMD}^2=E\,k(X,X')+E\,k(Y,Y')-2E\,k(X,Y), $$
 $$ \mathrm{Fr\acute echet}=|m_x-m_y|^2+\mathrm{tr}\big(S_x+S_y-2(S_x^{1/2}S_yS_x^{1/2})^{1/2}\big). $$
 
-MMD is unbiased, and so is the energy distance unless asked otherwise: equal laws give zero on average, and negative
+MMD is unbiased, and so is the energy distance by default: equal laws give zero on average, and negative
 values by chance.
 """
 
@@ -37,13 +37,13 @@ def sampling_floor(x: Float[np.ndarray, "n D"], y: Float[np.ndarray, "m D"], spl
     """How far from zero the energy distance of two samples of one law is by chance.
 
     Root mean square over random divisions of the rows of both, which must come from one law, into parts of the same
-    sizes. A generator cannot be told from the data below about twice this.
+    sizes. A generator cannot be distinguished from the data below about twice this.
     """
     x, y = _samples(x, y)
     rng, rows = rng_from(seed), np.concatenate([x, y])
     orders = [rng.permutation(len(rows)) for _ in range(whole_number("splits", splits))]
-    found = [energy_distance(rows[order[: len(x)]], rows[order[len(x) :]]) for order in orders]
-    return float(np.sqrt(np.mean(np.square(found))))
+    distances = [energy_distance(rows[order[: len(x)]], rows[order[len(x) :]]) for order in orders]
+    return float(np.sqrt(np.mean(np.square(distances))))
 
 
 def gaussian_like(x: Float[np.ndarray, "n D"], n: int, seed: Seed = 0) -> Float[np.ndarray, "k D"]:

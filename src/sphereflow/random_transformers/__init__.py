@@ -2,8 +2,8 @@
 
 The discrete network (`network`, `weight_laws`), its Gram matrix (`gram_chain`), its limits (`mean_field`,
 `common_noise`, `fokker_planck`, `sphere_density`), the law of many tokens under its own layers (`circle_density`),
-closed equations for overlaps (`equiangular`, `pair_equation`, `low_temperature`), the collapse calculator, and real
-architectures at initialisation (`blocks`, `initial_network`, `gram_recursion`, `initial_cosines`).
+closed equations for overlaps (`equiangular`, `pair_equation`, `low_temperature`, `lyapunov`), the collapse calculator,
+and real architectures at initialisation (`blocks`, `initial_network`, `gram_recursion`, `initial_cosines`).
 """
 
 from sphereflow.random_transformers.collapse import Architecture as Architecture
@@ -17,7 +17,7 @@ from sphereflow.random_transformers.gram_chain import run_gram as run_gram
 from sphereflow.random_transformers.initial_cosines import InitialCollapse as InitialCollapse
 from sphereflow.random_transformers.initial_cosines import initial_collapse as initial_collapse
 from sphereflow.random_transformers.low_temperature import aligned_probability as aligned_probability
-from sphereflow.random_transformers.low_temperature import lyapunov_exponent as lyapunov_exponent
+from sphereflow.random_transformers.lyapunov import lyapunov_exponent as lyapunov_exponent
 from sphereflow.random_transformers.mean_field import MeanField as MeanField
 from sphereflow.random_transformers.network import RandomNetwork as RandomNetwork
 from sphereflow.random_transformers.network import prompts as prompts

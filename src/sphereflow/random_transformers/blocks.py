@@ -1,4 +1,4 @@
-r"""Pre-norm Transformer blocks of real architectures, GPT-2's and Llama's, with weights that somebody gives.
+r"""Pre-norm Transformer blocks of real architectures, GPT-2's and Llama's, with given weights.
 
 $$x\mathrel{+}=W_O\,\mathrm{heads}\bigl(W_Vy,\ \mathrm{softmax}\tfrac{\langle W_Qy_i,W_Ky_j\rangle}{\sqrt k}\bigr),\quad
   x\mathrel{+}=W_{\rm down}\,\phi(W_{\rm up}y')\ \text{ or }\ W_{\rm down}\,[\phi(W_{\rm gate}y')\,W_{\rm up}y'],$$
@@ -115,12 +115,12 @@ def read_blocks(
     wanted = "gelu_new" if family == "gpt2" else "silu"
     if activation != wanted:
         raise SphereflowError(f"the activation of a {family} config must be {wanted}, got {activation!r}.")
-    found = {name: given.get(key) if given.get(key) is not None else usual[name] for name, key in get.items()}
-    own = whole_number("the width of the config", found["D"])
-    heads = whole_number("the heads of the config", found["H"])
+    entries = {name: given.get(key) if given.get(key) is not None else usual[name] for name, key in get.items()}
+    own = whole_number("the width of the config", entries["D"])
+    heads = whole_number("the heads of the config", entries["H"])
     d = own if width is None else whole_number("width", width)
-    depth = whole_number("the layers of the config", found["L"]) if layers is None else whole_number("layers", layers)
-    hidden = 4 * own if found["F"] is None else whole_number("the hidden width of the config", found["F"])
+    depth = whole_number("the layers of the config", entries["L"]) if layers is None else whole_number("layers", layers)
+    hidden = 4 * own if entries["F"] is None else whole_number("the hidden width of the config", entries["F"])
     if d % heads:
         raise SphereflowError(f"the width must be a multiple of the number of heads, {heads}; got {d}.")
     head = d // heads if width is not None else int(given.get("head_dim") or d // heads)
@@ -141,7 +141,7 @@ def read_blocks(
         out,
         out,
         sigma,
-        real_number("eps of the config", found["eps"], least=0),
+        real_number("eps of the config", entries["eps"], least=0),
         theta,
     )
 

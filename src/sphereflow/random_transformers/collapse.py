@@ -215,14 +215,14 @@ def measure(
     def observe(x: Array) -> dict[str, Any]:
         return {"overlap": pair_overlap(x), "rank": effective_rank(x)}
 
-    seen = run(network, x0, [int(v) for v in depths], observe=jax.jit(observe), seed=seed, progress=progress).values
-    found = [first_passage(depths, seen["overlap"], level) for level in LEVELS]
+    observed = run(network, x0, [int(v) for v in depths], observe=jax.jit(observe), seed=seed, progress=progress).values
+    passages = [first_passage(depths, observed["overlap"], level) for level in LEVELS]
     return Measured(
         depths,
-        seen["overlap"],
-        seen["rank"],
-        tuple(estimate for estimate, _ in found),
-        tuple(float(share) for _, share in found),
+        observed["overlap"],
+        observed["rank"],
+        tuple(estimate for estimate, _ in passages),
+        tuple(float(share) for _, share in passages),
     )
 
 

@@ -21,33 +21,25 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Complex, Float
 
-from sphereflow.errors import SphereflowError, enough_memory, one_of, real_number, whole_number
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.estimates import Estimate, mean
-from sphereflow.progress import Progress, reporting
+from sphereflow.progress import Progress
+from sphereflow.random_transformers.random_laws import RandomLaws, follow, save_times
 from sphereflow.random_transformers.weight_laws import SCORE_NAMES
-from sphereflow.reading import density_values, real_array
-from sphereflow.results import Result, Variables, recorded_call
-from sphereflow.seeds import Seed, rng_from
+from sphereflow.reading import density_values
+from sphereflow.results import Variables, recorded_call
+from sphereflow.seeds import Seed
 
-_PER_TIME = 50  # steps in a unit of tau unless told
 _CHUNK = 12_000  # points of all paths that are moved together: what stays in the cache
 _EXTRA = 6  # steps of the continued fraction beyond the last mode and the largest |u|
-_BROKEN = 10.0  # modes of a probability are at most 1: beyond this the explicit steps have lost the path
 SCHEMES = ("generator", "transport")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DensityPaths(Result):
-    r"""Random laws: `times` (S,), `modes` $c_0,\dots,c_K$ of every path (R, S, K + 1).
+class DensityPaths(RandomLaws):
+    r"""Random laws on the circle: `modes` $c_0,\dots,c_K$ of every path at all times (R, S, K + 1)."""
 
-    `largest` is the largest $|c_k|$ that was met, at most 1 for a probability: above it the steps are too long.
-    `tail` is the root mean square of the last mode: what the truncation leaves out is of this size.
-    """
-
-    times: Float[np.ndarray, " S"]
     modes: Complex[np.ndarray, "R S K"]
-    largest: float
-    tail: float
 
     def squares(self, k: int = 1) -> Estimate:
         r"""$E|c_k|^2$ at the saved times."""
@@ -70,11 +62,8 @@ class DensityPaths(Result):
         }
 
     def facts(self) -> list[str]:
-        first, second = (Estimate(*(column[-1] for column in self.squares(k))) for k in (1, 2))
-        end = f"E|c_1|^2 = {first}, E|c_2|^2 = {second} at tau = {self.times[-1]:g}"
-        resolved = f"last mode {self.tail:.2g} (root mean square), largest {self.largest:.3g}"
-        warning = [] if self.largest <= 1.01 else ["modes above 1: take more steps"]
-        return [end, f"{len(self.modes)} paths, {self.modes.shape[2] - 1} modes", resolved, *warning]
+        end = f"E|c_1|^2 and E|c_2|^2: {self._end([self.squares(1), self.squares(2)])}"
+        return [end, f"{len(self.modes)} paths, {self.modes.shape[2] - 1} modes", *self._resolved("mode", "modes")]
 
 
 @recorded_call
@@ -106,37 +95,18 @@ def solve_density(
       $\xi$ and never leaves $|c_k|\le1$; the second-order term is then implied. Both are of weak order 1.
     """
     start = _start(density, whole_number("modes", modes, least=4, most=512))
-    beta = real_number("beta", beta, least=0, most=1e3)
-    t1 = real_number("t1", t1, above=0, most=1e3)
+    beta, t1 = real_number("beta", beta, least=0, most=1e3), real_number("t1", t1, above=0, most=1e3)
     one_of("score", score, SCORE_NAMES)
     one_of("scheme", scheme, SCHEMES)
     repeats, nodes = whole_number("repeats", repeats, least=2), whole_number("nodes", nodes, most=4096)
-    count = max(20, math.ceil(_PER_TIME * t1)) if steps is None else whole_number("steps", steps, most=10**7)
-    times = save_times(t1, saveat)
-    enough_memory(16.0 * repeats * (modes + 1) * (len(times) + 6), f"{repeats} paths of {modes} modes")
-    move = Step(beta, score, modes, nodes, scheme)
-    rng = rng_from(seed)
-    c = np.broadcast_to(start, (repeats, modes + 1)).copy()
-    saved, largest, now = [], 1.0, 0.0
+    times, move = save_times(t1, saveat), Step(beta, score, modes, nodes, scheme)
     chunk = max(1, _CHUNK // (4 * modes * nodes)) if beta else repeats
-    with reporting("density", progress) as report:
-        for time in times:
-            number = math.ceil(round(count * (time - now) / t1, 9))
-            for _ in range(number):
-                for low in range(0, repeats, chunk):
-                    part = slice(low, low + chunk)
-                    c[part] = move(rng, c[part], (time - now) / number)
-                largest = max(largest, float(np.abs(c).max()))
-                if not largest < _BROKEN:
-                    raise SphereflowError(
-                        f"a mode of the density has grown to {largest:.2g}, which no law has: take more steps than "
-                        f'{count}, fewer modes than {modes}, or scheme="transport".'
-                    )
-            now = time
-            saved.append(c.copy())
-            report(time / t1, f"tau = {time:.3g} of {t1:.3g}")
-    tail = float(np.sqrt(np.mean(np.abs(c[:, -1]) ** 2)))
-    return DensityPaths(times, np.stack(saved, axis=1), largest, tail)
+    remedy = f'fewer modes than {modes}, or scheme="transport"'
+    saved, largest = follow(
+        move, start, times, t1, steps, repeats=repeats, chunk=chunk, remedy=remedy, seed=seed, progress=progress
+    )
+    tail = float(np.sqrt(np.mean(np.abs(saved[:, -1, -1]) ** 2)))
+    return DensityPaths(times=times, modes=saved, largest=largest, tail=tail)
 
 
 def _start(density: Callable[[np.ndarray], np.ndarray] | Sequence[complex] | np.ndarray, modes: int) -> np.ndarray:
@@ -144,7 +114,7 @@ def _start(density: Callable[[np.ndarray], np.ndarray] | Sequence[complex] | np.
     if callable(density):
         theta = 2 * np.pi * np.arange(64 * modes) / (64 * modes)
         values = density_values("density", density, theta)
-        found = np.fft.rfft(values)[: modes + 1] / values.sum()
+        coefficients = np.fft.rfft(values)[: modes + 1] / values.sum()
     else:
         try:
             given = np.asarray(density)
@@ -152,22 +122,11 @@ def _start(density: Callable[[np.ndarray], np.ndarray] | Sequence[complex] | np.
             given = np.zeros(0)
         if given.ndim != 1 or given.dtype.kind not in "iufc" or not 2 <= len(given) <= modes + 1:
             raise SphereflowError(f"density must be a function of angles, or 2 to {modes + 1} of its modes.")
-        found = np.zeros(modes + 1, complex)
-        found[: len(given)] = given
-    if not np.isfinite(found).all() or abs(found[0] - 1) > 1e-9 or np.abs(found).max() > 1 + 1e-9:
+        coefficients = np.zeros(modes + 1, complex)
+        coefficients[: len(given)] = given
+    if not np.isfinite(coefficients).all() or abs(coefficients[0] - 1) > 1e-9 or np.abs(coefficients).max() > 1 + 1e-9:
         raise SphereflowError("the modes of a law begin with c_0 = 1, and none is above 1 in modulus.")
-    return found
-
-
-def save_times(t1: float, saveat: int | Sequence[float] | np.ndarray) -> np.ndarray:
-    """The times of so many frames from 0 to t1, or those given, if they increase up to t1."""
-    if isinstance(saveat, (int, np.integer)):
-        return np.linspace(0.0, t1, whole_number("saveat", saveat, least=2))
-    times = real_array("saveat", saveat)
-    inside = times.ndim == 1 and len(times) and times[0] >= 0 and times[-1] <= t1
-    if not inside or not (np.diff(times) > 0).all():
-        raise SphereflowError(f"saveat must be a number of frames, or increasing times from 0 to t1 = {t1:g}.")
-    return times
+    return coefficients
 
 
 class Step:

@@ -12,12 +12,11 @@ Cholesky factor is taken of a Gram matrix: distances between nearly equal tokens
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from sphereflow.compilation import compiled
 from sphereflow.errors import SphereflowError, whole_number
@@ -73,7 +72,7 @@ def run_gram(
     layers: Sequence[int],
     repeats: int,
     *,
-    observe: Callable[[Float[Array, "R n n"]], Any],
+    observe: Callable[[Float[Array, "R n n"]], PyTree],
     seed: Seed = 0,
     progress: Progress = None,
 ) -> Depths:

@@ -86,21 +86,21 @@ def first_order(
     """The part of E[PAP^T] that is linear in the covariance of logits, for sigma = 1."""
     n = len(inner)
     at = np.arange(n)
-    found = np.zeros((n, n))
+    change = np.zeros((n, n))
     if np.all(turned == 1):
-        found = inner * _crossed(inner, inner, flat, flat)
+        change = inner * _crossed(inner, inner, flat, flat)
     else:
         for lag in range(n):  # i - k; the other half is its mirror image
             covariance = inner * turned[lag - at[:, None] + at[None, :] + 2 * (n - 1)]
             part = np.diag(_crossed(inner, covariance, flat[lag:], flat[: n - lag]))
-            found[at[lag:], at[: n - lag]] = found[at[: n - lag], at[lag:]] = np.diag(inner, lag) * part
+            change[at[lag:], at[: n - lag]] = change[at[: n - lag], at[lag:]] = np.diag(inner, lag) * part
     # Within a row i = k: the variance of a logit less its row's mean, about its own mean in the row.
     own = inner * turned[at[None, :] - at[:, None] + 2 * (n - 1)]
     variance = np.diag(own)[None] - 2 * flat @ own + np.sum((flat @ own) * flat, axis=1, keepdims=True)
     variance = np.diag(inner)[:, None] * variance
     shifted = flat * (variance - np.sum(flat * variance, axis=1, keepdims=True))
     half = 0.5 * shifted @ inner @ flat.T
-    return found + half + half.T
+    return change + half + half.T
 
 
 def _crossed(
@@ -131,11 +131,11 @@ def _squares(family: str, deviation: float) -> Float[np.ndarray, " terms"]:
     kind = Blocks(family, 1, 2, 1, 1, 2, 2, 1.0, 1.0, 1.0, 1.0, 0.0)
     phi = activation(kind, deviation * h)
     before, now = np.zeros_like(h), np.ones_like(h)
-    found = []
+    coefficients = []
     for k in range(_TERMS):
-        found.append(float(w @ (phi * now)) * np.exp(-0.5 * gammaln(k + 1)))
+        coefficients.append(float(w @ (phi * now)) * np.exp(-0.5 * gammaln(k + 1)))
         before, now = now, h * now - k * before
-    squares = np.array(found) ** 2
+    squares = np.array(coefficients) ** 2
     squares[-1] += max(float(w @ phi**2) - squares.sum(), 0.0)  # exact at rho = 1
     return squares
 

@@ -81,28 +81,27 @@ class InitialCollapse(Result):
     def facts(self) -> list[str]:
         b, last = self.blocks, self.cosine()
         away = np.max(np.abs(self.measured.mean(axis=0) - self.recursion))
-        told = [
+        facts = [
             f"{b.family}, width {b.width}, {b.layers} layers, {self.n} tokens: mean cosine {last} after the last layer",
             f"recursion {self.recursion[-1]:.3f} (at most {away:.3f} away at any layer), with flat attention "
             f"{self.flat[-1]:.3f}, homogenised logistic {self.logistic[-1]:.3f} at time {self.times[-1]:.3g}",
         ]
         if b.score_deviation > 1:
-            told.append(
+            facts.append(
                 f"logits have deviation {b.score_deviation:.2f}: above 1 the recursion's expansion of attention is "
                 "not to be trusted"
             )
-        told += [
+        facts += [
             f"{a.change} x {a.factor:.3g}: {a.measured} measured, {a.predicted:.3f} predicted" for a in self.advice
         ]
-        return told
+        return facts
 
     def plot(self) -> Figure:
         """Cosines by depth: networks, recursion, logistic curve; advised changes at the last layer."""
-        from sphereflow.pictures import blank, look
+        from sphereflow.pictures import styled_figure
 
         depth = np.arange(len(self.recursion))
-        with look():
-            figure = blank(5.6, 3.6)
+        with styled_figure(5.6, 3.6) as figure:
             axes = figure.subplots()
             axes.plot(depth, self.measured.T, color="0.7", lw=0.7)
             for name, style in (("recursion", "-"), ("flat", ":"), ("logistic", "--")):
@@ -151,17 +150,17 @@ def initial_collapse(
             f"{_MOST_NORMALS:.0e} are allowed: ask for fewer layers, tokens or repeats."
         )
     recursion, times = gram_path(blocks, n)
-    found: list[Advice] = []
+    advice: list[Advice] = []
     changes = _changes(blocks, n, level) if recursion[-1] > level else []
     with reporting("networks", progress) as report:
         measured = _measured(blocks, n, repeats, seed)
         for place, (name, factor, changed) in enumerate(changes, start=1):
             report(place / (1 + len(changes)), name)
             ran = _measured(changed, n, repeats, following(seed, place))
-            found.append(Advice(name, factor, float(gram_path(changed, n)[0][-1]), mean(ran[:, -1])))
+            advice.append(Advice(name, factor, float(gram_path(changed, n)[0][-1]), mean(ran[:, -1])))
         report(1.0, "")
     flat = gram_path(blocks, n, order=0)[0]
-    return InitialCollapse(blocks, n, level, measured, recursion, flat, logistic(times, n), times, tuple(found))
+    return InitialCollapse(blocks, n, level, measured, recursion, flat, logistic(times, n), times, tuple(advice))
 
 
 def _measured(blocks: Blocks, n: int, repeats: int, seed: Seed) -> Float[np.ndarray, "network depth"]:
@@ -172,15 +171,15 @@ def _changes(blocks: Blocks, n: int, level: float) -> list[tuple[str, float, Blo
     """Changes of one scale that bring the recursion to the level at the last layer, or as near as they can."""
     both = _factor(lambda c: blocks.scaled(attention=c, mlp=c), n, level)
     alone = _factor(lambda c: blocks.scaled(attention=c), n, level)
-    found = [
+    changes = [
         ("residual projections", both, blocks.scaled(attention=both, mlp=both)),
         ("embeddings", 1 / both, blocks.scaled(embedding=1 / both)),
         ("attention projections alone", alone, blocks.scaled(attention=alone)),
     ]
     if blocks.family == "llama":
         rule = 1 / math.sqrt(2 * blocks.layers)
-        found.append(("residual projections, GPT-2's rule", rule, blocks.scaled(attention=rule, mlp=rule)))
-    return found if blocks.mlp else [each for each in found if "alone" not in each[0]]
+        changes.append(("residual projections, GPT-2's rule", rule, blocks.scaled(attention=rule, mlp=rule)))
+    return changes if blocks.mlp else [each for each in changes if "alone" not in each[0]]
 
 
 def _factor(changed: Callable[[float], Blocks], n: int, level: float) -> float:

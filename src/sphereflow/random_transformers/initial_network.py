@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.random_transformers.blocks import Blocks, states
 from sphereflow.seeds import Seed, rng_from
 
@@ -45,9 +46,8 @@ def run_cosines(blocks: Blocks, n: int, seed: Seed) -> Float[np.ndarray, " depth
 
 def mean_cosine(x: Float[np.ndarray, "n D"]) -> float:
     """The mean over pairs of different tokens."""
-    unit = x / np.linalg.norm(x, axis=-1, keepdims=True)
     n = len(x)
-    return float((np.sum(np.sum(unit, axis=0) ** 2) - n) / (n * (n - 1)))
+    return float((np.sum(np.sum(unit(x), axis=0) ** 2) - n) / (n * (n - 1)))
 
 
 def _root(gram: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:

@@ -4,8 +4,8 @@ With $s_{11}=1$ and $s(r)=E\langle n_A(x),n_A(y)\rangle$ the overlap of two toke
 $\frac1d(d-2+r^2)s(r)-\frac{d-1}dr$ and variance rate $\frac2d(1-r^2)(1-rs(r))$. With $\tau=d\,\theta$, for large d,
 $$du=-a\,u(1-u^2)d\theta+\sqrt2(1-u^2)dB,\qquad a=1+\tfrac12\#\{\text{Gaussian factors of }A\},$$
 that is $dx=(2-a)\tanh x\,d\theta+\sqrt2\,dB$ for $x=\mathrm{artanh}\,u$: for a < 2 the pair aligns up to sign, for
-a = 2 (product weights) x is a Brownian motion and the overlap keeps returning to 0. At finite d the exponent of $1-r$
-per unit of tau is $((d-3)\kappa-(d-1))/d$ with $\kappa=s'(1)=((d-1)/(d-2))^{\#}$.
+a = 2 (product weights) x is a Brownian motion and the overlap keeps returning to 0. At finite d the rate at which two
+tokens meet is the exponent of `lyapunov`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from sphereflow.errors import SphereflowError, real_number, whole_number
+from sphereflow.errors import SphereflowError, real_number
 from sphereflow.numerics.backward import advance, cell_means, generator, read_between
 from sphereflow.numerics.overlaps import overlap_drift
 from sphereflow.numerics.quadrature import jacobi
+from sphereflow.random_transformers.lyapunov import slope_at_one
 
 Observable = Callable[[np.ndarray], np.ndarray]
 _REACH, _STEPS = 16.0, 80
@@ -76,17 +77,6 @@ def _beta_rule(points: int, p: float, q: float) -> tuple[np.ndarray, np.ndarray]
     """Gauss nodes and weights for a Beta(p, q) variable."""
     nodes, weights = jacobi(points, q - 1, p - 1)
     return (1 + nodes) / 2, weights
-
-
-def slope_at_one(d: int, factors: int) -> float:
-    r"""$\kappa=s'(1)=((d-1)/(d-2))^{\#}$."""
-    whole_number("d", d, least=3)
-    return ((d - 1) / (d - 2)) ** factors
-
-
-def lyapunov_exponent(d: int, factors: int) -> float:
-    r"""$\frac{d}{d\tau}E\log(1-r)\to\frac{(d-3)\kappa-(d-1)}d$ as the two tokens meet."""
-    return ((d - 3) * slope_at_one(d, factors) - (d - 1)) / d
 
 
 def coefficient(factors: int) -> float:
@@ -147,9 +137,9 @@ def _backward(
     cells: int,
 ) -> float:
     """On two grids, extrapolated. Their far end is many standard deviations away from where the answer is read."""
-    found = []
+    by_steps = []
     for count in (cells // 2, cells):
         x = np.linspace(0, _REACH, count + 1)
         values = advance(generator(*coefficients(x), x[1]), cell_means(observable, x), theta, _STEPS)
-        found.append(read_between(x, values, start))
-    return (4 * found[1] - found[0]) / 3
+        by_steps.append(read_between(x, values, start))
+    return (4 * by_steps[1] - by_steps[0]) / 3

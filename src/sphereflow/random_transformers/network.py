@@ -12,13 +12,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from sphereflow.compilation import compiled
 from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
@@ -140,16 +139,16 @@ class Depths(Result):
     """What was observed: `layers` (S,), and `values`, a tree of arrays whose first axes are realisation and depth."""
 
     layers: np.ndarray
-    values: Any
+    values: PyTree
 
     def variables(self) -> Variables:
         """What was observed, by depth and realisation; of a tree of arrays each leaf under its own name."""
-        found: Variables = {"layer": ("layer", self.layers)}
+        variables: Variables = {"layer": ("layer", self.layers)}
         for path, leaf in jax.tree_util.tree_leaves_with_path(self.values):
             name = re.sub(r"\W+", "_", jax.tree_util.keystr(path)).strip("_") or "value"
             rest = tuple(f"{name}_{i}" for i in range(leaf.ndim - 2))
-            found[name] = (("layer", "repeat", *rest), np.swapaxes(leaf, 0, 1))
-        return found
+            variables[name] = (("layer", "repeat", *rest), np.swapaxes(leaf, 0, 1))
+        return variables
 
     def facts(self) -> list[str]:
         names = [name for name in self.variables() if name != "layer"]
@@ -188,7 +187,7 @@ def run(
     x0: Float[AnyArray, "..."],
     layers: Sequence[int] | int,
     *,
-    observe: Callable[[Float[Array, "R n d"]], Any],
+    observe: Callable[[Float[Array, "R n d"]], PyTree],
     seed: Seed = 0,
     progress: Progress = None,
 ) -> Depths:
@@ -210,7 +209,7 @@ def observed_depths(
     advance: Callable[[Array, Array, Array], Array],
     state: Array,
     depths: Sequence[int],
-    observe: Callable[[Array], Any],
+    observe: Callable[[Array], PyTree],
     progress: Progress,
 ) -> Depths:
     """What `observe` says of the state at each depth; `advance(state, first, last)` runs the layers in between."""

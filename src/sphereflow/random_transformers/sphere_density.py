@@ -21,34 +21,25 @@ import numpy as np
 from jaxtyping import Float
 from scipy import sparse
 
-from sphereflow.errors import SphereflowError, enough_memory, one_of, real_number, whole_number
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.estimates import Estimate, mean
 from sphereflow.numerics.harmonics import degrees, harmonics, sphere_points
-from sphereflow.progress import Progress, reporting
-from sphereflow.random_transformers.fokker_planck import save_times
+from sphereflow.progress import Progress
+from sphereflow.random_transformers.random_laws import RandomLaws, follow, save_times
 from sphereflow.random_transformers.weight_laws import SCORE_NAMES
 from sphereflow.reading import density_values, real_array
-from sphereflow.results import Result, Variables, recorded_call
-from sphereflow.seeds import Seed, rng_from
+from sphereflow.results import Variables, recorded_call
+from sphereflow.seeds import Seed
 
-_PER_TIME = 50  # steps in a unit of tau unless told
 _EXTRA = 6  # degrees that integrals resolve beyond a product of two harmonics
 _CHUNK = 400_000  # pairs of points, of all paths, that are in the cache together
-_BROKEN = 10.0  # the harmonics of a probability are at most 1: beyond this the explicit steps have lost the path
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SphereDensityPaths(Result):
-    r"""Random laws on the sphere: `times` (S,), `harmonics` $c_{lm}$ of every path (R, S, $(L+1)^2$).
+class SphereDensityPaths(RandomLaws):
+    r"""Random laws on the sphere: `harmonics` $c_{lm}$ of every path at all times (R, S, $(L+1)^2$)."""
 
-    `largest` is the largest $|c_{lm}|$ that was met, at most 1 for a probability: above it the steps are too long.
-    `tail` is the root mean square of the harmonics of the last degree: what the truncation leaves out is of this size.
-    """
-
-    times: Float[np.ndarray, " S"]
     harmonics: Float[np.ndarray, "R S N"]
-    largest: float
-    tail: float
 
     @property
     def degree(self) -> int:
@@ -81,11 +72,8 @@ class SphereDensityPaths(Result):
         }
 
     def facts(self) -> list[str]:
-        first, second = (Estimate(*(column[-1] for column in self.squares(order))) for order in (1, 2))
-        end = f"squares of degree 1 and 2: {first}, {second} at tau = {self.times[-1]:g}"
-        resolved = f"last degree {self.tail:.2g} (root mean square), largest harmonic {self.largest:.3g}"
-        warning = [] if self.largest <= 1.01 else ["harmonics above 1: take more steps"]
-        return [end, f"{len(self.harmonics)} paths, degree {self.degree}", resolved, *warning]
+        end = f"squares of degree 1 and 2: {self._end([self.squares(1), self.squares(2)])}"
+        return [end, f"{len(self.harmonics)} paths, degree {self.degree}", *self._resolved("degree", "harmonics")]
 
 
 @recorded_call
@@ -123,30 +111,13 @@ def solve_sphere_density(
     beta, t1 = real_number("beta", beta, least=0, most=50), real_number("t1", t1, above=0, most=1e3)
     one_of("score", score, SCORE_NAMES)
     repeats, nodes = whole_number("repeats", repeats, least=2), whole_number("nodes", nodes, most=4096)
-    count = max(20, math.ceil(_PER_TIME * t1)) if steps is None else whole_number("steps", steps, most=10**7)
-    times = save_times(t1, saveat)
-    move = SphereStep(beta, score, degree, nodes)
-    enough_memory(8.0 * repeats * (degree + 1) ** 2 * (len(times) + 8), f"{repeats} paths of degree {degree}")
-    c = np.broadcast_to(starting_harmonics(density, degree), (repeats, (degree + 1) ** 2)).copy()
-    rng, saved, largest, now = rng_from(seed), [], 1.0, 0.0
-    with reporting("density", progress) as report:
-        for time in times:
-            number = math.ceil(round(count * (time - now) / t1, 9))
-            for _ in range(number):
-                for low in range(0, repeats, move.chunk):
-                    part = slice(low, low + move.chunk)
-                    c[part] = move(rng, c[part], (time - now) / number)
-                largest = max(largest, float(np.abs(c).max()))
-                if not largest < _BROKEN:
-                    raise SphereflowError(
-                        f"a harmonic of the density has grown to {largest:.2g}, which no law has: take more steps than "
-                        f"{count}, or a degree below {degree}."
-                    )
-            now = time
-            saved.append(c.copy())
-            report(time / t1, f"tau = {time:.3g} of {t1:.3g}")
-    tail = float(np.sqrt(np.mean(np.sum(c[:, degree**2 :] ** 2, axis=1))))
-    return SphereDensityPaths(times, np.stack(saved, axis=1), largest, tail)
+    times, move = save_times(t1, saveat), SphereStep(beta, score, degree, nodes)
+    start, remedy = starting_harmonics(density, degree), f"or a degree below {degree}"
+    saved, largest = follow(
+        move, start, times, t1, steps, repeats=repeats, chunk=move.chunk, remedy=remedy, seed=seed, progress=progress
+    )
+    tail = float(np.sqrt(np.mean(np.sum(saved[:, -1, degree**2 :] ** 2, axis=1))))
+    return SphereDensityPaths(times=times, harmonics=saved, largest=largest, tail=tail)
 
 
 def starting_harmonics(density: Callable[..., np.ndarray] | Sequence[float] | np.ndarray, degree: int) -> np.ndarray:
@@ -206,9 +177,9 @@ class SphereStep:
         rise = np.exp((self.beta * (y @ a.swapaxes(2, 3))) @ y.T)
         fall = 1 / rise
         first, second = mass[:, : self.half], mass[:, self.half :]
-        seen = [np.concatenate([part[..., None], part[..., None] * y], axis=-1)[:, None] for part in (first, second)]
-        seen[1][..., 1:] *= -1
-        sums = np.concatenate([rise @ seen[0] + fall @ seen[1], fall @ seen[0] + rise @ seen[1]], axis=2)
+        moments = [np.concatenate([part[..., None], part[..., None] * y], axis=-1)[:, None] for part in (first, second)]
+        moments[1][..., 1:] *= -1
+        sums = np.concatenate([rise @ moments[0] + fall @ moments[1], fall @ moments[0] + rise @ moments[1]], axis=2)
         return np.asarray(sums[..., 1:] / sums[..., :1])
 
     def _matrices(self, rng: np.random.Generator, paths: int) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Two reports beside each other: which verdicts differ, and which numbers moved by how many of their tolerances.
 
-For whoever changed the code, the seed, the machine or the versions and wants to know what that did. A row is found
+It shows what a change of the code, the seed, the machine or the versions did. A row is found
 again by its claim and its name; how far it moved is the larger of the moves of its measured and its predicted value, in
 units of its tolerance, so that 1 is as far as an honest measurement may be off. A bound without tolerance is judged by
 the share of its value.
@@ -63,7 +63,7 @@ def compare_records(then: dict[str, Any], now: dict[str, Any]) -> Comparison:
     rows: list[tuple[str, str]] = []
     moved: list[Moved] = []
     for name in both:
-        old, new = ({row["name"]: row for row in found[name]["rows"]} for found in (before, after))
+        old, new = ({row["name"]: row for row in claim[name]["rows"]} for claim in (before, after))
         rows += [(name, f"'{row}' is new") for row in new if row not in old]
         rows += [(name, f"'{row}' is gone") for row in old if row not in new]
         moved += [_moved(name, old[row], new[row]) for row in new if row in old]
@@ -77,18 +77,18 @@ def earlier_report(path: str | Path) -> dict[str, Any]:
     if not file.exists():
         raise SphereflowError(f"there is no report at {path}.")
     try:
-        found = plain_data(file_bytes(file))
-        _claims(found)
+        report = plain_data(file_bytes(file))
+        _claims(report)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise SphereflowError(f"{file} holds no report: it should be the {RECORD} of an earlier `reproduce`.") from None
-    return found
+    return report
 
 
 def _claims(record: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    found = {f"{paper['paper']} {claim['id']}": claim for paper in record["papers"] for claim in paper["claims"]}
-    for claim in found.values():
+    claims = {f"{paper['paper']} {claim['id']}": claim for paper in record["papers"] for claim in paper["claims"]}
+    for claim in claims.values():
         _ = claim["verdict"], [(row["name"], *map(float, _numbers(row))) for row in claim["rows"]]
-    return found
+    return claims
 
 
 def _numbers(row: dict[str, Any]) -> tuple[Any, Any, Any]:

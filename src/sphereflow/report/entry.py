@@ -35,22 +35,22 @@ def measured(claim: Claim, run: Run) -> ClaimResult:
     """The claim with its check and verdict."""
     began = time.perf_counter()
     try:
-        found = claim.measure(run)
-        check, verdict = judged(claim, found)
+        returned = claim.measure(run)
+        check, verdict = judged(claim, returned)
     except Exception as error:  # whatever goes wrong in one claim is that claim's result
         return ClaimResult(claim, "fails", time.perf_counter() - began, error=_sentence(error, claim.measure))
     return ClaimResult(claim, verdict, time.perf_counter() - began, check)
 
 
-def judged(claim: Claim, found: object) -> tuple[Check, Verdict]:
+def judged(claim: Claim, returned: object) -> tuple[Check, Verdict]:
     """The check that a claim's function gave, and its verdict."""
-    if not isinstance(found, Check):
-        raise SphereflowError(f"the claim gave a {type(found).__name__} where a Check was due.")
-    if not found.rows:
+    if not isinstance(returned, Check):
+        raise SphereflowError(f"the claim gave a {type(returned).__name__} where a Check was due.")
+    if not returned.rows:
         raise SphereflowError("the claim's check has no rows.")
-    if any(rival.as_printed for rival in found.rivals) != bool(claim.prints):
+    if any(rival.as_printed for rival in returned.rivals) != bool(claim.prints):
         raise SphereflowError("a claim that refutes has both a printed sentence and a printed value, or neither.")
-    return found, found.verdict
+    return returned, returned.verdict
 
 
 def drawn(figure: Figure, run: Run) -> PictureResult:

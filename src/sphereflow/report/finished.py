@@ -2,8 +2,8 @@
 
 Each entry is one small JSON file under `finished/`. It is taken again only if everything that decides it is the same:
 the preset, the seed, the claim's function with whatever it reaches (`fingerprints`), the packages, the kind of device.
-What cannot be told for certain, such as a function that holds a random generator, is measured every time. Not seen are
-files that a claim reads.
+What cannot be identified for certain, such as a function that holds a random generator, is measured every time. Files
+that a claim reads are not covered.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Finished:
         if self._folder is None or self._fresh:
             return None
         try:
-            kept = json.loads((self._folder / _name(paper, entry)).read_text("utf-8"))
-            return read_result(entry, kept["result"]) if kept["identity"] == self._identity(entry) else None
-        except (OSError, ValueError, KeyError, TypeError, Unidentified):  # none yet, damaged, or not to be told
+            record = json.loads((self._folder / _name(paper, entry)).read_text("utf-8"))
+            return read_result(entry, record["result"]) if record["identity"] == self._identity(entry) else None
+        except (OSError, ValueError, KeyError, TypeError, Unidentified):  # none yet, damaged, or not identified
             return None
 
     def keep(self, paper: Paper, result: ClaimResult | PictureResult) -> None:

@@ -48,9 +48,9 @@ def prose(text: str) -> Markup:
 
 def typeset_number(text: str) -> Markup:
     """'1.5e-9' as 1.5 x 10^-9 in HTML; other numbers as they are, with a true minus sign."""
-    mantissa, found, exponent = text.partition("e")
+    mantissa, has_power, exponent = text.partition("e")
     shown = escape(mantissa.replace("-", "\N{MINUS SIGN}"))
-    if not found:
+    if not has_power:
         return shown
     power = exponent.replace("-", "\N{MINUS SIGN}")
     return shown + Markup("\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10<sup>{}</sup>").format(power)

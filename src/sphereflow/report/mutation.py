@@ -1,6 +1,6 @@
 r"""A sceptic's test of the claims: perturb a prediction or the data, and see whether the verdict notices.
 
-- **rival**: a rival's values replace the predictions (or the data) of the rows it speaks about;
+- **rival**: a rival's values replace the predictions (or the data) of the rows it names;
 - **permutation**: the measured values of rows with different predictions are moved on by one row, or reversed,
   wherever that brings a row a value that was predicted more than a tolerance away.
 

@@ -30,7 +30,7 @@ from sphereflow.runtime import compile_lightly, confine, keep_programs, main_lef
 _BETWEEN_MESSAGES_SECONDS = 0.1
 _DIED = "the process of this entry died; it may have needed more memory than there is."
 
-Told = Callable[[Paper, str, float, str], None]
+Listener = Callable[[Paper, str, float, str], None]
 
 
 @dataclass
@@ -69,9 +69,14 @@ class _Worker:
 
 
 def run_in_processes(
-    papers: list[Paper], conditions: Run, jobs: int, told: Told, out: str | Path | None = None, fresh: bool = False
+    papers: list[Paper],
+    conditions: Run,
+    jobs: int,
+    listener: Listener,
+    out: str | Path | None = None,
+    fresh: bool = False,
 ) -> Iterator[PaperResult]:
-    """The results of papers as they are done; `told(paper, entry, fraction, text)` hears of their progress."""
+    """The results of papers as they are done; `listener(paper, entry, fraction, text)` hears of their progress."""
     states = [_Progress(paper, deque(entries_of(paper))) for paper in papers]
     context = multiprocessing.get_context("spawn")
     busy: dict[Connection, _Worker] = {}
@@ -114,11 +119,11 @@ def run_in_processes(
                 except (EOFError, ConnectionError):  # closed, or torn down with what it had not read
                     kind, rest = "died", []
                 if kind == "progress":
-                    told(state.paper, entry.id, *rest)
+                    listener(state.paper, entry.id, *rest)
                     continue
                 del busy[connection]
                 state.results[entry.id] = _dead(entry) if kind == "died" else _result(entry, *rest)
-                told(state.paper, entry.id, 1.0, "")
+                listener(state.paper, entry.id, 1.0, "")
                 if state.done:
                     yield state.result(conditions)
                 if kind != "died":

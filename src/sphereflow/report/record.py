@@ -93,8 +93,8 @@ def read_claim(claim: Claim, record: dict[str, Any]) -> ClaimResult:
         rows = [Row(**row | {name: float(row[name]) for name in _NUMBERS}) for row in record["rows"]]
         rivals = [_read_rival(rival) for rival in record["rivals"]]
         check = Check(record["note"], record["parameters"], rows, rivals)
-    told = replace(claim, says=record["says"], prints=record["prints"])
-    return ClaimResult(told, record["verdict"], record["seconds"], check, record["error"])
+    claim_as_stated = replace(claim, says=record["says"], prints=record["prints"])
+    return ClaimResult(claim_as_stated, record["verdict"], record["seconds"], check, record["error"])
 
 
 def _read_rival(record: dict[str, Any]) -> Rival:

@@ -97,9 +97,9 @@ def _papers(papers: str | Paper | Iterable[str | Paper] | None) -> list[Paper]:
     wanted = [papers] if isinstance(papers, (str, Paper)) else list(papers)
     if not wanted:
         raise SphereflowError(f"no paper was asked for; the papers are {', '.join(registry.slugs())}.")
-    found = [registry.load(paper) if isinstance(paper, str) else paper for paper in wanted]
-    chosen = {paper.slug: paper for paper in found}
-    for paper in found:  # the same one twice is one, as its claims are the same list
+    loaded = [registry.load(paper) if isinstance(paper, str) else paper for paper in wanted]
+    chosen = {paper.slug: paper for paper in loaded}
+    for paper in loaded:  # the same one twice is one, as its claims are the same list
         if paper.claims is not chosen[paper.slug].claims:
             raise SphereflowError(f"two of the papers have the slug {paper.slug}: give one of them another.")
     return list(chosen.values())
@@ -146,12 +146,12 @@ def _results(
     if processes > 1:
         parts: dict[tuple[str, str], float] = {}
 
-        def told(paper: Paper, id: str, fraction: float, text: str) -> None:
+        def listener(paper: Paper, id: str, fraction: float, text: str) -> None:
             parts[paper.slug, id] = min(max(0.0, fraction), 1.0)
             title = f"{id} ({paper.slug})"
             bar.move_to(sum(parts.values()), f"{title}, {text}" if text else title)
 
-        yield from run_in_processes(chosen, conditions, processes, told, out, fresh)
+        yield from run_in_processes(chosen, conditions, processes, listener, out, fresh)
         return
     before = 0
     for paper in chosen:

@@ -119,9 +119,9 @@ def _by_recursion(
 
     def one_token(past: Wave, here: Wave) -> tuple[Wave, tuple[Array, ...]]:
         c, s = (wave[1:] for wave in multiples(*here, modes + 1))
-        seen = past[0].sum(axis=1), past[1].sum(axis=1)
-        found = tuple(row @ part((c, s), seen) for row, part in zip(factors, _PARTS, strict=False))
-        return (decay * (past[0] + charge * c[:, None]), decay * (past[1] + charge * s[:, None])), found
+        sums = past[0].sum(axis=1), past[1].sum(axis=1)
+        fields = tuple(row @ part((c, s), sums) for row, part in zip(factors, _PARTS, strict=False))
+        return (decay * (past[0] + charge * c[:, None]), decay * (past[1] + charge * s[:, None])), fields
 
     nothing = jnp.zeros((modes, decay.shape[0], x.shape[1]), x.dtype)
     return jax.lax.scan(one_token, (nothing, nothing), (jnp.cos(x), jnp.sin(x)))[1]
@@ -135,20 +135,20 @@ def _by_products(
     def one_mode(sums: tuple[Array, ...], mode: tuple[Array, Array]) -> tuple[tuple[Array, ...], None]:
         m, row = mode
         wave = jnp.cos(m * x), jnp.sin(m * x)
-        seen = matrix @ wave[0], matrix @ wave[1]
-        return tuple(f + row[r] * _PARTS[r](wave, seen) for r, f in enumerate(sums)), None
+        averages = matrix @ wave[0], matrix @ wave[1]
+        return tuple(f + row[r] * _PARTS[r](wave, averages) for r, f in enumerate(sums)), None
 
     start = (jnp.zeros_like(x),) * factors.shape[0]
     order = jnp.arange(1, factors.shape[1] + 1, dtype=x.dtype)
     return jax.lax.scan(one_mode, start, (order, factors.T))[0]
 
 
-def _imaginary(wave: Wave, seen: Wave) -> Array:
-    return wave[1] * seen[0] - wave[0] * seen[1]
+def _imaginary(wave: Wave, average: Wave) -> Array:
+    return wave[1] * average[0] - wave[0] * average[1]
 
 
-def _real(wave: Wave, seen: Wave) -> Array:
-    return wave[0] * seen[0] + wave[1] * seen[1]
+def _real(wave: Wave, average: Wave) -> Array:
+    return wave[0] * average[0] + wave[1] * average[1]
 
 
 _PARTS = (_imaginary, _real)

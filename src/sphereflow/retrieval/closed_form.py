@@ -160,11 +160,11 @@ class Profile(Result):
         slopes, sizes, _ = self._scaled(grid, derivative=True)
         known = np.flatnonzero(np.abs(slopes) > _ROUNDING * sizes)  # heads that cancel leave rounding
         grid, slopes = grid[known], slopes[known]
-        found = []
+        turns = []
         for i in np.flatnonzero(np.sign(slopes[:-1]) * np.sign(slopes[1:]) < 0):
             at = float(brentq(self._direction, grid[i], grid[i + 1], xtol=1e-300, rtol=1e-14))
-            found.append(Turn(at, float(self.score(at)), "minimum" if slopes[i] < 0 else "maximum"))
-        return tuple(found)
+            turns.append(Turn(at, float(self.score(at)), "minimum" if slopes[i] < 0 else "maximum"))
+        return tuple(turns)
 
     def _direction(self, sigma0: float) -> float:
         """A number with the sign of the slope, also where the slope does not fit a number."""
@@ -218,8 +218,8 @@ class Profile(Result):
         rates = growth_rates(beta)
         weights = readout_weights(self.vocab, len(rates), self.readout)
         size = np.abs(weights) * rates
-        kept = size > 1e-18 * size.max()
-        return list(zip(weights[kept], rates[kept], strict=True))
+        significant = size > 1e-18 * size.max()
+        return list(zip(weights[significant], rates[significant], strict=True))
 
     def _sum(self, sigma0: np.ndarray, *, derivative: bool) -> np.ndarray:
         total, _, scale = self._scaled(sigma0, derivative=derivative)

@@ -38,7 +38,7 @@ def third_cumulant(
     j, k = (whole_number("each of sources", s, most=n - 1) - 1 for s in sources)
     if j == k:
         raise SphereflowError(f"the two sources must be different tokens, got {tuple(sources)}.")
-    seen = n if target is None else whole_number("target", target, least=max(j, k) + 2, most=n)
+    last = n if target is None else whole_number("target", target, least=max(j, k) + 2, most=n)
     if len(waves) != 3 or sum(waves) != 0 or 0 in waves:
         raise SphereflowError(f"waves must be three whole numbers other than 0 that sum to 0, got {tuple(waves)}.")
     t, beta = real_number("t", t, above=0, most=1e3), real_number("beta", beta, above=0, most=500)
@@ -55,5 +55,5 @@ def third_cumulant(
 
     start = np.zeros((3, n))
     start[1, j] = start[2, k] = 1.0
-    found = solve_ivp(rate, (0.0, t), start.ravel(), "DOP853", rtol=1e-10, atol=1e-14)
-    return float(found.y[seen - 1, -1])
+    solution = solve_ivp(rate, (0.0, t), start.ravel(), "DOP853", rtol=1e-10, atol=1e-14)
+    return float(solution.y[last - 1, -1])

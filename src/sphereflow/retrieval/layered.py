@@ -117,7 +117,7 @@ class LayeredFlow(Result):
 
     def variables(self) -> Variables:
         grid = ("sigma", "node")
-        found: Variables = {
+        variables: Variables = {
             "sigma": ("sigma", self.sigma),
             "mean_cosine": ("sigma", self.wave(1)),
             "angle": (grid, self.angles),
@@ -125,9 +125,9 @@ class LayeredFlow(Result):
             "start": ("node", self.start),
         }
         if self.waves:
-            found["covariance"] = (("sigma", "wave"), self.two_time_covariance().T)
-            found["wave"] = ("wave", np.array(self.waves))
-        return found
+            variables["covariance"] = (("sigma", "wave"), self.two_time_covariance().T)
+            variables["wave"] = ("wave", np.array(self.waves))
+        return variables
 
     def facts(self) -> list[str]:
         first, last = self.wave(1)[[0, -1]]

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sphereflow.evolution import evolve
-from sphereflow.pictures import PALETTE, blank, check_movie, look
+from sphereflow.pictures import PALETTE, check_movie, styled_figure
 from sphereflow.retrieval.closed_form import Profile, critical_time, theorem_time
 from sphereflow.retrieval.decoding import decoder, on_circle
 from sphereflow.retrieval.task import MeasuredProfile
@@ -18,8 +18,7 @@ from sphereflow.seeds import Seed, rng_from
 
 def plot_profile(profile: Profile, measured: MeasuredProfile | None = None) -> Figure:
     """N (accuracy - baseline) against the position of the source, with minima marked, and error bars if measured."""
-    with look():
-        figure = blank(6.4, 3.8)
+    with styled_figure(6.4, 3.8) as figure:
         axes = figure.add_subplot()
         draw_profile(axes, profile, color=PALETTE[0], label="closed form")
         if measured is not None:
@@ -32,8 +31,7 @@ def plot_profile(profile: Profile, measured: MeasuredProfile | None = None) -> F
 
 def plot_measured(measured: MeasuredProfile) -> Figure:
     """N (accuracy - baseline) of both readouts against the position of the source, with three standard errors."""
-    with look():
-        figure = blank(6.4, 3.8)
+    with styled_figure(6.4, 3.8) as figure:
         axes = figure.add_subplot()
         for readout, colour in (("soft", PALETTE[0]), ("hard", PALETTE[1])):
             _bars(axes, measured, readout, colour, rf"{readout} readout, $3\sigma$")

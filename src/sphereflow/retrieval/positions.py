@@ -1,8 +1,8 @@
-r"""How much a token listens to those before it: normalised causal weights.
+r"""How much weight a token gives to those before it: normalised causal weights.
 
 $$\omega_{jk} = \frac{p\big(\tfrac{j-k}{N}\big)}{\sum_{l<j}p\big(\tfrac{j-l}{N}\big)},\qquad k<j,$$
 
-with zero weight on the token itself and on all later ones; the first token sees nobody. The function p of the distance
+with zero weight on the token itself and on all later ones; the first token sees none. The function p of the distance
 is a sum of exponentials, for which sums over the past are recursions, or any function.
 """
 

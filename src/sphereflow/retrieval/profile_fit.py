@@ -2,7 +2,7 @@ r"""The theory's profile fitted to a measured one, beside rivals that know no th
 
 $$y(s)=A+B\,k_\lambda(1,s)\,\psi_c(Y(s)),\qquad B\ge0,\qquad Y=\log\frac{e^\lambda-1}{e^{\lambda s}-1}.$$
 
-Inverse temperature and time enter through $c=a_n(\beta)\,t$ alone, so one profile cannot tell them apart: c and the
+Inverse temperature and time enter through $c=a_n(\beta)\,t$ alone, so one profile cannot distinguish them: c and the
 slope $\lambda$ are fitted, and $(\beta,t)$ is a curve. The profile has recency (rises at its end) as long as
 $c<2(1-e^{-\lambda})$. Rivals: constant, line, parabola, an exponential from the first place or from the last one, and
 both. All by least squares on the mean over units; with p numbers fitted (the variance is one of them) to m positions,
@@ -24,6 +24,7 @@ from jaxtyping import Float
 from scipy.optimize import least_squares, minimize
 
 from sphereflow.errors import SphereflowError, whole_number
+from sphereflow.numerics.unit_vectors import unit
 from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.retrieval.bessel import graphon, growth_rates, psi, separation
@@ -104,7 +105,7 @@ class FittedProfile(Result):
         return float(low), float(high)
 
     def times(self, beta: ArrayLike) -> Float[np.ndarray, " betas"]:
-        r"""The curve $t(\beta)=c/\max_na_n(\beta)$ on which temperature and time cannot be told apart."""
+        r"""The curve $t(\beta)=c/\max_na_n(\beta)$ on which temperature and time cannot be distinguished."""
         betas = np.atleast_1d(real_array("beta", beta))
         return np.array([self.c / growth_rates(float(b)).max() for b in betas])
 
@@ -134,10 +135,9 @@ class FittedProfile(Result):
 
     def plot(self) -> Figure:
         """The measured profile with standard errors, the theory's curve and its rivals."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
-        with look():
-            figure = blank(6.4, 3.8)
+        with styled_figure(6.4, 3.8) as figure:
             ax = figure.subplots()
             ax.errorbar(self.places, self.mean, self.error, fmt="o", ms=4, capsize=2, color="0.3", label="measured")
             for name, colour in (("theory", PALETTE[1]), ("quadratic", PALETTE[2]), ("two exponentials", PALETTE[0])):
@@ -167,7 +167,7 @@ def fit_profile(
         raise SphereflowError("positions must increase inside (0, 1).")
     mean, error = table.mean(axis=0), table.std(axis=0, ddof=1) / np.sqrt(units)
     if np.ptp(mean) <= 1e-12 * np.abs(mean).max():
-        raise SphereflowError("rows have the same mean at every position: any curve fits them, and none is told.")
+        raise SphereflowError("rows have the same mean at every position: any curve fits them, so none is chosen.")
     grid = _Grid(places)
     drawn = rng.multinomial(units, np.full(units, 1 / units), size=repeats) @ table / units
     c_draws, slope_draws = np.array([grid.refined(y) for y in drawn]).T
@@ -221,8 +221,10 @@ def rival_curves(s: Float[np.ndarray, " m"], y: Float[np.ndarray, " m"]) -> dict
             matrix = np.stack([one, *[f(v) for f, v in zip(columns, inside, strict=True)]], axis=-1)
             return float(np.sum((y - _solved(matrix, y)) ** 2))
 
-        found = minimize(misfit, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-15, "maxiter": 2000})
-        return np.clip(np.exp(found.x), *LENGTH_BOX)
+        minimum = minimize(
+            misfit, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-15, "maxiter": 2000}
+        )
+        return np.clip(np.exp(minimum.x), *LENGTH_BOX)
 
     (a,), (b,), (c, d) = search([first]), search([last]), search([first, last])
     designs = {
@@ -256,7 +258,7 @@ class _Grid:
         self._c, self._slopes = np.geomspace(*C_BOX, _GRID), np.geomspace(*SLOPE_BOX, _GRID)
         rows = np.stack([wave(places[None], self._c[:, None], float(slope)) for slope in self._slopes], axis=1)
         rows = rows - rows.mean(axis=-1, keepdims=True)
-        self._units = (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).reshape(-1, len(places))
+        self._units = unit(rows).reshape(-1, len(places))
 
     def refined(self, y: Float[np.ndarray, " m"]) -> tuple[float, float]:
         """(c, slope) of the best curve: the best node of the grid, and on from there."""
@@ -269,6 +271,8 @@ class _Grid:
             return np.asarray(y - offset - scale * curve)
 
         start = np.log([self._c[at // _GRID], self._slopes[at % _GRID]])
-        found = least_squares(left, np.clip(start, low + 1e-6, high - 1e-6), bounds=(low, high), xtol=1e-10, ftol=1e-10)
-        c, slope = np.exp(found.x)
+        minimum = least_squares(
+            left, np.clip(start, low + 1e-6, high - 1e-6), bounds=(low, high), xtol=1e-10, ftol=1e-10
+        )
+        c, slope = np.exp(minimum.x)
         return float(c), float(slope)

@@ -51,15 +51,15 @@ class PromptProfile(Result):
 
     def facts(self) -> list[str]:
         worst, best = np.argmin(self.excess), np.argmax(self.excess)
-        told = [
+        facts = [
             f"excess from {self.excess[worst]:.4g} at sigma0 = {self.sigma0[worst]:.3g} to {self.excess[best]:.4g} at "
             f"{self.sigma0[best]:.3g}, {self.readout} readout",
             f"{np.mean(self.excess / self.uniform):.3g} of that of uniform tokens on average",
         ]
         if self.n is not None:
             away = np.abs(self.measured.value - np.interp(self.measured_at, self.sigma0, self.excess))
-            told.append(f"{self.n} simulated tokens differ by at most {away.max():.2g}, of order 1/n")
-        return told
+            facts.append(f"{self.n} simulated tokens differ by at most {away.max():.2g}, of order 1/n")
+        return facts
 
     def variables(self) -> Variables:
         return {
@@ -73,10 +73,9 @@ class PromptProfile(Result):
 
     def plot(self) -> Figure:
         """The excess against the position of the source, beside that of uniform tokens and what was simulated."""
-        from sphereflow.pictures import blank, look
+        from sphereflow.pictures import styled_figure
 
-        with look():
-            figure = blank(5.6, 3.6)
+        with styled_figure(5.6, 3.6) as figure:
             axes = figure.subplots()
             axes.plot(self.sigma0, self.excess, "o-", label="this prompt")
             axes.plot(self.sigma0, self.uniform, ":", color="0.5", label="uniform tokens")
@@ -137,11 +136,11 @@ def profile(
         n = whole_number("n", n, least=2, most=10**5)
         sources = np.unique(np.clip(np.rint(places * n - 0.5).astype(int), 0, n - 2))
         at = (sources + 0.5) / n
-        found = [
+        by_start = [
             simulated(prompt, n, int(k), t, beta, slope, vocab, readout, repeats, number + i)
             for i, k in enumerate(sources)
         ]
-        measured = Estimate(*(weight * np.array([getattr(e, part) for e in found]) for part in ("value", "error")))
+        measured = Estimate(*(weight * np.array([getattr(e, part) for e in by_start]) for part in ("value", "error")))
     return PromptProfile(places, excess, curve.excess(places), readout, n, at, measured)
 
 
@@ -178,7 +177,7 @@ def simulated(
         return np.asarray((hit(target - start, vocab) - elsewhere)[None])
 
     model = CausalCircle(beta, slope, length=n, modes=modes)
-    found = source_average(
+    average = source_average(
         circle_advance(model, t, padded_length), draw, points, above, source=source, repeats=repeats, seed=number
     ).scaled(n)
-    return Estimate(found.value[0], found.error[0])
+    return Estimate(average.value[0], average.error[0])

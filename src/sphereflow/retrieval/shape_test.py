@@ -90,11 +90,10 @@ class ShapeTest(Result):
 
     def plot(self) -> Figure:
         """The mean profile with standard errors, and the three fits."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
         at = np.arange(1, len(self.mean) + 1)
-        with look():
-            figure = blank(6.0, 3.6)
+        with styled_figure(6.0, 3.6) as figure:
             ax = figure.subplots()
             ax.errorbar(at, self.mean, self.error, fmt="o", ms=4, capsize=2, color="0.3", label="measured")
             for name, colour in zip(("valley", "decreasing", "increasing"), PALETTE, strict=False):
@@ -125,11 +124,11 @@ def u_shape(rows: ArrayLike, *, level: float = 0.01, repeats: int = 1999, seed: 
     fits = {"decreasing": _decreasing(mean), "increasing": _decreasing(mean[::-1])[::-1]}
     noise = rng.multinomial(units, np.full(units, 1 / units), size=repeats) @ residuals / units
     p = {}
-    seen = _excess(mean[None])
+    measured = _excess(mean[None])
     for k, (name, fit) in enumerate(fits.items()):
         drawn = _excess(fit + noise)[k]
         # A draw that is as extreme up to rounding counts as one.
-        p[name] = (1 + int(np.sum(drawn >= seen[k, 0] - 1e-12 * np.sum(mean**2)))) / (1 + repeats)
+        p[name] = (1 + int(np.sum(drawn >= measured[k, 0] - 1e-12 * np.sum(mean**2)))) / (1 + repeats)
     return ShapeTest(
         mean,
         table.std(axis=0, ddof=1) / np.sqrt(units),
@@ -169,7 +168,7 @@ def prefix_misfits(y: Float[np.ndarray, "b m"]) -> Float[np.ndarray, "b k"]:
     totals, counts, top = np.zeros((rows, m + 1)), np.zeros((rows, m + 1)), np.zeros(rows, dtype=int)
     every = np.arange(rows)
     squares, explained = np.zeros(rows), np.zeros(rows)
-    found = np.zeros((rows, m + 1))
+    misfits = np.zeros((rows, m + 1))
     for k in range(m):
         top += 1
         totals[every, top], counts[every, top] = y[:, k], 1
@@ -188,8 +187,8 @@ def prefix_misfits(y: Float[np.ndarray, "b m"]) -> Float[np.ndarray, "b k"]:
             counts[at, b] += counts[at, a]
             explained[at] += totals[at, b] ** 2 / counts[at, b]
             top[at] = b
-        found[:, k + 1] = np.maximum(squares - explained, 0.0)
-    return found
+        misfits[:, k + 1] = np.maximum(squares - explained, 0.0)
+    return misfits
 
 
 def _decreasing(y: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:

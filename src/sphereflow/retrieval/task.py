@@ -49,10 +49,10 @@ def decode(angles: Float[np.ndarray, "..."], vocab: int) -> np.ndarray:
 
 def _moderate(angles: np.ndarray) -> np.ndarray:
     """Angles that still mean a point of the circle: beyond 1e15 a double skips whole turns."""
-    found = real_array("angles", angles)
-    if np.abs(found).max(initial=0.0) > 1e15:
+    array = real_array("angles", angles)
+    if np.abs(array).max(initial=0.0) > 1e15:
         raise SphereflowError("angles must be within [-1e15, 1e15].")
-    return found
+    return array
 
 
 def hard_hit(difference: Float[np.ndarray, "..."], vocab: int) -> Float[np.ndarray, "..."]:

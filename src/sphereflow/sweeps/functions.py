@@ -23,7 +23,7 @@ _WHOLE = 2**53  # up to here every whole number is a float64
 
 
 def of_function(function: Callable[..., Any], grid: Grid, fixed: Mapping[str, Any], vmap: bool) -> Quantity:
-    """The quantity that a function measures; its first block tells what it returns."""
+    """The quantity that a function measures; its first block shows what it returns."""
     if not callable(function):
         raise SphereflowError(f"the function must be callable, or the name of a quantity; got {function!r}.")
     first = {**fixed, **grid.first_cell()}
@@ -98,16 +98,16 @@ def as_values(returned: Any, cell: str) -> Values:
     return {_name(name, cell): _exact(name, value, cell) for name, value in given.items()}
 
 
-def refuse_other_shapes(found: Shapes, before: Shapes, cell: str) -> None:
+def refuse_other_shapes(shapes: Shapes, before: Shapes, cell: str) -> None:
     """Refuse what a cell returned if names or shapes are not those of the cells before."""
-    for name in (*before, *found):
-        if name not in found:
+    for name in (*before, *shapes):
+        if name not in shapes:
             raise SphereflowError(f"the function returned no '{name}' at {cell}, and did so before.")
         if name not in before:
             raise SphereflowError(f"the function returned '{name}' at {cell}, and did not before.")
-        if found[name] != before[name]:
+        if shapes[name] != before[name]:
             raise SphereflowError(
-                f"the function returned '{name}' of shape {found[name]} at {cell}, and of shape {before[name]} before."
+                f"the function returned '{name}' of shape {shapes[name]} at {cell}, and of shape {before[name]} before."
             )
 
 

@@ -108,11 +108,11 @@ class Grid:
 
     def block_shape(self, batch: int) -> tuple[int, ...]:
         """The largest box of at most `batch` cells made of whole trailing axes and a stretch of the next one."""
-        shape, room = [], max(batch, 1)
+        shape, cells_left = [], max(batch, 1)
         for length in reversed(self.shape):
-            taken = min(length, room)
+            taken = min(length, cells_left)
             shape.append(taken)
-            room = room // taken if taken == length else 1
+            cells_left = cells_left // taken if taken == length else 1
         return tuple(reversed(shape))
 
     def blocks(self, shape: tuple[int, ...]) -> Iterator[Region]:

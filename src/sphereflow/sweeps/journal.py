@@ -1,7 +1,7 @@
 """The file beside a sweep that says which blocks are in it: one line for each, and a lock for the one who writes.
 
 A line has the number of the block, a digest, the boxes of cells that it covers and which of its cells failed. The
-digest is of all of that and of the values, so that a line speaks for these values at these places and for no others.
+digest is of all of that and of the values, so that a line holds for these values at these places and for no others.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Entry(NamedTuple):
 
     def failed_cells(self, count: int) -> np.ndarray:
         """Which of the `count` cells of the block failed."""
-        found = np.zeros(count, bool)
+        failed = np.zeros(count, bool)
         if self.failed != "-":
-            found[[int(position) for position in self.failed.split(",")]] = True
-        return found
+            failed[[int(position) for position in self.failed.split(",")]] = True
+        return failed
 
 
 def journal_of(folder: Path) -> Path:
@@ -94,11 +94,11 @@ def cells_in(region: Region) -> tuple[int, ...]:
 
 def digest(values: Mapping[str, np.ndarray], words: str = "") -> str:
     """Sixteen hexadecimal digits for named arrays and a text."""
-    found = hashlib.sha256(words.encode())
+    hashed = hashlib.sha256(words.encode())
     for name in sorted(values):
-        found.update(f"\n{name} {values[name].shape}\n".encode())
-        found.update(np.ascontiguousarray(values[name]).tobytes())
-    return found.hexdigest()[:16]
+        hashed.update(f"\n{name} {values[name].shape}\n".encode())
+        hashed.update(np.ascontiguousarray(values[name]).tobytes())
+    return hashed.hexdigest()[:16]
 
 
 @contextmanager

@@ -37,11 +37,11 @@ class Boundary(Result):
         return {axis: (axis, self.values), "position": (axis, self.position), "error": (axis, self.error)}
 
     def facts(self) -> list[str]:
-        found = int(np.isfinite(self.position).sum())
+        crossed = int(np.isfinite(self.position).sum())
         if self.axis == "-":
             return [f"the level {self.level:g} is crossed at {self.along} = {Estimate(self.position, self.error)}"]
         return [
-            f"{self.along} crosses the level {self.level:g} for {found} of {len(self.values)} values of {self.axis}"
+            f"{self.along} crosses the level {self.level:g} for {crossed} of {len(self.values)} values of {self.axis}"
         ]
 
 
@@ -74,9 +74,11 @@ def boundary(
     cube = cube if "seed" in table.dims else cube[..., None]
     x = np.asarray(table[along].values, float)
     rng = rng_from(seed)
-    found = [_crossing(x, row, level, rng) for row in cube]
+    crossings = [_crossing(x, row, level, rng) for row in cube]
     values = np.asarray(table[axis].values) if others else np.zeros(1)
-    return Boundary(axis, along, values, np.array([f[0] for f in found]), np.array([f[1] for f in found]), level)
+    return Boundary(
+        axis, along, values, np.array([f[0] for f in crossings]), np.array([f[1] for f in crossings]), level
+    )
 
 
 def _crossing(x: np.ndarray, row: np.ndarray, level: float, rng: np.random.Generator) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from sphereflow.errors import SphereflowError
 from sphereflow.estimates import fit_power
-from sphereflow.pictures import PALETTE, blank, look
+from sphereflow.pictures import PALETTE, styled_figure
 from sphereflow.sweeps.result import Sweep, fixed_at, seeds_averaged, values_of
 
 _SYMBOLS = {"beta": r"$\beta$", "alpha": r"$\alpha$", "t": "$t$", "n": "$n$", "d": "$d$", "temperature": "$T$"}
@@ -36,7 +36,7 @@ def plot(
     for name, value in (at or {}).items():
         mean = fixed_at(mean, name, value)
         error = None if error is None else fixed_at(error, name, value)
-        title.append(f"{name} = {_told(mean[name].values)}")
+        title.append(f"{name} = {_text(mean[name].values)}")
     if x is not None and x == y:
         raise SphereflowError(f"x and y must be two axes; both are '{x}'.")
     for name, wanted in (("x", x), ("y", y)):
@@ -46,10 +46,9 @@ def plot(
     across = x or next(name for name in reversed(free) if name != y)
     up = y or next((name for name in free if name != across), None)
     for name in [str(each) for each in mean.dims if each not in (across, up)]:
-        title.append(f"{name} = {_told(mean[name].values[-1])}")
+        title.append(f"{name} = {_text(mean[name].values[-1])}")
         mean, error = mean.isel({name: -1}), None if error is None else error.isel({name: -1})
-    with look():
-        figure = blank(6.4, 4.2)
+    with styled_figure(6.4, 4.2) as figure:
         if up is None or fit or _worded(mean[up]) or _worded(mean[across]):
             _curves(figure, mean, error, across, up, fit)
         else:
@@ -84,7 +83,7 @@ def _curves(figure: Figure, mean: Any, error: Any, across: str, up: str | None, 
     for colour, i in zip(PALETTE, chosen, strict=False):
         curve = mean if up is None else mean.isel({up: i})
         band = None if error is None else (error if up is None else error.isel({up: i})).values
-        values, label = curve.values, None if up is None else f"{_label(up)} = {_told(curve[up].values)}"
+        values, label = curve.values, None if up is None else f"{_label(up)} = {_text(curve[up].values)}"
         known = np.isfinite(values)
         if fit:
             slope, uncertainty, factor = fit_power(x[known], values[known], None if band is None else band[known])
@@ -128,7 +127,7 @@ def _label(name: str) -> str:
     return _SYMBOLS.get(name, name.replace("_", " "))
 
 
-def _told(value: Any) -> str:
+def _text(value: Any) -> str:
     return str(value) if _worded(np.asarray(value)) else f"{float(value):.4g}"
 
 

@@ -26,7 +26,7 @@ class Quantity:
 
     `evaluate(cells)` returns, for each variable, an array whose first axis counts the cells. `coordinates(fixed)` gives
     the values along the dimensions that a cell has of its own, such as time. `variables` is None where only a first
-    call can tell, for a function of the user. `batch` is how many cells one call takes. Parameters that decide the
+    call can show, for a function of the user. `batch` is how many cells one call takes. Parameters that decide the
     coordinates are `fixed_only`: all cells share them.
     """
 
@@ -94,7 +94,7 @@ def _clustering(cells: Sequence[Cell]) -> Values:
     from sphereflow.sphere import draw
     from sphereflow.sweeps.replicas import histories
 
-    kept: dict[int, list[np.ndarray]] = {}
+    frames: dict[int, list[np.ndarray]] = {}
     for (model, n, d, start), members in _alike(cells, ("model", "n", "d", "start")).items():
         padded = members + members[-1:] * (round_up(len(members)) - len(members))
         x0 = np.stack(
@@ -107,7 +107,7 @@ def _clustering(cells: Sequence[Cell]) -> Values:
             np.array([real_number(name, cells[i][name], **limits) for i in padded], dtype=float)
             for name, limits in (("beta", {"least": 0}), ("tol", {"least": 1e-13, "most": 0.1}))
         )
-        found = histories(
+        measured = histories(
             model_name(model),
             jnp.asarray(x0),
             jnp.asarray(beta),
@@ -115,8 +115,8 @@ def _clustering(cells: Sequence[Cell]) -> Values:
             jnp.asarray(tol),
         )
         for row, i in enumerate(members):
-            kept[i] = [np.asarray(part[row]) for part in found]
-    columns = zip(*(kept[i] for i in range(len(cells))), strict=True)
+            frames[i] = [np.asarray(part[row]) for part in measured]
+    columns = zip(*(frames[i] for i in range(len(cells))), strict=True)
     return dict(zip(("close_pairs", "mean_overlap", "energy", FAILED), map(np.stack, columns), strict=True))
 
 
@@ -246,8 +246,8 @@ def _landscape(cells: Sequence[Cell]) -> Values:
             activation=cell["activation"],
         )
         solve = minimise if one_of("sign", cell["sign"], ("minimise", "maximise")) == "minimise" else maximise
-        found = solve(problem)
-        rows.append((len(found.masses), found.energy, found.gap, found.masses.max()))
+        minimiser = solve(problem)
+        rows.append((len(minimiser.masses), minimiser.energy, minimiser.gap, minimiser.masses.max()))
     table = np.array(rows, dtype=float)
     return dict(zip(("atoms", "energy", "gap", "largest_mass"), table.T, strict=True))
 
@@ -269,11 +269,11 @@ _register(
 def _collapse(cells: Sequence[Cell]) -> Values:
     from sphereflow.random_transformers.collapse import Architecture, predict
 
-    found = [predict(Architecture(**cell)) for cell in cells]
+    predictions = [predict(Architecture(**cell)) for cell in cells]
     return {
-        "half_depth": np.array([each.depths[0] for each in found]),
-        "folding_depth": np.array([each.folding for each in found]),
-        "final_overlap": np.array([each.final_overlap for each in found]),
+        "half_depth": np.array([each.depths[0] for each in predictions]),
+        "folding_depth": np.array([each.folding for each in predictions]),
+        "final_overlap": np.array([each.final_overlap for each in predictions]),
     }
 
 
@@ -303,7 +303,7 @@ _register(
 def _drifting(cells: Sequence[Cell]) -> Values:
     from sphereflow.drifting.surrogate import iterate
 
-    paths = [iterate(cell["start"], cell["step"], cell["count"], cell["width"], cell["kernel"]) for cell in cells]
+    paths = [iterate(cell["start"], cell["step"], cell["count"], cell["kernel"], cell["width"]) for cell in cells]
     return {
         "distance": np.array([float(path[-1]) for path in paths]),
         "swing": np.array([float(np.ptp(path[-64:])) for path in paths]),

@@ -98,16 +98,16 @@ class Refinement:
         return bool(high - low > self.change)
 
     def _regions(self, grid: Grid, points: list[tuple[int, ...]]) -> list[Region]:
-        found = []
+        regions = []
         for point in points:
             place = iter(point)
-            found.append(
+            regions.append(
                 tuple(
                     slice(at := next(place), at + 1) if axis.name in self.axes else slice(0, len(axis.values))
                     for axis in grid.axes
                 )
             )
-        return found
+        return regions
 
 
 def _ladder(length: int, stride: int) -> list[int]:

@@ -63,10 +63,10 @@ class Sweep(Result):
 
     def record(self) -> dict[str, Any]:
         """What was asked and how much of it is there; the values are in the dataset."""
-        told = {"specification": self.specification, "complete": self.complete, "path": self.path and str(self.path)}
-        told |= {"cells_done": self.cells_done, "cells_failed": self.cells_failed, "seed": self.seed}
-        told |= {"variables": [str(name) for name in self.dataset], "parameters": self.parameters}
-        return plain({"result": "Sweep"} | told | {"versions": self.versions})
+        record = {"specification": self.specification, "complete": self.complete, "path": self.path and str(self.path)}
+        record |= {"cells_done": self.cells_done, "cells_failed": self.cells_failed, "seed": self.seed}
+        record |= {"variables": [str(name) for name in self.dataset], "parameters": self.parameters}
+        return plain({"result": "Sweep"} | record | {"versions": self.versions})
 
     def facts(self) -> list[str]:
         sizes = ", ".join(f"{name}: {len(values)}" for name, values in self.specification["axes"].items())
@@ -93,13 +93,13 @@ def opened(path: str | Path, *, trusted: bool) -> Sweep:
     import xarray as xr
     import zarr
 
-    told, folder = header(path), Path(path)
+    about, folder = header(path), Path(path)
     with distrusted(path, "sweep"):
-        specification = _checked(plain_data(str(told["specification"])))
-        group, names = zarr.open_group(folder, mode="r"), list(told.get("variables", []))
-        check_coordinates(group, told, specification["axes"])
-        complete = told.get("complete") is True
-        spoiled = damaged(group, told) if complete and not trusted else None
+        specification = _checked(plain_data(str(about["specification"])))
+        group, names = zarr.open_group(folder, mode="r"), list(about.get("variables", []))
+        check_coordinates(group, about, specification["axes"])
+        complete = about.get("complete") is True
+        spoiled = damaged(group, about) if complete and not trusted else None
         if spoiled is not None:
             raise SphereflowError(
                 f"{path} is damaged: '{spoiled}' is not what was written; the same sweep computes it again."
@@ -113,7 +113,7 @@ def opened(path: str | Path, *, trusted: bool) -> Sweep:
             known = verified(folder, group, names, tuple(map(len, axes.values())))
             dataset = dataset.assign({name: (dataset[name].dims, known[name]) for name in names})
             dataset = dataset.assign_coords({STATE: (tuple(axes), known[STATE])})
-        made = dict(told.get("versions", {}))
+        made = dict(about.get("versions", {}))
         return Sweep(dataset, specification, complete, folder, parameters=specification, versions=made)
 
 

@@ -162,5 +162,5 @@ def _exists(path: Path) -> bool:
 
 
 def _brief(value: Any) -> str:
-    told = json.dumps(value)
-    return told if len(told) <= 60 else told[:50] + " ..."
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:50] + " ..."

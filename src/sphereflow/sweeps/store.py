@@ -49,15 +49,15 @@ class Store:
         self._state = np.zeros(grid.shape, np.uint8)
         with distrusted(folder, "sweep; remove it, or choose another name"):
             self._group: Any = _group(folder, mode="r+")
-            told = dict(self._group.attrs)
-            check_coordinates(self._group, told, {axis.name: list(axis.values) for axis in grid.axes})
-            self.batch = whole_number("batch", told["batch"])
-            self.variables: dict[str, Any] = {name: self._group[name] for name in told.get("variables", [])}
+            about = dict(self._group.attrs)
+            check_coordinates(self._group, about, {axis.name: list(axis.values) for axis in grid.axes})
+            self.batch = whole_number("batch", about["batch"])
+            self.variables: dict[str, Any] = {name: self._group[name] for name in about.get("variables", [])}
             for name, array in self.variables.items():
                 if array.shape[: len(grid.shape)] != grid.shape or array.dtype != float:
                     raise ValueError(f"the array '{name}' is not of this grid")
-        self.complete = told.get("complete") is True and damaged(self._group, told) is None
-        if told.get("complete") and not self.complete:
+        self.complete = about.get("complete") is True and damaged(self._group, about) is None
+        if about.get("complete") and not self.complete:
             self._group.attrs["complete"] = False  # until what is damaged has been computed again
 
     @classmethod
@@ -132,14 +132,14 @@ class Store:
         if entry is None or not self.variables or entry.regions != journal.written(regions):
             return None
         try:
-            found = {name: _read(array, regions) for name, array in self.variables.items()}
+            stored = {name: _read(array, regions) for name, array in self.variables.items()}
             failed = entry.failed_cells(_count(regions))
         except Exception:  # what the decoder raises for a chunk that was cut or exchanged has many kinds
             return None
-        if journal.Entry.of(number, regions, failed, found) != entry:
+        if journal.Entry.of(number, regions, failed, stored) != entry:
             return None
         self._note(regions, failed)
-        return CellBlock(found, failed)
+        return CellBlock(stored, failed)
 
     def write(self, number: int, regions: Sequence[Region], block: CellBlock) -> None:
         """Write the cells of a block, in the order of its regions, and enter it in the journal."""
@@ -193,11 +193,11 @@ def header(path: str | Path) -> dict[str, Any]:
         return dict(_group(folder, mode="r").attrs)
 
 
-def check_coordinates(group: Any, told: Mapping[str, Any], axes: dict[str, list[Any]]) -> None:
+def check_coordinates(group: Any, about: Mapping[str, Any], axes: dict[str, list[Any]]) -> None:
     """ValueError where the coordinates of a sweep are not those that were written."""
-    if told.get("record_digest") != journal.digest({}, str(told["specification"])):
+    if about.get("record_digest") != journal.digest({}, str(about["specification"])):
         raise ValueError("what it says of itself was changed")
-    for name, expected in (axes | dict(told.get("coordinates", {}))).items():
+    for name, expected in (axes | dict(about.get("coordinates", {}))).items():
         plausible_size(group[name], name)
         values = np.asarray(group[name][...])
         if isinstance(expected, list) and values.tolist() != expected:
@@ -206,12 +206,12 @@ def check_coordinates(group: Any, told: Mapping[str, Any], axes: dict[str, list[
             raise ValueError(f"the coordinate '{name}' was changed")
 
 
-def damaged(group: Any, told: Mapping[str, Any]) -> str | None:
+def damaged(group: Any, about: Mapping[str, Any]) -> str | None:
     """The first array of a complete sweep whose values are not those that were written."""
-    for name in (*told.get("variables", ()), STATE):
+    for name in (*about.get("variables", ()), STATE):
         try:
             plausible_size(group[name], name)
-            whole = _whole_digest(group[name]) == told["checksums"][name]
+            whole = _whole_digest(group[name]) == about["checksums"][name]
         except Exception:  # what the decoder raises for a chunk that was cut or exchanged has many kinds
             whole = False
         if not whole:
@@ -228,13 +228,13 @@ def verified(folder: Path, group: Any, names: Sequence[str], shape: tuple[int, .
     for number, entry in journal.entries(Path(os.path.realpath(folder))).items():
         try:
             regions = journal.read_regions(entry.regions)
-            found = {name: _read(group[name], regions) for name in names}
+            stored = {name: _read(group[name], regions) for name in names}
             failed = entry.failed_cells(_count(regions))
-            if journal.Entry.of(number, regions, failed, found) != entry:
+            if journal.Entry.of(number, regions, failed, stored) != entry:
                 continue
         except Exception:  # as above; a block that cannot be read is not known
             continue
-        for name, values in (found | {STATE: np.where(failed, FAILED, COMPUTED)}).items():
+        for name, values in (stored | {STATE: np.where(failed, FAILED, COMPUTED)}).items():
             _fill(known[name], regions, values)
     return known
 

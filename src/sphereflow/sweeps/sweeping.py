@@ -53,7 +53,7 @@ def sweep(
       numbers and arrays. Or the name of a quantity, such as "clustering" (see `sphereflow.sweeps.QUANTITIES`).
     - `grid`: names and values; seeds are an axis like any other.
     - `out`: a zarr folder. The same call continues a sweep that was cut short; without it the result is in memory.
-    - `version`: a word of your own for the state of a function that cannot be told from its code, such as one that
+    - `version`: a word of your own for the state of a function that cannot be identified by its code, such as one that
       holds an open file. Without it a sweep in `out` is continued only if the function, its globals, helpers, closures
       and `fixed` are the same; with it, if the function's name and this word are.
     - `vmap`: the function takes JAX numbers, and `batch` cells (64) share one compiled call.
@@ -184,8 +184,8 @@ def _run(
                     store.write(piece[0], piece[1], block)
                     bar.advance(plan.note(piece, block.values))
         store.finish()
-        found = opened(place, trusted=True)
-        return found.in_memory() if out is None else found
+        sweep_result = opened(place, trusted=True)
+        return sweep_result.in_memory() if out is None else sweep_result
 
 
 def _target(out: str | Path) -> Path:
@@ -199,7 +199,7 @@ def _target(out: str | Path) -> Path:
 def _declare(
     store: Store, specification: Specification, extra: Values, variables: Mapping[str, tuple[str, ...]], shape: tuple
 ) -> None:
-    """Make room for what a cell returns, once it is clear that nothing collides."""
+    """Allocate what a cell returns, once it is clear that nothing collides."""
     names = [*specification.grid.names, STATE]
     for name in (*extra, *variables):
         if name in names:
@@ -226,8 +226,8 @@ def _check_shapes(store: Store, grid: Grid, piece: Piece, block: CellBlock) -> N
     """A block must have the variables and shapes of the blocks before it."""
     lead = len(grid.shape)
     shapes = {name: array.shape[lead:] for name, array in store.variables.items()}
-    found = {name: value.shape[1:] for name, value in block.values.items()}
-    refuse_other_shapes(found, shapes, cell_name(grid.cells(piece[1][0])[0], grid.names))
+    computed = {name: value.shape[1:] for name, value in block.values.items()}
+    refuse_other_shapes(computed, shapes, cell_name(grid.cells(piece[1][0])[0], grid.names))
 
 
 def evaluate(measured: Quantity, grid: Grid, fixed: Cell, piece: Piece) -> CellBlock:

@@ -1,4 +1,10 @@
-"""Layers shared by all tokens: random perceptrons of many layers, the stochastic flow they become, synchronisation."""
+"""Layers shared by all tokens: random perceptrons of many layers, the stochastic flow they become, synchronisation.
+
+The random layers (`random_fields`, `covariance`, `activations`) and the network of them (`network`), two tokens in
+closed form (`two_point`, `backward_equation`), measured Lyapunov exponents (`lyapunov`), the energy
+(`energy_dissipation`), laws on the circle (`circle_laws`, `circle_spde`), and errors along the same noise (`pathwise`,
+`both_limits`).
+"""
 
 from sphereflow.synchronisation.activations import resolve as resolve
 from sphereflow.synchronisation.backward_equation import Backward as Backward

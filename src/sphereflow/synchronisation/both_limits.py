@@ -88,11 +88,10 @@ class LimitOrders(Result):
 
     def plot(self) -> Figure:
         """F against 1/n for every depth; at 1/n = 0 the law itself."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
         value, error = self.table()
-        with look():
-            figure = blank(5.6, 3.6)
+        with styled_figure(5.6, 3.6) as figure:
             axes = figure.subplots()
             for k, colour in zip(range(len(value)), PALETTE * len(value), strict=False):
                 name = "limit" if k == len(self.depths) else f"$L={self.depths[k]:g}$"
@@ -151,5 +150,5 @@ def limit_orders(
     for x in (*clouds, np.broadcast_to(law, (repeats, *law.shape))):
         ends = follow_depths(field, x, depths, steps, t1, v, beta, rng_from(seed, 1))  # the same noise for all
         values.append([np.sum(y.mean(axis=1) ** 2, axis=-1) for y in ends])
-    told = np.swapaxes(np.array(values), 0, 1)
-    return LimitOrders(np.array(depths, dtype=float), np.array(sizes, dtype=float), told, v)
+    errors = np.swapaxes(np.array(values), 0, 1)
+    return LimitOrders(np.array(depths, dtype=float), np.array(sizes, dtype=float), errors, v)

@@ -76,21 +76,21 @@ class CircleLaw(Result):
     def density(self, points: int = 128) -> Float[Array, "t repeats points"]:
         """The densities over the angle, at equally spaced angles from 0."""
         padded = np.zeros((*self.modes.shape[:2], whole_number("points", points, least=8) // 2 + 1), dtype=complex)
-        kept = min(self.modes.shape[2], padded.shape[2])
-        padded[..., :kept] = self.modes[..., :kept]
+        common = min(self.modes.shape[2], padded.shape[2])
+        padded[..., :common] = self.modes[..., :common]
         return np.fft.irfft(padded, points, axis=-1) * points / (2 * np.pi)
 
     def _order(self, k: int) -> int:
         return whole_number("k", k, least=0, most=self.modes.shape[2] - 1)
 
     def facts(self) -> list[str]:
-        told = [f"E|c_1|^2 = {Estimate(*(part[-1] for part in self.square()))} at t = {self.times[-1]:g}"]
+        facts = [f"E|c_1|^2 = {Estimate(*(part[-1] for part in self.square()))} at t = {self.times[-1]:g}"]
         if len(self.sizes):
-            told.append(f"networks of {', '.join(f'{n:g}' for n in self.sizes)} tokens: E|c_1^n - c_1|^2 = "
+            facts.append(f"networks of {', '.join(f'{n:g}' for n in self.sizes)} tokens: E|c_1^n - c_1|^2 = "
                         f"{self.distance()}")  # fmt: skip
         last = np.sqrt(np.mean(np.abs(self.modes[-1, :, -1]) ** 2))
-        told.append(f"the highest mode that is kept, k = {self.modes.shape[2] - 1}, is {last:.2g}")
-        return [*told, f"attention {self.strength:g}, {self.modes.shape[1]} paths"]
+        facts.append(f"the highest mode that is kept, k = {self.modes.shape[2] - 1}, is {last:.2g}")
+        return [*facts, f"attention {self.strength:g}, {self.modes.shape[1]} paths"]
 
     def variables(self) -> Variables:
         return {
@@ -102,11 +102,10 @@ class CircleLaw(Result):
 
     def plot(self) -> Figure:
         """The densities of four paths of the noise at the last time, and the mean square of the first mode."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
         angle = 2 * np.pi * np.arange(128) / 128
-        with look():
-            figure = blank(7.2, 3.2)
+        with styled_figure(7.2, 3.2) as figure:
             left, right = figure.subplots(1, 2)
             left.plot(angle, self.density()[-1, :4].T, lw=1)
             left.set(xlabel="angle", ylabel="density", title=f"$t={self.times[-1]:g}$, four paths")
@@ -160,8 +159,8 @@ def circle_law(
     start, rng = on_circle(density), rng_from(seed)
     c = np.zeros((repeats, highest + 1), dtype=complex)
     known = np.fft.rfft(start) / len(start)
-    kept = min(len(known) - (len(start) % 2 == 0), highest + 1)
-    c[:] = np.concatenate([known[:kept], np.zeros(highest + 1 - kept)])
+    given = min(len(known) - (len(start) % 2 == 0), highest + 1)
+    c[:] = np.concatenate([known[:given], np.zeros(highest + 1 - given)])
     tokens = [draw_angles(rng, start, (repeats, n)) for n in counts]
     table, frames = _Grid(field, highest, beta), [c]
     for count in range(steps):
@@ -191,8 +190,8 @@ class _Grid:
         along = self.cos * second - self.sin * first
         if drift:
             # Concentrated densities without their high modes are negative here and there: attention sees them cut at 0.
-            seen = np.fft.rfft(np.maximum(np.fft.irfft(c, self.points), 0.0))[:, : len(self.kernel)]
-            _, beside, mass = self._values(attention_integrals(seen / seen[:, :1], self.kernel))
+            positive = np.fft.rfft(np.maximum(np.fft.irfft(c, self.points), 0.0))[:, : len(self.kernel)]
+            _, beside, mass = self._values(attention_integrals(positive / positive[:, :1], self.kernel))
             along = along + drift * beside / mass
         return np.asarray(along)
 

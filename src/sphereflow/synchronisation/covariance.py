@@ -107,6 +107,6 @@ def of_quadratic_form(forcing: float) -> Covariance:
 def _sampled(at_one: float, slope_at_one: float, slope: Any) -> Covariance:
     # In x = 2 phi/pi - 1; the gap 1 - cos(phi) is written without its cancellation.
     series = np.polynomial.chebyshev.chebinterpolate(lambda x: slope(2 * np.sin(np.pi * (x + 1) / 4) ** 2), _NODES - 1)
-    kept = np.flatnonzero(np.abs(series) > _TRIM * max(np.abs(series).max(), at_one))
-    count = int(kept[-1]) + 1 if kept.size else 1
+    significant = np.flatnonzero(np.abs(series) > _TRIM * max(np.abs(series).max(), at_one))
+    count = int(significant[-1]) + 1 if significant.size else 1
     return Covariance(jnp.asarray(at_one), jnp.asarray(slope_at_one), jnp.asarray(series[:count]), jnp.zeros(()))

@@ -76,10 +76,9 @@ class Dissipation(Result):
 
     def plot(self) -> Figure:
         """The mean gap against time, with its bound."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
-        with look():
-            figure = blank(5.2, 3.4)
+        with styled_figure(5.2, 3.4) as figure:
             axes = figure.subplots()
             axes.plot(self.times, self.gap, "o-", color=PALETTE[0], ms=3, label="$E(1-r)$")
             axes.plot(self.times, self.bound, "--", color="0.4", label=r"$e^{-ct}(1-r_0)$")
@@ -119,9 +118,9 @@ def dissipation(
     equation = Backward(pair, cells=cells, right=18.0)
     gap = equation.averages(lambda r: 1 - r, when.tolist(), start)
     noise = TwoPoint(d, law)
-    told = (pair.coercivity(), pair.lyapunov(), pair.long_time_rate(), -noise.coercivity() / 2, noise.lyapunov())
+    rates = (pair.coercivity(), pair.lyapunov(), pair.long_time_rate(), -noise.coercivity() / 2, noise.lyapunov())
     first = start if isinstance(start, str) else float(start)
-    return Dissipation(d, float(strength), float(beta), first, when, gap, *told)
+    return Dissipation(d, float(strength), float(beta), first, when, gap, *rates)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -164,10 +163,9 @@ class CoercivityTest(Result):
 
     def plot(self) -> Figure:
         """Measured rates (dots) beside the formula (line); the noise is coercive where all are positive."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
-        with look():
-            figure = blank(5.2, 3.4)
+        with styled_figure(5.2, 3.4) as figure:
             axes = figure.subplots()
             axes.plot(self.overlaps, self.formula, color=PALETTE[0])
             axes.errorbar(self.overlaps, *self.measured, fmt="o", color=PALETTE[1], capsize=3)
@@ -206,8 +204,8 @@ def coercivity_test(
     law = of_activation(activation)
     pair = TwoPoint(d, law, strength, beta)
     rng = rng_from(seed)
-    found = [_rates(activation, d, float(each), pair, h, repeats, rng) for each in r]
-    measured = Estimate(*(np.array([float(each[k]) for each in found]) for k in (0, 1)))
+    simulated = [_rates(activation, d, float(each), pair, h, repeats, rng) for each in r]
+    measured = Estimate(*(np.array([float(each[k]) for each in simulated]) for k in (0, 1)))
     return CoercivityTest(d, pair.strength, r, pair.pull(r), measured, pair.coercivity(), law.ratio)
 
 

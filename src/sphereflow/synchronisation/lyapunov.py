@@ -66,15 +66,15 @@ def spectrum(
     frame = jnp.broadcast_to(jnp.eye(d)[1 : count + 1], (repeats, count, d))
 
     def orthonormal(frame: Array) -> tuple[Array, Array]:
-        kept: list[Array] = []
+        directions: list[Array] = []
         growth = []
         for k in range(count):  # Gram and Schmidt; the vectors are nearly orthonormal already, one layer after the last
             rest = frame[:, k]
-            for other in kept:
+            for other in directions:
                 rest = project(other, rest)
             growth.append(jnp.linalg.norm(rest, axis=-1))
-            kept.append(rest / growth[-1][:, None])
-        return jnp.stack(kept, axis=1), jnp.log(jnp.stack(growth, axis=1))
+            directions.append(rest / growth[-1][:, None])
+        return jnp.stack(directions, axis=1), jnp.log(jnp.stack(growth, axis=1))
 
     def layer(carry: tuple[Array, Array, Array], index: Array) -> tuple[tuple[Array, Array, Array], None]:
         x, frame, total = carry

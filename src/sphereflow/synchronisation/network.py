@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from sphereflow.compilation import compiled
 from sphereflow.dynamics import Attention
@@ -25,7 +25,7 @@ from sphereflow.estimates import Estimate, straight_line
 from sphereflow.seeds import Seed, key_from
 from sphereflow.shapes import AnyArray
 from sphereflow.sphere import exponential, normalise, project
-from sphereflow.synchronisation.random_fields import RandomField
+from sphereflow.synchronisation.random_fields import RandomField, Weights
 
 SCHEMES = ("layers", "geodesic")
 Strength = float | Float[Array, "r"] | Float[np.ndarray, "r"]
@@ -63,7 +63,7 @@ def run_network(
     attention: Attention | None = None,
     strength: Strength = 1.0,
     saves: int = 1,
-    observe: Callable[[Array], Any] = same,
+    observe: Callable[[Array], PyTree] = same,
     scheme: str = "layers",
 ) -> Any:
     """`observe` of the tokens at the start and after each of `saves` equal parts of the layers, on a leading axis.
@@ -96,24 +96,24 @@ def _run(
     step: Array,
     parts: int,
     each: int,
-    observe: Callable[[Array], Any],
+    observe: Callable[[Array], PyTree],
     scheme: str,
 ) -> Any:
     def layer(x: Array, count: Array) -> tuple[Array, None]:
         weights = field.draw(jax.random.fold_in(key, count), *x.shape)
         return advance(field, weights, x, step, attention, strength, scheme), None
 
-    def part(x: Array, index: Array) -> tuple[Array, Any]:
+    def part(x: Array, index: Array) -> tuple[Array, PyTree]:
         x, _ = jax.lax.scan(layer, x, index * each + jnp.arange(each))
         return x, observe(x)
 
-    _, kept = jax.lax.scan(part, x0, jnp.arange(parts))
-    return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), observe(x0), kept)
+    _, observed = jax.lax.scan(part, x0, jnp.arange(parts))
+    return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), observe(x0), observed)
 
 
 def advance(
     field: RandomField,
-    weights: Any,
+    weights: Weights,
     x: Float[Array, "r n d"],
     step: Float[Array, ""],
     attention: Attention | None = None,

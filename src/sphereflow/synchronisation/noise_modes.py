@@ -19,6 +19,7 @@ from numpy.polynomial import chebyshev, legendre
 
 from sphereflow.errors import SphereflowError, whole_number
 from sphereflow.numerics.harmonics import harmonic_values
+from sphereflow.numerics.quadrature import interval
 from sphereflow.synchronisation.covariance import Covariance
 
 Array = np.ndarray
@@ -99,7 +100,7 @@ def noise_modes(law: Covariance, d: int, *, modes: int = 32) -> NoiseModes:
         table = 2 / _ANGLES * np.cos(np.outer(np.arange(modes + 1), angle)) @ np.asarray(law(np.cos(angle)))
         table[0] /= 2
     elif d == 3:
-        nodes, measure = np.polynomial.legendre.leggauss(_ANGLES // 4)
+        nodes, measure = interval(-1, 1, _ANGLES // 4)
         degree = min(modes, _HARMONICS)
         polynomials = legendre.legvander(nodes, degree)
         table = (np.arange(degree + 1) + 0.5) * ((measure * np.asarray(law(nodes))) @ polynomials)
@@ -112,5 +113,5 @@ def noise_modes(law: Covariance, d: int, *, modes: int = 32) -> NoiseModes:
                 "use d=2 or 3 for others."
             )
         table = chebyshev.cheb2poly(fit[: _DEGREE + 1])
-    kept = [j for j, weight in enumerate(table) if weight > _NEGLIGIBLE * float(law.at_one)]
-    return NoiseModes(d, tuple(kept), tuple(float(table[j]) for j in kept))
+    orders = [j for j, weight in enumerate(table) if weight > _NEGLIGIBLE * float(law.at_one)]
+    return NoiseModes(d, tuple(orders), tuple(float(table[j]) for j in orders))

@@ -80,9 +80,9 @@ class StrongErrors(Result):
 
     def errors(self, kind: str = "depth") -> Estimate:
         """Root mean square errors with error bars, for each size."""
-        found = mean(self._of(kind)[1].T)
-        root = np.sqrt(found.value)
-        return Estimate(root, found.error / (2 * np.where(root > 0, root, 1)))
+        squares = mean(self._of(kind)[1].T)
+        root = np.sqrt(squares.value)
+        return Estimate(root, squares.error / (2 * np.where(root > 0, root, 1)))
 
     def order(self, kind: str = "depth", last: int = 0) -> Estimate:
         """The power of the size in the root mean square error, from all sizes or from the last few.
@@ -113,13 +113,13 @@ class StrongErrors(Result):
         return np.sqrt(tangent * self.t1 * (local + self.one / self.steps) * self.amplification)
 
     def facts(self) -> list[str]:
-        told = []
+        facts = []
         for kind in KINDS:
             sizes, squares = self._of(kind)
             if len(sizes) and np.any(squares > 0):
                 text = f"{kind}: RMS error {self.errors(kind)} at {', '.join(f'{n:g}' for n in sizes)}"
-                told.append(text + (f", order {self.order(kind)}" if len(sizes) > 1 else ""))
-        return [*told, f"d={self.d}, t1={self.t1:g}, attention {self.strength:g}, {self.depth.shape[1]} paths"]
+                facts.append(text + (f", order {self.order(kind)}" if len(sizes) > 1 else ""))
+        return [*facts, f"d={self.d}, t1={self.t1:g}, attention {self.strength:g}, {self.depth.shape[1]} paths"]
 
     def variables(self) -> Variables:
         return {
@@ -134,11 +134,10 @@ class StrongErrors(Result):
 
     def plot(self) -> Figure:
         """Root mean square errors against depth, width and number of tokens; dashed: the formulas, or order 1/2."""
-        from sphereflow.pictures import PALETTE, blank, look
+        from sphereflow.pictures import PALETTE, styled_figure
 
         shown = [kind for kind in KINDS if len(self._of(kind)[0]) and np.any(self._of(kind)[1] > 0)]
-        with look():
-            figure = blank(2.8 * max(len(shown), 1) + 0.8, 3.2)
+        with styled_figure(2.8 * max(len(shown), 1) + 0.8, 3.2) as figure:
             for axes, kind in zip(np.ravel(figure.subplots(1, max(len(shown), 1))), shown, strict=True):
                 sizes, (value, error) = self._of(kind)[0], self.errors(kind)
                 line = self.predicted(kind) if kind in KINDS[:2] else value[-1] * np.sqrt(sizes[-1] / sizes)
@@ -211,9 +210,9 @@ def strong_errors(
     many = _sizes(field, start, sizes, layers, t1, v, beta, repeats, rng)
     fourth = float(kappa(lambda s: resolve(activation)(s) ** 2, np.array(1.0))) - float(law.at_one) ** 2
     columns = (np.array(each, dtype=float) for each in (depths, widths, sizes))
-    told = (d, t1, v, field.at_one, field.slope_at_one, fourth, steps)
+    setting = (d, t1, v, field.at_one, field.slope_at_one, fourth, steps)
     one, two, three = columns
-    return StrongErrors(*told, one, deep, overlap, two, wide, three, *many)
+    return StrongErrors(*setting, one, deep, overlap, two, wide, three, *many)
 
 
 def _tokens(rng: np.random.Generator, repeats: int, n: int, d: int, start: Array | None) -> Array:

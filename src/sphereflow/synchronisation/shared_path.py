@@ -18,7 +18,7 @@ from jaxtyping import Complex, Float
 from scipy.special import ive
 
 from sphereflow.errors import enough_memory, real_number
-from sphereflow.numerics.unit_vectors import unit
+from sphereflow.numerics.unit_vectors import exponential, unit
 from sphereflow.synchronisation.noise_modes import NoiseModes, unit_powers
 
 Array = np.ndarray
@@ -107,9 +107,7 @@ def attention_integrals(c: Array, kernel: Array) -> Array:
 
 def geodesic(x: Float[Array, "... d"], move: Float[Array, "... d"]) -> Float[Array, "... d"]:
     """Along the great circle in the direction of the tangential part of `move`, as far as it is long."""
-    along = move - np.sum(move * x, axis=-1, keepdims=True) * x
-    length = np.linalg.norm(along, axis=-1, keepdims=True)
-    return unit(np.cos(length) * x + np.sinc(length / np.pi) * along)
+    return exponential(x, move - np.sum(move * x, axis=-1, keepdims=True) * x)
 
 
 def increments(modes: NoiseModes, rng: np.random.Generator, repeats: int, step: float) -> Float[Array, "r p d"]:
@@ -154,9 +152,9 @@ def _roots(matrices: Array) -> tuple[Array, Array]:
     """K^{1/2} and K^{-1/2}, the latter zero where tokens that have met leave no direction."""
     values, vectors = np.linalg.eigh(matrices)
     values = np.maximum(values, 0.0)
-    seen = values > _SINGULAR * values[:, -1:]
+    regular = values > _SINGULAR * values[:, -1:]
     root = np.sqrt(values)
-    inverse = np.where(seen, 1 / np.where(seen, root, 1.0), 0.0)
+    inverse = np.where(regular, 1 / np.where(regular, root, 1.0), 0.0)
     both = (vectors * part[:, None, :] @ np.swapaxes(vectors, 1, 2) for part in (root, inverse))
     first, second = both
     return first, second

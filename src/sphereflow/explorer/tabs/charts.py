@@ -6,6 +6,7 @@ dark with the page, without being drawn again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,12 @@ def draw(shown: ui.echart, options: dict[str, Any]) -> None:
         | options
     )
     shown.update()
+
+
+def on_place_click(shown: ui.echart, handler: Callable[..., Any]) -> None:
+    """Call the handler with the coordinates of the place that is clicked, whatever is drawn there."""
+    place = f"getElement({shown.id}).chart.convertFromPixel({{gridIndex: 0}}, [e.offsetX, e.offsetY])"
+    shown.on("click", handler, js_handler=f"e => emit(...{place})")
 
 
 def axis(name: str, **more: Any) -> dict[str, Any]:

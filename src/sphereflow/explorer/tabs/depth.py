@@ -12,7 +12,7 @@ from sphereflow.explorer.tabs.charts import BLUE, ORANGE, SOFT, axis, chart, dra
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say, short
+from sphereflow.explorer.tabs.words import short
 from sphereflow.random_transformers import Architecture, collapse, measure, predict
 
 TITLE = "Depth"
@@ -57,41 +57,41 @@ def measured(network: Architecture, seed: int) -> collapse.Measured:
     return measure(network, _NETWORKS, seed=seed, progress=False)
 
 
-def in_words(network: Architecture, half: float, found: collapse.Measured | None) -> str:
+def in_words(network: Architecture, half: float, networks: collapse.Measured | None) -> str:
     """When the cosine is a half, by the equation and by the networks."""
-    told = f"The equation has a mean cosine of 0.5 after {half:.0f} layers"
-    if found is None:
-        return f"{told}. The networks are being measured."
-    end = found.overlap_at_end()
-    last = float(found.depths[-1])
+    predicted_half = f"The equation has a mean cosine of 0.5 after {half:.0f} layers"
+    if networks is None:
+        return f"{predicted_half}. The networks are being measured."
+    end = networks.overlap_at_end()
+    last = float(networks.depths[-1])
     known = float(np.interp(last, *predicted(network)))
     return (
-        f"{told}. After {last:.0f} layers it has {known:.3f}, and {len(found.overlap)} networks have "
+        f"{predicted_half}. After {last:.0f} layers it has {known:.3f}, and {len(networks.overlap)} networks have "
         f"{float(end.value):.3f} ± {float(end.error):.3f}."
     )
 
 
-def picture(network: Architecture, found: collapse.Measured | None) -> dict[str, Any]:
+def picture(network: Architecture, networks: collapse.Measured | None) -> dict[str, Any]:
     """The mean cosine against the layer: the equation, every network, and their mean with two standard errors."""
     depths, curve = predicted(network)
     series: list[dict[str, Any]] = []
-    if found is not None:
-        for one in found.overlap:
+    if networks is not None:
+        for one in networks.overlap:
             thin = {"color": SOFT, "width": 1, "opacity": 0.45}
-            series.append(line("network", found.depths, one, SOFT) | {"lineStyle": thin, "z": 2})
-        mean = found.overlap.mean(axis=0)
-        error = 2 * found.overlap.std(axis=0, ddof=1) / np.sqrt(len(found.overlap))
+            series.append(line("network", networks.depths, one, SOFT) | {"lineStyle": thin, "z": 2})
+        mean = networks.overlap.mean(axis=0)
+        error = 2 * networks.overlap.std(axis=0, ddof=1) / np.sqrt(len(networks.overlap))
         around = np.concatenate([mean - error, (mean + error)[::-1]])
-        corners = pairs(np.concatenate([found.depths, found.depths[::-1]]), around)
+        corners = pairs(np.concatenate([networks.depths, networks.depths[::-1]]), around)
         polygon = "type: 'polygon', style: {fill: 'var(--tab-blue)', opacity: 0.18}"
         render = f"(params, api) => ({{{polygon}, shape: {{points: {corners}.map(p => api.coord(p))}}}})"
         series.append({"type": "custom", "data": [[0, 0]], "clip": True, "silent": True, "z": 1, ":renderItem": render})
-        series.append(line("mean", found.depths, mean, BLUE))
+        series.append(line("mean", networks.depths, mean, BLUE))
     series.append(line("equation", depths, curve, ORANGE) | {"lineStyle": {"color": ORANGE, "width": 2.6}})
     return {
         "grid": {"left": 58, "right": 20, "top": 16, "bottom": 52},
         "xAxis": axis("layer", min=0, max=network.layers),
-        "yAxis": axis("mean cosine of two tokens", min=min(-0.1, _lowest(found)), max=1, nameGap=40),
+        "yAxis": axis("mean cosine of two tokens", min=min(-0.1, _lowest(networks)), max=1, nameGap=40),
         "tooltip": tooltip(trigger="axis", formatter=""),
         "series": series,
     }
@@ -108,13 +108,9 @@ def build(around: Surroundings = ALONE) -> None:
         d = ListControl("Width d", WIDTHS, "64")
         heads = ListControl("Heads H", HEADS, "4")
         seed = Amount(SEED)
-    with frame.picture:
-        told = answer()
+    with frame.charts:
         shown = chart("Mean cosine of two tokens against the layer", "wide")
-        colours = legend()
-        numbers = facts()
-    list_colours(
-        colours,
+    frame.list_colours(
         [
             (ORANGE, "line", "the equation, without any network"),
             (BLUE, "line", f"mean of {_NETWORKS} networks, with two standard errors"),
@@ -134,16 +130,15 @@ def build(around: Surroundings = ALONE) -> None:
         await frame.work(predicted, network)
         half, most = await frame.work(depths_of, network)
         draw(shown, picture(network, None))
-        say(told, in_words(network, half, None))
+        frame.say(in_words(network, half, None))
         frame.drawn()
-        found = await frame.work(measured, network, int(seed.value))
-        draw(shown, picture(network, found))
-        say(told, in_words(network, half, found))
-        list_facts(
-            numbers,
+        networks = await frame.work(measured, network, int(seed.value))
+        draw(shown, picture(network, networks))
+        frame.say(in_words(network, half, networks))
+        frame.list_facts(
             [
                 ("layers until cosine 0.5, predicted", f"{half:.0f}"),
-                ("the same, measured", _passage(found)),
+                ("the same, measured", _passage(networks)),
                 ("layers until cosine 0.9, predicted", f"{most:.0f}"),
                 ("layers in a unit of $\\tau$", short(network.layers_per_time, 4)),
             ],
@@ -152,12 +147,12 @@ def build(around: Surroundings = ALONE) -> None:
     frame.watch(refresh, beta=beta, step=step, layers=layers, n=n, d=d, heads=heads, seed=seed)
 
 
-def _passage(found: collapse.Measured) -> str:
-    passage, share = found.passages[0], found.arrived[0]
+def _passage(networks: collapse.Measured) -> str:
+    passage, share = networks.passages[0], networks.arrived[0]
     if share < 1:
         return f"only {100 * share:.0f} % arrive"
     return f"{float(passage.value):.0f} ± {float(passage.error):.0f}"
 
 
-def _lowest(found: collapse.Measured | None) -> float:
-    return 0.0 if found is None else float(np.floor(10 * found.overlap.min()) / 10)
+def _lowest(networks: collapse.Measured | None) -> float:
+    return 0.0 if networks is None else float(np.floor(10 * networks.overlap.min()) / 10)

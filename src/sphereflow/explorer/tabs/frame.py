@@ -18,6 +18,7 @@ from sphereflow.explorer.kit import ListControl, Notice
 from sphereflow.explorer.tabs.inputs import Amount
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
 from sphereflow.explorer.tabs.threads import TOGETHER, in_line, run_in_thread
+from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say
 from sphereflow.report.formula import formula, prose
 
 _STYLE = Path(__file__).with_name("tabs.css")
@@ -33,7 +34,7 @@ Refresh = Callable[[], Awaitable[str | None]]
 
 
 class TabFrame:
-    """A tab with its heading; `controls` and `picture` are the containers to fill."""
+    """A tab with its heading; `controls` and `charts` are the containers to fill."""
 
     def __init__(self, title: str, words: str, *latex: str, around: Surroundings = ALONE) -> None:
         client = ui.context.client
@@ -57,12 +58,27 @@ class TabFrame:
                         ui.spinner(size="1.3rem").classes("tab-spinner").props('aria-label="computing"')
                         self._far = ui.label("computing the first picture")
                     self._error = Notice("kit-message tab-error")
-                    self.picture = ui.element("div").classes("tab-picture tab-empty")
+                    with ui.element("div").classes("tab-picture tab-empty") as self._picture:
+                        self._answer = answer()
+                        self.charts = ui.element("div").classes("tab-charts")
+                        self._colours, self._numbers = legend(), facts()
         self._clock = ui.timer(_LOOK, self._tell_progress, active=False)
 
     def set_formulas(self, *latex: str) -> None:
         """Show these formulas below the words."""
         self._formulas.set_content("".join(formula(each) for each in latex))
+
+    def say(self, text: str) -> None:
+        """The answer in words, above the charts."""
+        say(self._answer, text)
+
+    def list_colours(self, rows: list[tuple[str, str, str]]) -> None:
+        """The meaning of the colours, below the charts."""
+        list_colours(self._colours, rows)
+
+    def list_facts(self, rows: list[tuple[str, str]]) -> None:
+        """Names and numbers, below the colours."""
+        list_facts(self._numbers, rows)
 
     def watch(self, refresh: Refresh, **controls: Amount | ListControl) -> Renew:
         """Call `refresh` now and whenever a control changes; changes made meanwhile lead to one more call.
@@ -94,9 +110,9 @@ class TabFrame:
 
     async def work(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """The value of the function, computed in a thread; to be called within `refresh`."""
-        found = await run_in_thread(function, *args, **kwargs)
+        value = await run_in_thread(function, *args, **kwargs)
         self._share, self._doing = 0.0, ""
-        return found
+        return value
 
     def report(self, share: float, words: str = "") -> None:
         """How much of the work is done, 0 to 1, and what; may be called in the thread that does it."""
@@ -104,18 +120,18 @@ class TabFrame:
 
     def drawn(self) -> None:
         """There is a picture now, if only a rough one."""
-        self.picture.classes(remove="tab-empty tab-stale")
+        self._picture.classes(remove="tab-empty tab-stale")
 
     def _tell_progress(self) -> None:
         seconds = time.monotonic() - self._since
-        told = [self._doing or "computing", f"{seconds:.0f} s so far"]
+        words = [self._doing or "computing", f"{seconds:.0f} s so far"]
         if 0 < self._share < 1:
-            told[1] = f"{100 * self._share:.0f} %, about {seconds * (1 / self._share - 1):.0f} s left"
+            words[1] = f"{100 * self._share:.0f} %, about {seconds * (1 / self._share - 1):.0f} s left"
         elif lately := _lately.get(self._title):
-            told.append(f"lately {sorted(lately)[len(lately) // 2]:.1f} s")
+            words.append(f"lately {sorted(lately)[len(lately) // 2]:.1f} s")
         if in_line():
-            told.append(f"{in_line()} wait for one of {TOGETHER} places")
-        self._far.text = ", ".join(told)
+            words.append(f"{in_line()} wait for one of {TOGETHER} places")
+        self._far.text = ", ".join(words)
 
     async def _guarded(self, refresh: Refresh) -> None:
         self._since = time.monotonic()
@@ -139,7 +155,7 @@ class TabFrame:
         self._clock.deactivate()
         self._error.show(message)
         if failed:
-            self.picture.classes(add="tab-stale")
+            self._picture.classes(add="tab-stale")
         else:
             self.drawn()
         self._progress.set_visibility(False)

@@ -80,11 +80,11 @@ def read(path: str | Path) -> HeadMap:
         )
     try:
         with xr.open_dataset(file, engine="scipy") as dataset:
-            found = brief(dataset).load()
-        values = {name: found[name].transpose("layer", "head").values for name in QUANTITIES}
+            maps = brief(dataset).load()
+        values = {name: maps[name].transpose("layer", "head").values for name in QUANTITIES}
     except Exception:  # a damaged file fails in as many ways as there are bytes
         raise SphereflowError(f"cannot read {file}: it is not a measurement of sphereflow measure.") from None
-    about = found.attrs
+    about = maps.attrs
     name = (
         f"{about.get('model', file.name)}, {about.get('documents', '?')} documents of {about.get('window', '?')} tokens"
     )
@@ -144,12 +144,12 @@ def synthetic(decay: float, seed: int) -> HeadMap:
                 length=_LENGTH,
                 d=_DIMENSION,
             )
-            found = {name: np.asarray(each.mean()) for name, each in head_features(weights, vectors).items()}
+            features = {name: np.asarray(each.mean()) for name, each in head_features(weights, vectors).items()}
             control = random_controls(weights, vectors, [4], repeats=4, seed=np.random.default_rng(seed))["euclidean"]
-            values["regime"][i, j] = regimes(found)
+            values["regime"][i, j] = regimes(features)
             values["f4_random"][i, j] = control.f.mean()
             for name in ("f4", *_FEATURES):
-                values[name][i, j] = found[name]
+                values[name][i, j] = features[name]
     rows, columns = (tuple(f"{x:g}" for x in each) for each in (COMPRESSIONS, COSINES))
     return HeadMap(
         "synthetic heads", "length of the sink value", "cosine of the sink with all other tokens", rows, columns, values

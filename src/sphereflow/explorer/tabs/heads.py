@@ -18,7 +18,7 @@ from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.headmaps import HeadMap
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say
+from sphereflow.explorer.tabs.words import answer, say
 from sphereflow.pictures import PALETTE
 
 TITLE = "Heads"
@@ -57,7 +57,7 @@ _SHOWN: dict[str, tuple[str, float, float, str]] = {
     "sink_cosine": ("cosine of the first value and the selected sum", -1, 1, "RdBu_r"),
     "effective_number": ("effective number of tokens", 1, 256, "magma"),
 }
-_NAMES = {"regime": "regime"} | {name: told[0] for name, told in _SHOWN.items()}
+_NAMES = {"regime": "regime"} | {name: shown[0] for name, shown in _SHOWN.items()}
 _REGIME_COLOURS = (PALETTE[0], PALETTE[4], PALETTE[1])
 
 _HINT = "Point at a cell for its number; click it to read about the head."
@@ -71,28 +71,28 @@ def measured(path: str | Path) -> None:
     _given = headmaps.read(path)
 
 
-def in_words(found: HeadMap) -> str:
+def in_words(heads: HeadMap) -> str:
     """What the map says as a whole."""
     from sphereflow.llm import REGIMES
 
-    kinds = np.bincount(found.values["regime"].astype(int).ravel(), minlength=3) / found.values["regime"].size
+    kinds = np.bincount(heads.values["regime"].astype(int).ravel(), minlength=3) / heads.values["regime"].size
     shares = ", ".join(f"{100 * share:.0f} % {name}s" for name, share in zip(REGIMES, kinds, strict=True))
-    own, control = found.values["f4"], found.values.get("f4_random")
+    own, control = heads.values["f4"], heads.values.get("f4_random")
     chance = ""
     if control is not None:
         above = 100 * np.mean(own > control)
         chance = f", {np.nanmean(control):.2f} for random tokens; {above:.0f} % of heads lie above chance"
-    subject = f"{len(found.rows)} layers of {len(found.columns)} heads" if found.row == "layer" else "a grid of sinks"
-    who = f"{found.name[0].upper()}{found.name[1:]}"
+    subject = f"{len(heads.rows)} layers of {len(heads.columns)} heads" if heads.row == "layer" else "a grid of sinks"
+    who = f"{heads.name[0].upper()}{heads.name[1:]}"
     return f"{who}: {subject}. {shares}. $F_4$ is {np.nanmean(own):.2f} on average{chance}."
 
 
-def head_in_words(found: HeadMap, row: int, column: int) -> str:
+def head_in_words(heads: HeadMap, row: int, column: int) -> str:
     """One head in a sentence."""
     from sphereflow.llm import REGIMES
 
-    at = {name: float(values[row, column]) for name, values in found.values.items()}
-    who = f"{found.row} {found.rows[row]}, {found.column} {found.columns[column]}"
+    at = {name: float(values[row, column]) for name, values in heads.values.items()}
+    who = f"{heads.row} {heads.rows[row]}, {heads.column} {heads.columns[column]}"
     sink = (
         "the first token lies outside of its sliding window"
         if np.isnan(at["sink_mass"])
@@ -107,9 +107,9 @@ def head_in_words(found: HeadMap, row: int, column: int) -> str:
     )
 
 
-def picture(found: HeadMap, quantity: str) -> dict[str, Any]:
+def picture(heads: HeadMap, quantity: str) -> dict[str, Any]:
     """One coloured cell per head, layers downwards."""
-    values = found.values[quantity].astype(float)
+    values = heads.values[quantity].astype(float)
     rows, columns = np.indices(values.shape).reshape(2, -1)
     cells = [
         [int(j), int(i), None if np.isnan(v) else float(f"{v:.5g}")]
@@ -118,10 +118,10 @@ def picture(found: HeadMap, quantity: str) -> dict[str, Any]:
     named = {"axisLabel": {"color": SOFT, "fontSize": 11}, "splitLine": {"show": False}, "type": "category"}
     return {
         "grid": {"left": 58, "right": 14, "top": 8, "bottom": 50},
-        "xAxis": axis(found.column, data=list(found.columns), nameGap=28) | named,
-        "yAxis": axis(found.row, data=list(found.rows), inverse=True, nameGap=36) | named,
+        "xAxis": axis(heads.column, data=list(heads.columns), nameGap=28) | named,
+        "yAxis": axis(heads.row, data=list(heads.rows), inverse=True, nameGap=36) | named,
         "visualMap": _scale(quantity, values) | {"show": False},
-        "tooltip": tooltip(trigger="item", **{":formatter": _label(found, quantity)}),
+        "tooltip": tooltip(trigger="item", **{":formatter": _label(heads, quantity)}),
         "series": [
             {
                 "type": "heatmap",
@@ -148,12 +148,9 @@ def build(around: Surroundings = ALONE) -> None:
         architecture = ListControl("Architecture", {name: name for name in ARCHITECTURES}, ARCHITECTURES[0])
         decay = Amount(DECAY)
         seed = Amount(SEED)
-    with frame.picture:
-        told = answer()
-        colours = legend()
+    with frame.charts:
         shown = chart("Map of heads: layers by heads")
         one = answer()
-        numbers = facts()
     present: list[HeadMap] = []
 
     async def refresh() -> str | None:
@@ -162,28 +159,28 @@ def build(around: Surroundings = ALONE) -> None:
         seed.set_visible(source.value in ("tiny", "synthetic"))
         trouble = None
         if source.value == "given" and given is not None:
-            found = given
+            heads = given
         elif source.value == "tiny":
             try:
-                found = await frame.work(headmaps.tiny, architecture.value, int(seed.value))
+                heads = await frame.work(headmaps.tiny, architecture.value, int(seed.value))
             except MissingExtra as missing:
                 trouble = f"{missing} The synthetic heads below need nothing."
-                found = await frame.work(headmaps.synthetic, decay.value, int(seed.value))
+                heads = await frame.work(headmaps.synthetic, decay.value, int(seed.value))
         elif source.value == "synthetic":
-            found = await frame.work(headmaps.synthetic, decay.value, int(seed.value))
+            heads = await frame.work(headmaps.synthetic, decay.value, int(seed.value))
         else:
-            found = await frame.work(headmaps.recorded, source.value)
-        if present != [found]:
-            present[:] = [found]
+            heads = await frame.work(headmaps.recorded, source.value)
+        if present != [heads]:
+            present[:] = [heads]
             say(one, _HINT)
-        shown.style(f"height: {60 + max(18, min(40, 480 // len(found.rows))) * len(found.rows)}px")
+        shown.style(f"height: {60 + max(18, min(40, 480 // len(heads.rows))) * len(heads.rows)}px")
         colour = quantity.value
-        if colour not in found.values:
+        if colour not in heads.values:
             trouble, colour = "Recordings have no random tokens beside; the map shows the selected ones.", "f4"
-        draw(shown, picture(found, colour))
-        say(told, in_words(found))
-        list_colours(colours, _colours(found, colour))
-        list_facts(numbers, _numbers(found))
+        draw(shown, picture(heads, colour))
+        frame.say(in_words(heads))
+        frame.list_colours(_colours(heads, colour))
+        frame.list_facts(_numbers(heads))
         return trouble
 
     def clicked(event: Any) -> None:
@@ -196,7 +193,7 @@ def build(around: Surroundings = ALONE) -> None:
     frame.watch(refresh, source=source, quantity=quantity, architecture=architecture, decay=decay, seed=seed)
 
 
-def _numbers(found: HeadMap) -> list[tuple[str, str]]:
+def _numbers(heads: HeadMap) -> list[tuple[str, str]]:
     """Medians over heads, of those that see the first token where it is about that."""
     named = (
         ("f4", "$F_4$"),
@@ -204,10 +201,10 @@ def _numbers(found: HeadMap) -> list[tuple[str, str]]:
         ("compression", "length of the first value"),
         ("effective_number", "effective number of tokens"),
     )
-    known = {name: found.values[name][np.isfinite(found.values[name])] for name, _ in named}
+    known = {name: heads.values[name][np.isfinite(heads.values[name])] for name, _ in named}
     return [
-        (f"{told}, median", f"{np.median(known[name]):.3g}" if known[name].size else "out of sight")
-        for name, told in named
+        (f"{words}, median", f"{np.median(known[name]):.3g}" if known[name].size else "out of sight")
+        for name, words in named
     ]
 
 
@@ -222,23 +219,23 @@ def _scale(quantity: str, values: np.ndarray) -> dict[str, Any]:
     return {"type": "continuous", "min": low, "max": high, "inRange": {"color": colours}}
 
 
-def _colours(found: HeadMap, quantity: str) -> list[tuple[str, str, str]]:
+def _colours(heads: HeadMap, quantity: str) -> list[tuple[str, str, str]]:
     """The same as a legend."""
     from sphereflow.llm import REGIMES
 
     if quantity == "regime":
         return [(colour, "box", name) for colour, name in zip(_REGIME_COLOURS, REGIMES, strict=True)]
-    scale = _scale(quantity, found.values[quantity])
+    scale = _scale(quantity, heads.values[quantity])
     bar = f"linear-gradient(to right, {', '.join(scale['inRange']['color'])})"
     return [(bar, "bar", f"{_NAMES[quantity]}, from {scale['min']:.3g} to {scale['max']:.3g}")]
 
 
-def _label(found: HeadMap, quantity: str) -> str:
+def _label(heads: HeadMap, quantity: str) -> str:
     """JavaScript: the text of the box at a cell."""
     from sphereflow.llm import REGIMES
 
-    told = f"{json.dumps(REGIMES)}[p.value[2]]" if quantity == "regime" else "Number(p.value[2]).toPrecision(3)"
+    text = f"{json.dumps(REGIMES)}[p.value[2]]" if quantity == "regime" else "Number(p.value[2]).toPrecision(3)"
     return (
-        f"p => `{found.row} ${{{json.dumps(found.rows)}[p.value[1]]}}, {found.column} "
-        f"${{{json.dumps(found.columns)}[p.value[0]]}}<br>{_NAMES[quantity]}: ${{{told}}}`"
+        f"p => `{heads.row} ${{{json.dumps(heads.rows)}[p.value[1]]}}, {heads.column} "
+        f"${{{json.dumps(heads.columns)}[p.value[0]]}}<br>{_NAMES[quantity]}: ${{{text}}}`"
     )

@@ -30,7 +30,7 @@ from sphereflow.explorer.tabs.charts import (
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, power, say, short
+from sphereflow.explorer.tabs.words import power, short
 
 TITLE = "Landscape"
 _WORDS = (
@@ -78,21 +78,21 @@ def solution(beta: float, neurons: int, activation: str, strength: float, seed: 
     from sphereflow.landscape import Problem, minimise
 
     problem = Problem.random(beta, 2, neurons, seed=seed, scale=strength, activation=activation)
-    found = minimise(problem)
+    minimiser = minimise(problem)
     # The atoms are among the points, so that every contact is drawn down to the floor.
-    theta = np.union1d(np.linspace(0, 2 * np.pi, _POINTS), found.angles)
+    theta = np.union1d(np.linspace(0, 2 * np.pi, _POINTS), minimiser.angles)
     points = np.stack([np.cos(theta), np.sin(theta)], axis=1)
-    above = found.first_variation(points) - found.multiplier
+    above = minimiser.first_variation(points) - minimiser.multiplier
     floor = max(1e-6 * float(np.abs(above).max()), 1e-14)
     return Landscape(
-        found.kind,
-        np.degrees(found.angles),
-        found.masses,
-        found.energy,
-        found.gap,
-        float(found.spectrum[0]),
+        minimiser.kind,
+        np.degrees(minimiser.angles),
+        minimiser.masses,
+        minimiser.energy,
+        minimiser.gap,
+        float(minimiser.spectrum[0]),
         np.degrees(theta),
-        found.space.half_potential(points).value,
+        minimiser.space.half_potential(points).value,
         np.maximum(above, floor),
         floor,
         np.degrees(np.arctan2(problem.inner[:, 1], problem.inner[:, 0])),
@@ -100,39 +100,40 @@ def solution(beta: float, neurons: int, activation: str, strength: float, seed: 
     )
 
 
-def in_words(found: Landscape) -> str:
+def in_words(landscape: Landscape) -> str:
     """What was found, and what is proved about it."""
-    count = len(found.masses)
-    if found.kind == "density":
+    count = len(landscape.masses)
+    if landscape.kind == "density":
         what = (
             "The best arrangement is spread over the whole circle; the dots are one of many equivalent lists of atoms."
         )
-    elif found.kind == "unresolved":
+    elif landscape.kind == "unresolved":
         what = f"The best arrangement is close to these {count} atoms, whose positions could not be refined further."
     elif count == 1:
-        what = f"All mass sits in one atom, at the angle {found.angles[0]:.2f}°."
+        what = f"All mass sits in one atom, at the angle {landscape.angles[0]:.2f}°."
     else:
-        shares = [f"{100 * m:.1f} % at {a:.2f}°" for a, m in zip(found.angles, found.masses, strict=True)][
+        shares = [f"{100 * m:.1f} % at {a:.2f}°" for a, m in zip(landscape.angles, landscape.masses, strict=True)][
             :_NAMED_ATOMS
         ]
         more = f", and {count - _NAMED_ATOMS} more" if count > _NAMED_ATOMS else ""
         what = f"The mass sits in {count} atoms: {', '.join(shares)}{more}."
-    return f"{what} Proved: no arrangement on the circle has an energy that is lower by more than {power(found.gap)}."
+    gap = power(landscape.gap)
+    return f"{what} Proved: no arrangement on the circle has an energy that is lower by more than {gap}."
 
 
-def circle(found: Landscape) -> dict[str, Any]:
+def circle(landscape: Landscape) -> dict[str, Any]:
     """The circle with its atoms, the potential as a height above it, and the neurons as arrows inside."""
-    height = found.half_potential - found.half_potential.min()
+    height = landscape.half_potential - landscape.half_potential.min()
     height = height / height.max() if height.max() > 0 else height
-    radius = np.ones_like(found.theta)
+    radius = np.ones_like(landscape.theta)
     series: list[dict[str, Any]] = [
-        _around("circle", radius, found.theta, SOFT, 1.2),
-        _around("potential", 1.08 + 0.3 * height, found.theta, BLUE, 2),
+        _around("circle", radius, landscape.theta, SOFT, 1.2),
+        _around("potential", 1.08 + 0.3 * height, landscape.theta, BLUE, 2),
     ]
-    largest = np.abs(found.neuron_weights).max(initial=1e-300)
+    largest = np.abs(landscape.neuron_weights).max(initial=1e-300)
     for name, sign, colour in (("positive", 1, GREEN), ("negative", -1, PINK)):
         arrows: list[Any] = []
-        for angle, weight in zip(found.neuron_angles % 360, found.neuron_weights, strict=True):
+        for angle, weight in zip(landscape.neuron_angles % 360, landscape.neuron_weights, strict=True):
             if sign * weight > 0:
                 reach = float(0.3 + 0.5 * abs(weight) / largest)
                 tip = {"value": [reach, float(angle)], "symbol": "circle", "symbolSize": 7}
@@ -140,7 +141,7 @@ def circle(found: Landscape) -> dict[str, Any]:
         series.append(_around(name, np.array([]), np.array([]), colour, 2) | {"data": arrows, "showSymbol": True})
     atoms = [
         {"value": [1, float(a)], "symbolSize": float(8 + 30 * np.sqrt(m)), "name": f"{100 * m:.2f} % at {a:.3f}°"}
-        for a, m in zip(found.angles, found.masses, strict=True)
+        for a, m in zip(landscape.angles, landscape.masses, strict=True)
     ]
     series.append(
         {
@@ -174,12 +175,12 @@ def circle(found: Landscape) -> dict[str, Any]:
     }
 
 
-def curves(found: Landscape) -> dict[str, Any]:
+def curves(landscape: Landscape) -> dict[str, Any]:
     """Over the angle: the potential with the masses as stems, and how far the first variation lies above its least."""
     angle = {"type": "value", "min": 0, "max": 360, "interval": 90}
     label = {"color": SOFT, "fontSize": 12, ":formatter": _ANGLES}
     stems: list[Any] = []
-    for a, m in zip(found.angles.tolist(), found.masses.tolist(), strict=True):
+    for a, m in zip(landscape.angles.tolist(), landscape.masses.tolist(), strict=True):
         stems += [{"value": [a, 0], "symbol": "none"}, {"value": [a, m], "symbol": "circle", "symbolSize": 9}, None]
     plain = {"splitLine": {"show": False}}
     fine = {"color": SOFT, "fontSize": 11}
@@ -197,14 +198,14 @@ def curves(found: Landscape) -> dict[str, Any]:
             | {"nameTextStyle": {"color": BLUE, "fontSize": 13}},
             axis("mass", gridIndex=0, position="right", min=0, nameGap=36, splitNumber=3, axisLabel=fine, **plain)
             | {"nameTextStyle": {"color": ORANGE, "fontSize": 13}},
-            axis("g − λ", gridIndex=1, type="log", min=found.floor, nameGap=46)
+            axis("g − λ", gridIndex=1, type="log", min=landscape.floor, nameGap=46)
             | {"axisLabel": fine | {":formatter": POWERS}},
         ],
         "series": [
-            line("potential", found.theta, found.half_potential, BLUE, xAxisIndex=0, yAxisIndex=0),
+            line("potential", landscape.theta, landscape.half_potential, BLUE, xAxisIndex=0, yAxisIndex=0),
             line("mass", np.array([]), np.array([]), ORANGE, xAxisIndex=0, yAxisIndex=1)
             | {"data": stems, "showSymbol": True, "lineStyle": {"color": ORANGE, "width": 1.6}},
-            line("first variation", found.theta, found.above, INK, xAxisIndex=1, yAxisIndex=2)
+            line("first variation", landscape.theta, landscape.above, INK, xAxisIndex=1, yAxisIndex=2)
             | {"lineStyle": {"color": INK, "width": 1.6}},
             {
                 "type": "scatter",
@@ -213,7 +214,7 @@ def curves(found: Landscape) -> dict[str, Any]:
                 "symbolSize": 9,
                 "silent": True,
                 "clip": False,
-                "data": pairs(found.angles, np.full(len(found.angles), found.floor)),
+                "data": pairs(landscape.angles, np.full(len(landscape.angles), landscape.floor)),
                 "itemStyle": {"color": ORANGE, "opacity": 1},
                 "z": 5,
             },
@@ -225,20 +226,15 @@ def build(around: Surroundings = ALONE) -> None:
     """Fill the current container."""
     frame = TabFrame(TITLE, _WORDS, *_FORMULAS, around=around)
     with frame.controls:
-        beta = Amount(BETA, "large: tokens feel only near neighbours")
+        beta = Amount(BETA, "large: tokens interact with near neighbours only")
         neurons = Amount(NEURONS)
         activation = ListControl("Activation σ", {name: name.replace("_", " ") for name in ACTIVATIONS}, "relu")
         strength = Amount(STRENGTH, "of the perceptron: standard deviation of ω")
         seed = Amount(SEED)
-    with frame.picture:
-        told = answer()
-        with ui.element("div").classes("tab-pair"):
-            round_chart = chart("The circle with the atoms of the minimiser", "square")
-            flat_chart = chart("Potential, masses and first variation over the angle", "wide")
-        colours = legend()
-        numbers = facts()
-    list_colours(
-        colours,
+    with frame.charts, ui.element("div").classes("tab-pair"):
+        round_chart = chart("The circle with the atoms of the minimiser", "square")
+        flat_chart = chart("Potential, masses and first variation over the angle", "wide")
+    frame.list_colours(
         [
             ("var(--tab-orange)", "dot", "atoms, area by mass"),
             ("var(--tab-blue)", "line", "potential $v/2$"),
@@ -248,19 +244,18 @@ def build(around: Surroundings = ALONE) -> None:
     )
 
     async def refresh() -> None:
-        found = await frame.work(
+        landscape = await frame.work(
             solution, beta.value, int(neurons.value), activation.value, strength.value, int(seed.value)
         )
-        draw(round_chart, circle(found))
-        draw(flat_chart, curves(found))
-        say(told, in_words(found))
-        list_facts(
-            numbers,
+        draw(round_chart, circle(landscape))
+        draw(flat_chart, curves(landscape))
+        frame.say(in_words(landscape))
+        frame.list_facts(
             [
-                ("energy $\\mathsf E$", f"{found.energy:.10g}"),
-                ("gap (proved)", short(found.gap, 2)),
-                ("atoms", str(len(found.masses))),
-                ("smallest eigenvalue of the Hessian", short(found.stiffness)),
+                ("energy $\\mathsf E$", f"{landscape.energy:.10g}"),
+                ("gap (proved)", short(landscape.gap, 2)),
+                ("atoms", str(len(landscape.masses))),
+                ("smallest eigenvalue of the Hessian", short(landscape.stiffness)),
             ],
         )
 

@@ -21,13 +21,14 @@ from sphereflow.explorer.tabs.charts import (
     chart,
     draw,
     line,
+    on_place_click,
     pairs,
     tooltip,
 )
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say, short
+from sphereflow.explorer.tabs.words import short
 
 TITLE = "Memory"
 _WORDS = (
@@ -57,7 +58,7 @@ SHARPNESS = {
 TOP = 2.0
 LOAD = Limits("Load α", 0.005, 3, 0.2, logarithmic=True)
 TEMPERATURE = Limits("Temperature T", 0.01, TOP, 0.3)
-# The size for which an escape time is told.
+# The size for which an escape time is shown.
 SIZE = 100
 
 # What each region means for someone who stored a pattern; the names are those of the library.
@@ -72,7 +73,7 @@ _MEANINGS = {
     ),
     "lsr": (
         "Retrieval is lost: a typical state sees exponentially many patterns, at every temperature.",
-        "Retrieval is the equilibrium, but neighbouring patterns are within reach and the state may hop to them.",
+        "Retrieval is the equilibrium, but neighbouring patterns are within reach and the state may move to them.",
         "No neighbour is within reach: the state stays with its pattern.",
     ),
 }
@@ -139,42 +140,41 @@ def place(kernel: str, sharpness: float, load: float, temperature: float) -> Pla
     from sphereflow.memory.phases import REGIONS, phase_diagram
     from sphereflow.memory.state import lse_overlap, lsr_overlap
 
-    found = phase_diagram(
+    diagram = phase_diagram(
         kernel, sharpness, loads=np.array([load]), temperatures=np.array([temperature]), sizes=(SIZE,)
     )
-    region = int(found.region[0, 0])
+    region = int(diagram.region[0, 0])
     overlap = lse_overlap(temperature) if kernel == "lse" else lsr_overlap(temperature, sharpness)
-    return Place(
-        region, REGIONS[kernel][region], _MEANINGS[kernel][region], float(overlap), float(found.log_escape[SIZE][0, 0])
-    )
+    log_escape = float(diagram.log_escape[SIZE][0, 0])
+    return Place(region, REGIONS[kernel][region], _MEANINGS[kernel][region], float(overlap), log_escape)
 
 
-def in_words(found: Place, load: float, temperature: float) -> str:
+def in_words(state: Place, load: float, temperature: float) -> str:
     """The phase in one or two sentences, with the overlap where there is a retrieval state."""
-    meaning = found.meaning[0].lower() + found.meaning[1:]
+    meaning = state.meaning[0].lower() + state.meaning[1:]
     said = f"At load {short(load, 4)} and temperature {short(temperature, 4)}: {meaning}"
-    if found.region == 0:
+    if state.region == 0:
         return said
-    return f"{said} The state keeps an overlap of {found.overlap:.4f} with its pattern."
+    return f"{said} The state keeps an overlap of {state.overlap:.4f} with its pattern."
 
 
-def picture(found: Plane, load: float, temperature: float) -> dict[str, Any]:
+def picture(diagram: Plane, load: float, temperature: float) -> dict[str, Any]:
     """Regions as areas, their borders as curves, and the chosen point."""
-    widest = float(np.ceil(20 * max(found.widest, 1.05 * load)) / 20)
-    t = found.temperatures
+    widest = float(np.ceil(20 * max(diagram.widest, 1.05 * load)) / 20)
+    t = diagram.temperatures
     # The outer region is the whole plane, and each further one lies on top of the one before.
     corners: list[Any] = [[[0, 0], [widest, 0], [widest, TOP], [0, TOP]]]
-    for name in _BOUNDS[found.kernel]:
-        edge = pairs(found.lines[name], t)
+    for name in _BOUNDS[diagram.kernel]:
+        edge = pairs(diagram.lines[name], t)
         corners.append([[0, 0], [edge[0][0], 0], *edge, [0, TOP]])
-    fills = list(_SHADES[found.kernel])
+    fills = list(_SHADES[diagram.kernel])
     curves = [
-        line(name, found.lines[name], t, _COLOURS[name])
+        line(name, diagram.lines[name], t, _COLOURS[name])
         | {"lineStyle": {"color": _COLOURS[name], "width": 2, "type": style}}
-        for names, style in ((_BESIDE[found.kernel], "dashed"), (_BOUNDS[found.kernel], "solid"))
+        for names, style in ((_BESIDE[diagram.kernel], "dashed"), (_BOUNDS[diagram.kernel], "solid"))
         for name in names
     ]
-    names = _region_names(found.kernel)
+    names = _region_names(diagram.kernel)
     return {
         "grid": {"left": 58, "right": 18, "top": 14, "bottom": 52},
         "xAxis": axis("load α = ln M / N", min=0, max=widest, splitLine={"show": False}),
@@ -212,29 +212,25 @@ def build(around: Surroundings = ALONE) -> None:
         sharpness = {name: Amount(limits) for name, limits in SHARPNESS.items()}
         load = Amount(LOAD)
         temperature = Amount(TEMPERATURE)
-    with frame.picture:
-        told = answer()
+    with frame.charts:
         shown = chart("Phase diagram: load against temperature")
-        colours = legend()
-        numbers = facts()
 
     async def refresh() -> None:
         for name, amount in sharpness.items():
             amount.set_visible(name == kernel.value)
         sharp = sharpness[kernel.value].value
         lines = await frame.work(plane, kernel.value, sharp)
-        found = await frame.work(place, kernel.value, sharp, load.value, temperature.value)
+        state = await frame.work(place, kernel.value, sharp, load.value, temperature.value)
         frame.set_formulas(*_FORMULAS[kernel.value])
         draw(shown, picture(lines, load.value, temperature.value))
-        say(told, in_words(found, load.value, temperature.value))
-        list_colours(colours, _colours(kernel.value))
-        list_facts(
-            numbers,
+        frame.say(in_words(state, load.value, temperature.value))
+        frame.list_colours(_colours(kernel.value))
+        frame.list_facts(
             [
-                ("phase", found.name),
-                ("overlap $\\varphi$ with the pattern", f"{found.overlap:.6f}" if found.region else "none"),
+                ("phase", state.name),
+                ("overlap $\\varphi$ with the pattern", f"{state.overlap:.6f}" if state.region else "none"),
                 ("capacity at $T=0$" if kernel.value == "lse" else "threshold", short(lines.capacity, 5)),
-                (f"escape time at $N={SIZE}$" + ("" if kernel.value == "lse" else ", rate only"), _duration(found)),
+                (f"escape time at $N={SIZE}$" + ("" if kernel.value == "lse" else ", rate only"), _duration(state)),
             ],
         )
 
@@ -248,13 +244,7 @@ def build(around: Surroundings = ALONE) -> None:
         await renew()
 
     renew = frame.watch(refresh, kernel=kernel, **sharpness, load=load, temperature=temperature)
-    shown.on(
-        "click",
-        chosen,
-        js_handler=(
-            f"e => emit(...getElement({shown.id}).chart.convertFromPixel({{gridIndex: 0}}, [e.offsetX, e.offsetY]))"
-        ),
-    )
+    on_place_click(shown, chosen)
 
 
 def _region_names(kernel: str) -> list[str]:
@@ -273,10 +263,10 @@ def _colours(kernel: str) -> list[tuple[str, str, str]]:
     ]
 
 
-def _duration(found: Place) -> str:
+def _duration(state: Place) -> str:
     """The escape time as a power of ten, in the unit of the Langevin equation."""
-    if found.region == 0:
+    if state.region == 0:
         return "none"
-    if np.isinf(found.log_escape):
+    if np.isinf(state.log_escape):
         return "for ever"
-    return f"about $10^{{{found.log_escape / np.log(10):.1f}}}$"
+    return f"about $10^{{{state.log_escape / np.log(10):.1f}}}$"

@@ -14,11 +14,11 @@ from sphereflow.evolution import ClusterDiagram, phase_diagram
 from sphereflow.evolution.equiangular import collapse_time
 from sphereflow.explorer.kit import ListControl
 from sphereflow.explorer.settings import Settings
-from sphereflow.explorer.tabs.charts import ORANGE, POWERS, SOFT, axis, chart, draw, line, tooltip
+from sphereflow.explorer.tabs.charts import ORANGE, POWERS, SOFT, axis, chart, draw, line, on_place_click, tooltip
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say, short
+from sphereflow.explorer.tabs.words import short
 
 TITLE = "Phases"
 _WORDS = (
@@ -80,25 +80,25 @@ def together(model: str, n: int, top: float) -> tuple[np.ndarray, np.ndarray]:
     return np.array([collapse_time(n, float(beta), model=model) for beta in betas]), betas
 
 
-def in_words(found: ClusterDiagram) -> str:
+def in_words(phases: ClusterDiagram) -> str:
     """What the corners of the diagram say."""
-    low, high = found.value[0, -1], found.value[-1, -1]
+    low, high, what = phases.value[0, -1], phases.value[-1, -1], SHOWN[phases.observable]
     return (
-        f"At the end, $t$ = {short(float(found.times[-1]))}, the {SHOWN[found.observable]} is {low:.3g} at $\\beta$ = "
-        f"{short(float(found.betas[0]))} and {high:.3g} at $\\beta$ = {short(float(found.betas[-1]))}."
+        f"At the end, $t$ = {short(float(phases.times[-1]))}, the {what} is {low:.3g} at $\\beta$ = "
+        f"{short(float(phases.betas[0]))} and {high:.3g} at $\\beta$ = {short(float(phases.betas[-1]))}."
     )
 
 
 def picture(
-    found: ClusterDiagram | None, line_of: tuple[np.ndarray, np.ndarray], t1: float, top: float
+    phases: ClusterDiagram | None, line_of: tuple[np.ndarray, np.ndarray], t1: float, top: float
 ) -> dict[str, Any]:
     """Cells in colours, on logarithmic axes, and the line; without a diagram the line alone."""
     start = t1 / 300
     inside = line_of[0] <= t1
     series: list[dict[str, Any]] = []
     labels: list[str] = []
-    if found is not None:
-        cells, fills, labels = _cells(found)
+    if phases is not None:
+        cells, fills, labels = _cells(phases)
         series.append(
             {
                 "type": "custom",
@@ -133,30 +133,26 @@ def build(around: Surroundings = ALONE) -> None:
         n = ListControl("Tokens n", SIZES, "32")
         d = ListControl("Dimension d", DIMENSIONS, "2")
         top, t1, seed = Amount(TOP), Amount(LAST), Amount(SEED)
-    with frame.picture:
-        told = answer()
+    with frame.charts:
         shown = chart("Phase diagram: time against inverse temperature")
-        colours = legend()
-        numbers = facts()
 
     async def refresh() -> None:
         asked = (observable.value, model.value, int(n.value), int(d.value), t1.value, top.value, int(seed.value))
         curve = await frame.work(together, model.value, int(n.value), top.value)
         draw(shown, picture(None, curve, t1.value, top.value))
-        say(told, "The line is known at once; the colours are computed.")
+        frame.say("The line is known at once; the colours are computed.")
         frame.drawn()
         for rows in (_COARSE, _ROWS):
-            found = await frame.work(diagram, *asked, rows, _Report(frame.report))
-            draw(shown, picture(found, curve, t1.value, top.value))
+            phases = await frame.work(diagram, *asked, rows, _Report(frame.report))
+            draw(shown, picture(phases, curve, t1.value, top.value))
             coarse = f" Coarse so far: {rows} of {_ROWS} rows." if rows < _ROWS else ""
-            say(told, in_words(found) + coarse)
-            list_colours(colours, _colours(found))
-        list_facts(
-            numbers,
+            frame.say(in_words(phases) + coarse)
+            frame.list_colours(_colours(phases))
+        frame.list_facts(
             [
-                ("replicas of each cell", str(len(found.samples))),
-                ("largest standard error", short(float(np.nanmax(found.error)), 2)),
-                ("values of $\\beta$", str(len(found.betas))),
+                ("replicas of each cell", str(len(phases.samples))),
+                ("largest standard error", short(float(np.nanmax(phases.error)), 2)),
+                ("values of $\\beta$", str(len(phases.betas))),
                 ("error of every token", "1e-4"),
             ],
         )
@@ -173,17 +169,11 @@ def build(around: Surroundings = ALONE) -> None:
             around.show_run(chosen)
 
     frame.watch(refresh, show=observable, model=model, n=n, d=d, top=top, t1=t1, seed=seed)
-    shown.on(
-        "click",
-        clicked,
-        js_handler=(
-            f"e => emit(...getElement({shown.id}).chart.convertFromPixel({{gridIndex: 0}}, [e.offsetX, e.offsetY]))"
-        ),
-    )
+    on_place_click(shown, clicked)
 
 
 class _Report:
-    """Where progress is told; all are alike for whoever remembers results by their arguments."""
+    """Where progress is reported; all compare equal, so that a cache of results by arguments does not see it."""
 
     def __init__(self, report: Any) -> None:
         self._report = report
@@ -205,34 +195,34 @@ def _edges(values: np.ndarray) -> np.ndarray:
     return np.exp(np.concatenate([[logs[0]], middle, [logs[-1]]]))
 
 
-def _range(found: ClusterDiagram) -> tuple[float, float, str]:
-    high = float(np.nanmax(found.value)) if found.observable == "clusters" else 1.0
-    return (1.0 if found.observable == "clusters" else 0.0), max(high, 1.0 + 1e-9), "viridis"
+def _range(phases: ClusterDiagram) -> tuple[float, float, str]:
+    high = float(np.nanmax(phases.value)) if phases.observable == "clusters" else 1.0
+    return (1.0 if phases.observable == "clusters" else 0.0), max(high, 1.0 + 1e-9), "viridis"
 
 
-def _cells(found: ClusterDiagram) -> tuple[list[list[float]], list[str], list[str]]:
+def _cells(phases: ClusterDiagram) -> tuple[list[list[float]], list[str], list[str]]:
     """Corners, colours and words of all cells."""
-    low, high, name = _range(found)
-    t, b = _edges(found.times[1:]), _edges(found.betas)
-    share = (found.value[:, 1:] - low) / max(high - low, 1e-9)
-    if found.observable == "clusters":  # from one to many: equal factors are equal steps of colour
-        share = np.log(np.maximum(found.value[:, 1:], 1)) / np.log(max(high, 1.0 + 1e-9))
+    low, high, name = _range(phases)
+    t, b = _edges(phases.times[1:]), _edges(phases.betas)
+    share = (phases.value[:, 1:] - low) / max(high - low, 1e-9)
+    if phases.observable == "clusters":  # from one to many: equal factors are equal steps of colour
+        share = np.log(np.maximum(phases.value[:, 1:], 1)) / np.log(max(high, 1.0 + 1e-9))
     palette = [to_hex(c) for c in colormaps[name](np.linspace(0, 1, 64))]
     cells, fills, labels = [], [], []
-    for i, beta in enumerate(found.betas):
-        for j, time in enumerate(found.times[1:]):
-            value = found.value[i, j + 1]
+    for i, beta in enumerate(phases.betas):
+        for j, time in enumerate(phases.times[1:]):
+            value = phases.value[i, j + 1]
             cells.append([float(f"{each:.5g}") for each in (t[j], t[j + 1], b[i], b[i + 1])])
             fills.append(palette[int(np.clip(round(63 * share[i, j]), 0, 63))] if np.isfinite(value) else "transparent")
-            labels.append(f"t = {time:.3g}, β = {beta:.3g}: {SHOWN[found.observable]} {value:.3g}")
+            labels.append(f"t = {time:.3g}, β = {beta:.3g}: {SHOWN[phases.observable]} {value:.3g}")
     return cells, fills, labels
 
 
-def _colours(found: ClusterDiagram) -> list[tuple[str, str, str]]:
-    low, high, name = _range(found)
+def _colours(phases: ClusterDiagram) -> list[tuple[str, str, str]]:
+    low, high, name = _range(phases)
     stops = ", ".join(to_hex(c) for c in colormaps[name](np.linspace(0, 1, 16)))
-    scale = " (equal factors)" if found.observable == "clusters" else ""
+    scale = " (equal factors)" if phases.observable == "clusters" else ""
     return [
-        (f"linear-gradient(to right, {stops})", "bar", f"{SHOWN[found.observable]}, {low:.3g} to {high:.3g}{scale}"),
+        (f"linear-gradient(to right, {stops})", "bar", f"{SHOWN[phases.observable]}, {low:.3g} to {high:.3g}{scale}"),
         (ORANGE, "line", "tokens of equal inner products have met"),
     ]

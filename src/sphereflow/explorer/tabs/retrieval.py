@@ -13,7 +13,7 @@ from sphereflow.explorer.tabs.charts import BLUE, CARD, ORANGE, POWERS, SOFT, ax
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, power, say, short
+from sphereflow.explorer.tabs.words import power, short
 
 TITLE = "Lost in the middle"
 _WORDS = (
@@ -71,57 +71,59 @@ def curve(beta: float, slope: float, t: float, vocab: int) -> Curve:
     """The closed form on a grid that is finer towards the start."""
     from sphereflow.retrieval.closed_form import critical_time, profile, theorem_time
 
-    found = profile(beta, slope, t, vocab)
+    closed_form = profile(beta, slope, t, vocab)
     position = np.concatenate([np.geomspace(_FIRST, 0.1, 150), np.linspace(0.1, 1, 250)[1:]])
-    minima = tuple((turn.sigma0, float(found.excess(turn.sigma0))) for turn in found.turns() if turn.kind == "minimum")
+    lowest = [turn.sigma0 for turn in closed_form.turns() if turn.kind == "minimum"]
+    minima = tuple((sigma0, float(closed_form.excess(sigma0))) for sigma0 in lowest)
     positive = slope > 0
     return Curve(
         position,
-        found.excess(position),
+        closed_form.excess(position),
         minima,
-        found.shape,
-        found.baseline,
+        closed_form.shape,
+        closed_form.baseline,
         t,
         critical_time(beta, slope, vocab) if positive else None,
         theorem_time(beta, slope) if positive else None,
     )
 
 
-def in_words(found: Curve) -> str:
+def in_words(profile: Curve) -> str:
     """Where the worst position is, and whether recency survives at this depth."""
-    end = float(found.excess[-1])
-    if found.worst is not None:
-        place, value = found.worst
+    end = float(profile.excess[-1])
+    if profile.worst is not None:
+        place, value = profile.worst
         said = (
-            f"The profile is {found.shape}: retrieval is worst {_place(place)} of the way through the text, where the "
-            f"excess over chance is {power(value, 4)}; at the end it is {power(end, 4)}."
+            f"The profile is {profile.shape}: retrieval is worst {_place(place)} of the way through the text, where "
+            f"the excess over chance is {power(value, 4)}; at the end it is {power(end, 4)}."
         )
-    elif found.shape == "decreasing":
+    elif profile.shape == "decreasing":
         said = "The earlier a token, the better it is retrieved: the profile falls all the way to the end."
-    elif found.shape == "increasing":
+    elif profile.shape == "increasing":
         said = "The later a token, the better it is retrieved: the profile rises all the way."
     else:
-        dips = ", ".join(_place(place) for place, _ in found.minima)
+        dips = ", ".join(_place(place) for place, _ in profile.minima)
         said = (
             f"The profile has a dip {dips} of the way through the text and a hump behind it, but is worst at the end."
         )
-    if found.critical is None:
+    if profile.critical is None:
         return f"{said} Without a positional slope the end never has an advantage."
-    if found.t >= found.critical:
-        return f"{said} This depth is beyond $t$ = {short(found.critical, 4)}, where the advantage of the end is lost."
-    said = f"{said} The end keeps an advantage until $t$ = {short(found.critical, 4)}"
-    proved = found.proved or 0.0
-    return f"{said}; at this depth the U-shape is a theorem." if found.t <= proved else f"{said}."
+    critical = short(profile.critical, 4)
+    if profile.t >= profile.critical:
+        return f"{said} This depth is beyond $t$ = {critical}, where the advantage of the end is lost."
+    said = f"{said} The end keeps an advantage until $t$ = {critical}"
+    proved = profile.proved or 0.0
+    return f"{said}; at this depth the U-shape is a theorem." if profile.t <= proved else f"{said}."
 
 
-def picture(found: Curve) -> dict[str, Any]:
+def picture(profile: Curve) -> dict[str, Any]:
     """Excess over chance against the position of the token, its minima marked."""
     scale: dict[str, Any] = {"scale": True, "splitNumber": 5}
-    if found.logarithmic:
-        low = 10.0 ** math.floor(math.log10(found.excess.min()))
+    if profile.logarithmic:
+        low = 10.0 ** math.floor(math.log10(profile.excess.min()))
         scale = {"type": "log", "min": low, "axisLabel": {"color": SOFT, "fontSize": 12, ":formatter": POWERS}}
-    dots = [pair for pair in found.minima if pair[0] >= _FIRST]
-    what = "worst" if found.worst else "dip"
+    dots = [pair for pair in profile.minima if pair[0] >= _FIRST]
+    what = "worst" if profile.worst else "dip"
     marks = [
         {
             "value": [place, value],
@@ -141,7 +143,7 @@ def picture(found: Curve) -> dict[str, Any]:
         }
         for place, value in dots
     ]
-    main = line("excess", found.position, found.excess, BLUE) | {"silent": False}
+    main = line("excess", profile.position, profile.excess, BLUE) | {"silent": False}
     return {
         "grid": {"left": 70, "right": 20, "top": 20, "bottom": 56},
         "xAxis": axis("position of the token in the text", min=0, max=1, nameGap=32)
@@ -176,13 +178,9 @@ def build(around: Surroundings = ALONE) -> None:
         slope = Amount(SLOPE, "0: every earlier token counts the same")
         t = Amount(TIME, "time of the last layer")
         vocab = Amount(VOCAB)
-    with frame.picture:
-        told = answer()
+    with frame.charts:
         shown = chart("Retrieval by the position of the token", "wide")
-        colours = legend()
-        numbers = facts()
-    list_colours(
-        colours,
+    frame.list_colours(
         [
             (BLUE, "line", "excess over chance, times the length $N$ of the text"),
             (ORANGE, "dot", "lowest point inside the text"),
@@ -190,17 +188,16 @@ def build(around: Surroundings = ALONE) -> None:
     )
 
     async def refresh() -> None:
-        found = await frame.work(curve, beta.value, slope.value, t.value, int(vocab.value))
-        draw(shown, picture(found))
-        say(told, in_words(found))
-        list_facts(
-            numbers,
+        profile = await frame.work(curve, beta.value, slope.value, t.value, int(vocab.value))
+        draw(shown, picture(profile))
+        frame.say(in_words(profile))
+        frame.list_facts(
             [
-                ("worst position", "an end of the text" if found.worst is None else short(found.worst[0], 6)),
-                ("shape", _SHAPES.get(found.shape, found.shape)),
-                ("end has an advantage until $t$", "never" if found.critical is None else short(found.critical, 6)),
-                ("U-shape proved until $t$", "not proved" if found.proved is None else short(found.proved, 6)),
-                ("chance", short(found.baseline, 4)),
+                ("worst position", "an end of the text" if profile.worst is None else short(profile.worst[0], 6)),
+                ("shape", _SHAPES.get(profile.shape, profile.shape)),
+                ("end has an advantage until $t$", "never" if profile.critical is None else short(profile.critical, 6)),
+                ("U-shape proved until $t$", "not proved" if profile.proved is None else short(profile.proved, 6)),
+                ("chance", short(profile.baseline, 4)),
             ],
         )
 

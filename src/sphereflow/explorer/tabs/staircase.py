@@ -12,7 +12,7 @@ from sphereflow.explorer.tabs.charts import BLUE, ORANGE, SOFT, axis, chart, dra
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, say, short
+from sphereflow.explorer.tabs.words import short
 from sphereflow.metastability import MergeHistory, coarsen_to_one
 from sphereflow.metastability.staircases import limit
 from sphereflow.sphere import draw as draw_tokens
@@ -55,34 +55,34 @@ def history(model: str, n: int, d: int, beta: float, seed: int) -> MergeHistory:
     return coarsen_to_one(model, start(n, d, seed), beta, errors=False, seed=seed, progress=False)
 
 
-def in_words(found: MergeHistory) -> str:
+def in_words(run: MergeHistory) -> str:
     """The number of mergers, the longest rest, and the last time."""
-    logs = np.array([merge.log_time for merge in found.merges])
+    logs = np.array([merge.log_time for merge in run.merges])
     if len(logs) < 2:
         return f"The two tokens meet at $\\log t$ = {short(float(logs[0]), 4)}."
     longest = int(np.argmax(np.diff(logs)))
-    left, begun, ended = found.n - 1 - longest, _time(logs[longest]), _time(logs[longest + 1])
+    left, begun, ended = run.n - 1 - longest, _time(logs[longest]), _time(logs[longest + 1])
     return (
-        f"{found.n} tokens become one in {len(logs)} mergers, the last at $t$ = {_time(logs[-1])}. The longest rest, "
+        f"{run.n} tokens become one in {len(logs)} mergers, the last at $t$ = {_time(logs[-1])}. The longest rest, "
         f"seen on $\\log t$, is that of {left} clusters: from $t$ = {begun} to {ended}."
     )
 
 
 def picture(
-    found: MergeHistory | None, limits: tuple[np.ndarray, np.ndarray], n: int, beta: float, height: str, clock: str
+    run: MergeHistory | None, limits: tuple[np.ndarray, np.ndarray], n: int, beta: float, height: str, clock: str
 ) -> dict[str, Any]:
     """The computed stairs and those of the limit; without a run the limit alone."""
     scale = 1.0 if clock == "scaled" else beta
     x, y = _limit_stairs(limits, n, height)
     series = [line("limit", scale * x, y, SOFT) | {"lineStyle": {"color": SOFT, "width": 1.8, "type": "dashed"}}]
-    if found is not None:
-        by = found.beta if clock == "scaled" else 1.0
-        logs = np.array([merge.log_time for merge in found.merges]) / by
+    if run is not None:
+        by = run.beta if clock == "scaled" else 1.0
+        logs = np.array([merge.log_time for merge in run.merges]) / by
         if height == "clusters":
-            series.append(line("run", *_steps(logs, found.n - np.arange(found.n)), BLUE))
-            marks = found.n - 1.0 - np.arange(len(logs))
+            series.append(line("run", *_steps(logs, run.n - np.arange(run.n)), BLUE))
+            marks = run.n - 1.0 - np.arange(len(logs))
         else:
-            rows = found.curve[np.isfinite(found.curve[:, 0])]
+            rows = run.curve[np.isfinite(run.curve[:, 0])]
             series.append(line("run", rows[:, 0] / by, rows[:, 1], BLUE))
             marks = np.interp(logs, rows[:, 0] / by, rows[:, 1])
         dots = {"type": "scatter", "name": "mergers", "data": pairs(logs, marks), "symbolSize": 9, "z": 5}
@@ -111,13 +111,9 @@ def build(around: Surroundings = ALONE) -> None:
         model = ListControl("Model", MODELS, "sa")
         height = ListControl("Height shows", HEIGHTS, "clusters")
         clock = ListControl("Time axis", CLOCKS, "loglog")
-    with frame.picture:
-        told = answer()
+    with frame.charts:
         shown = chart("Number of clusters, or energy, against logarithmic time", "wide")
-        colours = legend()
-        numbers = facts()
-    list_colours(
-        colours,
+    frame.list_colours(
         [(BLUE, "line", "computed"), (ORANGE, "dot", "mergers"), (SOFT, "dashed", "limit of large $\\beta$")],
     )
 
@@ -126,20 +122,19 @@ def build(around: Surroundings = ALONE) -> None:
         limits = await frame.work(stairs, *who, int(seed.value))
         shape = (int(n.value), beta.value, height.value, clock.value)
         draw(shown, picture(None, limits, *shape))
-        say(told, "The limit of large $\\beta$ is known at once; the run itself is computed.")
+        frame.say("The limit of large $\\beta$ is known at once; the run itself is computed.")
         frame.drawn()
-        found = await frame.work(history, *who, beta.value, int(seed.value))
-        draw(shown, picture(found, limits, *shape))
-        say(told, in_words(found))
-        logs = [merge.log_time for merge in found.merges]
-        list_facts(
-            numbers,
+        run = await frame.work(history, *who, beta.value, int(seed.value))
+        draw(shown, picture(run, limits, *shape))
+        frame.say(in_words(run))
+        logs = [merge.log_time for merge in run.merges]
+        frame.list_facts(
             [
                 ("mergers", str(len(logs))),
                 ("first merger at $\\log t$", short(logs[0], 4)),
                 ("last merger at $\\log t$", short(logs[-1], 5)),
                 ("limit of $\\log t/\\beta$ for the last", short(float(limits[0][-1]), 4)),
-                ("found", f"{logs[-1] / found.beta:.4g}"),
+                ("found", f"{logs[-1] / run.beta:.4g}"),
             ],
         )
 

@@ -41,7 +41,7 @@ async def run_in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwa
     done, _ = await asyncio.wait({work}, timeout=LONGEST_SECONDS)
     if not done:
         raise SphereflowError(f"this took longer than {LONGEST_SECONDS:.0f} seconds; try smaller numbers.")
-    found = work.result()
-    if found is None:  # the thread was not started, or its answer is no longer wanted
+    value = work.result()
+    if value is None:  # the thread was not started, or its answer is no longer wanted
         raise SphereflowError("the server is stopping.")
-    return cast(R, found)
+    return cast(R, value)

@@ -13,7 +13,7 @@ from sphereflow.explorer.tabs.charts import BLUE, CARD, GREEN, LINE, ORANGE, SOF
 from sphereflow.explorer.tabs.frame import TabFrame
 from sphereflow.explorer.tabs.inputs import Amount, Limits
 from sphereflow.explorer.tabs.surroundings import ALONE, Surroundings
-from sphereflow.explorer.tabs.words import answer, facts, legend, list_colours, list_facts, power, say, short
+from sphereflow.explorer.tabs.words import power, short
 from sphereflow.numerics.unit_vectors import unit
 from sphereflow.transport import Interpolation, interpolate
 
@@ -63,16 +63,16 @@ def schedule(count: int, spread: float, seed: int, places: tuple[tuple[float, fl
     return interpolate(list(clouds(count, spread, seed)), goals, tol=TOL, margins=False, seed=seed)
 
 
-def in_words(found: Interpolation) -> str:
+def in_words(moved: Interpolation) -> str:
     """How far every cloud ends from its target."""
     return (
-        f"{found.schedule.n_pieces} blocks carry {len(found.w2)} clouds of {_POINTS} tokens to targets. Run again "
-        f"from the start, the farthest cloud ends at distance $W_2$ = {power(float(found.w2.max()))} from its own."
+        f"{moved.schedule.n_pieces} blocks carry {len(moved.w2)} clouds of {_POINTS} tokens to targets. Run again "
+        f"from the start, the farthest cloud ends at distance $W_2$ = {power(float(moved.w2.max()))} from its own."
     )
 
 
 def picture(
-    start: tuple[np.ndarray, ...], found: Interpolation | None, places: tuple[tuple[float, float], ...], share: float
+    start: tuple[np.ndarray, ...], moved: Interpolation | None, places: tuple[tuple[float, float], ...], share: float
 ) -> dict[str, Any]:
     """The sphere from the front: tokens behind it are pale, rings are targets."""
     angle = np.linspace(0, 2 * np.pi, 121)
@@ -87,13 +87,13 @@ def picture(
                 "lineStyle": {"color": LINE, "width": 1},
             }
         )
-    piece = 0 if found is None else round(share / 100 * found.schedule.n_pieces)
-    now = start if found is None else [stages[piece] for stages in found.stages]
+    piece = 0 if moved is None else round(share / 100 * moved.schedule.n_pieces)
+    now = start if moved is None else [stages[piece] for stages in moved.stages]
     for k, (before, points) in enumerate(zip(start, now, strict=True)):
         colour = _COLOURS[k]
         series.append(_dots(f"start {k + 1}", before, colour, 5, 0.22))
-        if found is not None:
-            series.append(_ways(np.stack(found.stages[k][: piece + 1]), colour))
+        if moved is not None:
+            series.append(_ways(np.stack(moved.stages[k][: piece + 1]), colour))
         series.append(_dots(f"cloud {k + 1}", points[points[:, 2] >= 0], colour, 9, 0.9))
         series.append(_dots(f"behind {k + 1}", points[points[:, 2] < 0], colour, 7, 0.3))
         ring = {"color": "transparent", "borderColor": colour, "borderWidth": 3}
@@ -125,13 +125,10 @@ def build(around: Surroundings = ALONE) -> None:
                 (Amount(Limits(f"Target {k + 1}, x", -1, 1, x)), Amount(Limits(f"Target {k + 1}, y", -1, 1, y)))
                 for k, (x, y) in enumerate(_PLACES)
             ]
-    with frame.picture:
-        told = answer()
+    with frame.charts:
         shown = chart("The sphere from the front, with clouds and their targets; drag a ring", "disc")
-        colours = legend()
-        numbers = facts()
     pale = "pale: where a cloud began, and tokens on the far side"
-    list_colours(colours, [(SOFT, "dot", pale), (BLUE, "line", "ring: a target, to drag; thin lines: ways of tokens")])
+    frame.list_colours([(SOFT, "dot", pale), (BLUE, "line", "ring: a target, to drag; thin lines: ways of tokens")])
 
     async def refresh() -> None:
         many = int(count.value)
@@ -143,19 +140,18 @@ def build(around: Surroundings = ALONE) -> None:
         start = clouds(*who)
         if not _known(shown):
             draw(shown, picture(start, None, here, share.value))
-            say(told, "The clouds and their targets; the schedule is being built.")
+            frame.say("The clouds and their targets; the schedule is being built.")
             frame.drawn()
-        found = await frame.work(schedule, *who, here[:many])
-        await frame.work(lambda: found.w2)
-        draw(shown, picture(start, found, here, share.value))
-        say(told, in_words(found))
-        list_facts(
-            numbers,
+        result = await frame.work(schedule, *who, here[:many])
+        await frame.work(lambda: result.w2)
+        draw(shown, picture(start, result, here, share.value))
+        frame.say(in_words(result))
+        frame.list_facts(
             [
-                ("blocks", str(found.schedule.n_pieces)),
-                ("switches of the weights", str(found.schedule.n_switches)),
-                ("largest $W_2$ to a target", short(float(found.w2.max()), 2)),
-                ("asked for", short(found.tol, 2)),
+                ("blocks", str(result.schedule.n_pieces)),
+                ("switches of the weights", str(result.schedule.n_switches)),
+                ("largest $W_2$ to a target", short(float(result.w2.max()), 2)),
+                ("asked for", short(result.tol, 2)),
             ],
         )
 
@@ -187,7 +183,7 @@ def _ways(stages: np.ndarray, colour: str) -> dict[str, Any]:
 
 
 def _drag(element: int, what: str) -> str:
-    """JavaScript: the ring that was taken follows the pointer; the server is told of its place."""
+    """JavaScript: the ring that was taken follows the pointer; the server gets its place."""
     return f"""e => {{
       const chart = getElement({element}).chart;
       const box = chart.getDom().getBoundingClientRect();

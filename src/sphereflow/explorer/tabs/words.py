@@ -51,11 +51,11 @@ def _set(value: str) -> Markup:
 
 def short(value: float, digits: int = 3) -> str:
     """The number with so many digits; powers of ten without leading zeros, as in 1.5e-9."""
-    mantissa, found, exponent = f"{value:.{digits}g}".partition("e")
-    return f"{mantissa}e{int(exponent)}" if found else mantissa
+    mantissa, has_power, exponent = f"{value:.{digits}g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if has_power else mantissa
 
 
 def power(value: float, digits: int = 2) -> str:
     """The same for `say`: 1.5e-9 as a small formula."""
-    mantissa, found, exponent = short(value, digits).partition("e")
-    return f"${mantissa}\\cdot10^{{{exponent}}}$" if found else mantissa
+    mantissa, has_power, exponent = short(value, digits).partition("e")
+    return f"${mantissa}\\cdot10^{{{exponent}}}$" if has_power else mantissa

@@ -34,12 +34,12 @@ class Exhibit:
     trail: float = 0.4
 
     @cached_property
-    def seen(self) -> dict[str, Shown]:
-        """The code is run, once, and what it made is looked at."""
+    def players(self) -> dict[str, Shown]:
+        """What the players show, by name; the code is run once."""
         names: dict[str, Any] = {}
         exec(compile(self.code, "<the lines of an exhibit>", "exec"), names)
-        found = self.shown(names)
-        return {"": found} if isinstance(found, Shown) else found
+        shown = self.shown(names)
+        return {"": shown} if isinstance(shown, Shown) else shown
 
 
 # --- how results become tokens of the player --------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def page(exhibit: Exhibit) -> bytes:
     """One run as a file."""
     paper = f'<a href="https://arxiv.org/abs/{exhibit.arxiv}">arXiv:{exhibit.arxiv}</a>'
     lead = f'<p>{html.escape(exhibit.says)}</p><p><a href="{_INDEX}">All runs</a> · {paper}</p>'
-    named = exhibit.seen
+    named = exhibit.players
     if len(named) > 1:
         encoded = {name: shown.encoded() for name, shown in named.items()}
         return assemble_pair(encoded, title=exhibit.title, lead=lead, code=exhibit.code)
@@ -108,7 +108,7 @@ def page(exhibit: Exhibit) -> bytes:
 def index(chosen: dict[str, Exhibit]) -> bytes:
     """The page with a picture of each run."""
     cards = "\n".join(
-        f'<li><a href="{name}.html">{card(next(iter(each.seen.values())), each.moment, each.trail)}'
+        f'<li><a href="{name}.html">{card(next(iter(each.players.values())), each.moment, each.trail)}'
         f"<h2>{html.escape(each.title)}</h2><p>{html.escape(each.says)}</p></a></li>"
         for name, each in chosen.items()
     )

@@ -49,7 +49,7 @@ runs = {name: sf.evolve(model, x0, saveat=times) for name, model in models.items
     ),
     "causal": Exhibit(
         "Tokens that look back only",
-        "In a decoder a token sees those before it. The first one sees nobody else and never moves, and clusters "
+        "In a decoder a token sees those before it. The first one sees no other and never moves, and clusters "
         "form around early tokens. Colours are places in the prompt.",
         "2605.09213",
         """import sphereflow as sf
@@ -84,7 +84,7 @@ ts, xs = [k * 0.08 for k in range(151)], sf.synchronisation.run_network(layer, x
     "repulsion": Exhibit(
         "Tokens that avoid each other",
         "With the opposite sign of the values, tokens leave those that they resemble. From one half of the sphere "
-        "they spread until each has room. Colours say where tokens began.",
+        "they spread as far apart as they can. Colours say where tokens began.",
         "2312.10794",
         """import sphereflow as sf
 model = sf.USA(16.0, value=[[-1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]])

@@ -169,7 +169,7 @@ def two_sided_estimator(run: Run) -> Check:
                 value[i] += scaled[3 + j] * (minus if opposite else plus) * p[j]
         return value
 
-    field = TwoSidedField(0.9)
+    field = TwoSidedField(width=0.9)
     found = np.asarray(field(jnp.asarray(p), jnp.asarray(g)).value)
     shifted = np.asarray(field(jnp.asarray(p + 5.0), jnp.asarray(g + 5.0)).value)
     check = Check()
@@ -228,7 +228,7 @@ def stop_gradient(run: Run) -> Check:
     rng = np.random.default_rng(run.seed)
     n, d = 3, 2
     data, x = rng.normal(size=(4, d)), rng.normal(size=(n, d))
-    field = TwoSidedField(0.5)
+    field = TwoSidedField(width=0.5)
     drift = lambda g: np.asarray(field(jnp.asarray(data), jnp.asarray(g)).value)  # noqa: E731
     expected = -2 * drift(x) / (n * d)
     gradient = np.asarray(jax.jit(jax.grad(lambda g: drift_loss(field, jnp.asarray(data), g)[0]))(jnp.asarray(x)))

@@ -28,14 +28,14 @@ def phase_portrait(run: Run) -> Figure:
         left, right = figure.subplots(1, 2)
         a = np.linspace(0, 4, 300)
         for colour, kernel in zip(PALETTE, ("laplace", "gaussian"), strict=False):
-            root = spurious_scale(1.0, kernel)
-            left.plot(a, surrogate_field(a, 1.0, kernel), color=colour, label=f"{kernel.capitalize()}, root {root:.4f}")
+            root = spurious_scale(kernel)
+            left.plot(a, surrogate_field(a, kernel), color=colour, label=f"{kernel.capitalize()}, root {root:.4f}")
             left.plot([root], [0], "o", color=colour)
         left.axhline(0, color="0.7", lw=0.8)
         left.set(xlabel=r"distance to the target $a/\tau$", ylabel=r"$V(a)/\tau$", xlim=(0, 4))
         left.legend()
         steps = np.linspace(0.05, 12, 600)
-        seen = attractor(steps, kept=80, discarded=1000)
+        seen = attractor(steps, visited=80, discarded=1000)
         right.plot(
             np.repeat(steps[None], len(seen), axis=0).ravel(), seen.ravel(), ",", color=PALETTE[0], rasterized=True
         )

@@ -143,9 +143,9 @@ def readings_of_friction(run: Run) -> Check:
         for level in (*levels, 0.6) if mode == "repulsion" else levels:
             path = Friction(mode, level, level, horizon).follow(
                 np.array([0.05, 2.0]),
-                lambda a: surrogate_field(a, width),
+                lambda a: surrogate_field(a, width=width),
                 step,
-                repulsion=lambda a: surrogate_repulsion(a, width),
+                repulsion=lambda a: surrogate_repulsion(a, width=width),
             )
             name = f"{mode}, friction {level:g}"
             # Friction .6 multiplies small distances by 1 + .5 (1 - 1.2) = .9 per step: nothing is left of them.

@@ -122,15 +122,15 @@ def hidden_laws(run: Run) -> Check:
             law = hidden_law("gaussian", x, nodes, width=0.5, distance=moved, starts=64, seed=run.seed)
             lowest, best = f"seen, {count} nodes, {where}", f"seen, {count} nodes, {where}, against a known law"
             floor = 2 * moved * right / np.sqrt(count)
-            check.at_least(lowest, bound=floor, measured=law.seen, because="the margin times the least |q - p|")
+            check.at_least(lowest, bound=floor, measured=law.rms, because="the margin times the least |q - p|")
             known = seen_of_singular_law(x, nodes, moved)
             check.at_most(
-                best, bound=known, measured=law.seen, relative=1e-4, because="a search must not lose to a known law"
+                best, bound=known, measured=law.rms, relative=1e-4, because="a search must not lose to a known law"
             )
             unseen[best] = floor
             if where == "beside":
                 other = hidden_law("laplace", x, nodes, width=0.5, distance=moved, starts=64, seed=run.seed)
-                nulls |= {lowest: other.seen}
+                nulls |= {lowest: other.rms}
                 row = f"Laplace, largest |V|, {count} nodes, beside"
                 check.row(row, predicted=0.0, measured=other.largest, tolerance=1e-14, because="rounding")
     check.rival("a floor that does not fall with the number of nodes", flat)

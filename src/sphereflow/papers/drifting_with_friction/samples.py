@@ -51,7 +51,7 @@ def translated(run: Run) -> Figure:
     source, target = pair(run.quick, run.seed)
     (x, test_x), (y, test_y) = split(source), split(target)
     recipe = Recipe(steps=100 if run.quick else 1000, batch=64 if run.quick else 128, rate=RATES["drift"], decay=0.99)
-    model, _ = translator(x, y, recipe, TwoSidedField(median_width(y)), 64 if run.quick else 128)
+    model, _ = translator(x, y, recipe, TwoSidedField(width=median_width(y)), 64 if run.quick else 128)
     moved = np.asarray(model(jnp.asarray(test_x)))
     with look():
         figure = blank(9.6, 3.5)
@@ -100,7 +100,7 @@ def images(run: Run) -> Figure:
     quality_against_compute(
         source,
         target,
-        methods=("drift", "drift-friction", "drift-felt", "ofm", "lightsb", "affine"),
+        methods=("drift", "drift-friction", "drift-effective", "ofm", "lightsb", "affine"),
         budgets=(500,),
         seeds=(run.seed,),
         batch=128,

@@ -71,7 +71,7 @@ def surrogate_formula(run: Run) -> Check:
         for name, right, got in (
             (f"radial, $a={a}$", value, along),
             (f"perpendicular, $a={a}$", 0.0, across),
-            (f"one-dimensional formula, $a={a}$", value, surrogate_field(a, 0.8)),
+            (f"one-dimensional formula, $a={a}$", value, surrogate_field(a, width=0.8)),
         ):
             check.row(name, predicted=right, measured=got, tolerance=1e-14, because="rounding")
         both[f"radial, $a={a}$"] = a * (np.exp(-2 * u) - np.exp(-u))
@@ -178,7 +178,7 @@ def gaussian_threshold(run: Run) -> Check:
     scale, h = np.sqrt(2 * np.log(2) / 3), 1e-6
     check = Check()
     check.row("root of the field", predicted=scale, measured=root, tolerance=1e-12, because="bisection")
-    check.row("formula", predicted=scale, measured=spurious_scale(1.0, "gaussian"), tolerance=1e-15, because="exact")
+    check.row("formula", predicted=scale, measured=spurious_scale("gaussian"), tolerance=1e-15, because="exact")
     difference = (radial(3, scale + h, 1.0, "gaussian")[0] - radial(3, scale - h, 1.0, "gaussian")[0]) / (2 * h)
     check.row(
         "slope", predicted=difference, measured=slope_at_scale("gaussian"), tolerance=1e-8, because="central difference"

@@ -51,7 +51,7 @@ def toy(name: str, steps: int, batch: int, seed: int) -> Toy:
     found = train(
         beginning(model, recipe),
         recipe,
-        TwoSidedField(WIDTH),
+        TwoSidedField(width=WIDTH),
         noise,
         from_rows(table.astype(np.float32)),
         every=steps // 4,
@@ -104,7 +104,7 @@ def loss_says_little(run: Run) -> Check:
     steps, batch = sizes(run)
     seen = toy("swiss-roll", steps, batch, run.seed)
     data = jnp.asarray(seen.fresh[:batch], jnp.float32)
-    loss_of = jax.jit(lambda generated: drift_loss(TwoSidedField(WIDTH), data, generated)[0])
+    loss_of = jax.jit(lambda generated: drift_loss(TwoSidedField(width=WIDTH), data, generated)[0])
     losses = [
         float(loss_of(jnp.asarray(samples(g, FRESH, run.seed)[:batch], jnp.float32))) for g in (seen.before, seen.after)
     ]

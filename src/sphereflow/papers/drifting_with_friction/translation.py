@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from sphereflow.drifting.translation import Point, quality_against_compute
 
-COMPARED = ("drift", "drift-friction", "drift-schedule", "drift-felt", "ofm", "lightsb", "affine")
+COMPARED = ("drift", "drift-friction", "drift-schedule", "drift-effective", "ofm", "lightsb", "affine")
 
 
 def mixtures(dimension: int, count: int, seed: int) -> tuple[Float[np.ndarray, "n D"], Float[np.ndarray, "n D"]]:

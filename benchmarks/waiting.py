@@ -1,16 +1,16 @@
 r"""What a person waits for: n tokens to t = 20 with 101 frames, from the call to the result, beside the usual ways.
 
-    python benchmarks/felt.py [--n 10 100 1000] [--d 2 3 16 128]
-    python benchmarks/felt.py --turns [--n 10 100] [--d 2 3 16]
+    python benchmarks/waiting.py [--n 10 100 1000] [--d 2 3 16 128]
+    python benchmarks/waiting.py --turns [--n 10 100] [--d 2 3 16]
 
 Softmax attention at beta = 4 in float64, every frame to an error below 1e-6 (largest of any token, against a run with
 tolerance 1e-10). The peers are given the cheapest setting that reaches it, found on 32 tokens:
 
 - Euler, as in the scripts that come with the papers: NumPy, the matrix of all pairs, equal steps. Its error falls in
-  proportion to the step, so that 1e-6 would take millions of them: what is told is the time of its usual 200 steps,
+  proportion to the step, so that 1e-6 would take millions of them: what is shown is the time of its usual 200 steps,
   and the error these make.
 - a loop in PyTorch: the classical Runge-Kutta method with equal steps, softmax of the matrix of all pairs.
-- diffrax: `Tsit5` with a tolerance, the same matrix in JAX; compiled, which is told apart.
+- diffrax: `Tsit5` with a tolerance, the same matrix in JAX; compiled, which is shown separately.
 
 Long runs by the peers are priced: the seconds of one field (the best of five), times the number of fields. With equal
 steps that number is known (from 200 tokens on); diffrax is given that of its run of 1,000 tokens beyond 2,000. Every
