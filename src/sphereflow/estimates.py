@@ -81,7 +81,7 @@ def median(samples: Num[AnyArray, " R"]) -> Estimate:
 
 
 def jackknife(statistic: Callable[..., float], *columns: Num[AnyArray, "R ..."]) -> Estimate:
-    r"""A statistic of R rows and its error, $\sqrt{\frac{R-1}R\sum_r(s_r-\bar s)^2}$ with row r left out of every column.
+    r"""A statistic of R rows and its error, $\sqrt{\frac{R-1}R\sum_r(s_r-\bar s)^2}$, $s_r$ without row r.
 
     The ratio of the means of two columns, say:
 
