@@ -124,7 +124,7 @@ def swiss_roll(run: Run) -> Check:
     tree, blob = cKDTree(seen.fresh), gaussian_like(seen.again, FRESH)
     near, far = (mean(np.log(tree.query(made)[0])) for made in (learned, blob))
     check.positive(
-        "logarithm of the distance to the nearest fresh point, a Gaussian with the moments of the roll less the learned",
+        "logarithm of the distance to the nearest fresh point, a Gaussian with the same moments less the learned",
         measured=far.value - near.value,
         error=np.hypot(far.error, near.error),
         because="error bar over samples",
