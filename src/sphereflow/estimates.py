@@ -70,14 +70,14 @@ def fraction(hits: Float[AnyArray, " R"] | AnyArray) -> Estimate:
     return Estimate(np.asarray(share, dtype=float), np.sqrt(softened * (1 - softened) / total))
 
 
-def median(samples: Num[AnyArray, " R"]) -> Estimate:
-    r"""The median and its standard error, half the gap between the order statistics at $(R\pm\sqrt R)/2$."""
+def quantile(samples: Num[AnyArray, " R"], share: float = 0.5) -> Estimate:
+    r"""A quantile q (the median) and its error, half the gap between the quantiles $q\pm\sqrt{q(1-q)/R}$."""
     z = np.asarray(samples, dtype=float)
     if z.ndim != 1 or len(z) < 2:
-        raise SphereflowError("the error bar of a median needs at least 2 numbers.")
-    half = 0.5 / np.sqrt(len(z))
-    low, high = np.quantile(z, [max(0.5 - half, 0.0), min(0.5 + half, 1.0)])
-    return Estimate(np.asarray(np.median(z)), np.asarray((high - low) / 2))
+        raise SphereflowError("the error bar of a quantile needs at least 2 numbers.")
+    half = np.sqrt(share * (1 - share) / len(z))
+    low, high = np.quantile(z, [max(share - half, 0.0), min(share + half, 1.0)])
+    return Estimate(np.asarray(np.quantile(z, share)), np.asarray((high - low) / 2))
 
 
 def jackknife(statistic: Callable[..., float], *columns: Num[AnyArray, "R ..."]) -> Estimate:

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from sphereflow.claims import Check, Run, margin
-from sphereflow.estimates import fraction, jackknife, mean, median
+from sphereflow.estimates import fraction, jackknife, mean, quantile
 from sphereflow.llm import (
     Recording,
     attention_decay,
@@ -89,7 +89,7 @@ def sink_compression(run: Run) -> Check:
             error=np.hypot(shortest.error, last.error),
             because="heads taken as independent",
         )
-        vary, middle = f"{name}: variation of the others' norms, median", median(found.variation.ravel())
+        vary, middle = f"{name}: variation of the others' norms, median", quantile(found.variation.ravel())
         check.at_most(vary, bound=1 / 3, measured=middle.value, error=middle.error, because="norms of one size")
         equal[vary] = 0.1
         kappa = np.median(found.compression[found.asked])

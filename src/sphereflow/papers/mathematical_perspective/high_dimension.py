@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from sphereflow.claims import Check, Run
-from sphereflow.estimates import Estimate, mean, median
+from sphereflow.estimates import Estimate, mean, quantile
 from sphereflow.papers.mathematical_perspective import sources
 from sphereflow.papers.mathematical_perspective.equiangular import collapse_time, gamma
 from sphereflow.papers.mathematical_perspective.paper import PAPER
@@ -145,7 +145,7 @@ def _median_times(run: Run, d: int, betas: tuple[float, ...]) -> np.ndarray:
 
 
 def _medians(run: Run, d: int, betas: tuple[float, ...]) -> list[Estimate]:
-    return [median(ensemble(d, beta, _replicas(run), run.seed)[1]) for beta in betas]
+    return [quantile(ensemble(d, beta, _replicas(run), run.seed)[1]) for beta in betas]
 
 
 @PAPER.claim(

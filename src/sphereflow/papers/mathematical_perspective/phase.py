@@ -94,7 +94,7 @@ def phase_diagram_accuracy(run: Run) -> Check:
     formula=r"\mathrm{rank}\,[\langle x_i,x_j\rangle>0.9999]",
 )
 def clusters_as_a_rank(run: Run) -> Check:
-    starts, times = 32 if run.quick else 64, np.array([3.0, 12.0, 18.0, 24.0])
+    starts, times = 64, np.array([3.0, 12.0, 18.0, 24.0])
     ranks, groups = (np.zeros((starts, len(times)), dtype=int) for _ in range(2))
     for r, x0 in enumerate(uniform_tokens(run.seed, starts, 32, 2)):
         for i, x in enumerate(follow("sa", 9.0, x0, times, tol=1e-8)):

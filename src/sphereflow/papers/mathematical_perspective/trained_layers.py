@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 
 from sphereflow.claims import Check, Run, basis
-from sphereflow.estimates import fraction, median
+from sphereflow.estimates import fraction, quantile
 from sphereflow.llm import EffectiveBetas, IteratedLayer, recorded_result
 from sphereflow.papers.mathematical_perspective.paper import PAPER
 
@@ -191,7 +191,7 @@ def inverse_temperature_of_trained_heads(run: Run) -> Check:
             check.at_most(row, bound=0.1, measured=least.value, error=least.error, because=because)
             swapped[row] = float(most.value)
         row = f"{name}: median share of the logits' variance that cosines explain"
-        middle = median(np.ravel(betas.r2))
+        middle = quantile(np.ravel(betas.r2))
         check.at_most(row, bound=0.25, measured=middle.value, error=middle.error, because="a quarter; " + because)
         kernel[row] = 1.0
     check.null("the other reading of beta", swapped)
