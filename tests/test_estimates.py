@@ -88,4 +88,4 @@ def test_errors_need_two_numbers():
     with pytest.raises(SphereflowError, match="at least 2 numbers"):
         estimates.quantile(np.array([1.0]))
     with pytest.raises(SphereflowError, match="columns of one length"):
-        estimates.jackknife(lambda a, b: 0.0, np.ones(2), np.ones(1))
+        estimates.jackknife(lambda rows: 0.0, np.ones(1))
