@@ -162,7 +162,7 @@ def test_end_slopes_of_another_size_are_caught(monkeypatch):
         line.Rearrangement,
         "schedule",
         lambda self, k, end_slopes=None, **how: right(
-            self, k, end_slopes=None if end_slopes is None else tuple(1.1 * m for m in end_slopes), **how
+            self, k, end_slopes=None if end_slopes is None else tuple(1.2 * m for m in end_slopes), **how
         ),
     )
     assert line.end_slopes(Run()).verdict == "fails"
