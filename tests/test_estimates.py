@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from sphereflow import estimates
 from sphereflow.errors import SphereflowError
 from sphereflow.estimates import Estimate, extrapolate, fit_power, fraction, growth_rate, mean, straight_line
 
@@ -55,3 +57,35 @@ def test_what_may_have_happened_is_no_share():
     with pytest.raises(SphereflowError, match="some are NaN"):
         fraction(np.array([1.0, 0.0, np.nan]))
     assert float(fraction(np.array([1.0, 0.0])).value) == 0.5
+
+
+def test_the_jackknife_of_a_mean_is_its_standard_error():
+    z = np.random.default_rng(0).exponential(size=(40, 2))
+    found, exact = estimates.jackknife(lambda rows: rows[:, 0].mean(), z), estimates.mean(z[:, 0])
+    assert (found.value, found.error) == pytest.approx((exact.value, exact.error))
+
+
+def test_the_jackknife_of_a_ratio_covers_it_as_often_as_it_should():
+    rng = np.random.default_rng(1)
+    off = []
+    for _ in range(300):
+        a, b = rng.exponential(size=(2, 60))
+        found = estimates.jackknife(lambda a, b: a.mean() / b.mean(), a, b)
+        off.append((found.value - 1) / found.error)
+    assert 0.85 < np.std(off) < 1.25  # of a standard deviation of 300 draws the error is 4 %, and the ratio is skew
+
+
+@pytest.mark.parametrize("share", [0.5, 0.95])
+def test_the_error_of_a_quantile_is_that_of_the_normal_law(share):
+    rng, exact = np.random.default_rng(2), stats.norm.ppf(share)
+    found = [estimates.quantile(rng.standard_normal(400), share) for _ in range(200)]
+    error = np.sqrt(share * (1 - share) / 400) / stats.norm.pdf(exact)
+    assert np.mean([each.error for each in found]) == pytest.approx(error, rel=0.1)
+    assert np.std([each.value for each in found]) == pytest.approx(error, rel=0.2)
+
+
+def test_errors_need_two_numbers():
+    with pytest.raises(SphereflowError, match="at least 2 numbers"):
+        estimates.quantile(np.array([1.0]))
+    with pytest.raises(SphereflowError, match="columns of one length"):
+        estimates.jackknife(lambda rows: 0.0, np.ones(1))

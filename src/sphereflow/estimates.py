@@ -8,6 +8,7 @@ logarithm per unit of time; as the growth has independent increments, its two en
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +68,38 @@ def fraction(hits: Float[AnyArray, " R"] | AnyArray) -> Estimate:
     share = happened.mean(axis=0)
     softened = (happened.sum(axis=0) + 1) / (total + 2)
     return Estimate(np.asarray(share, dtype=float), np.sqrt(softened * (1 - softened) / total))
+
+
+def quantile(samples: Num[AnyArray, " R"], share: float = 0.5) -> Estimate:
+    r"""A quantile q (the median) and its error, half the gap between the quantiles $q\pm\sqrt{q(1-q)/R}$."""
+    z = np.asarray(samples, dtype=float)
+    if z.ndim != 1 or len(z) < 2:
+        raise SphereflowError("the error bar of a quantile needs at least 2 numbers.")
+    half = np.sqrt(share * (1 - share) / len(z))
+    low, high = np.quantile(z, [max(share - half, 0.0), min(share + half, 1.0)])
+    return Estimate(np.asarray(np.quantile(z, share)), np.asarray((high - low) / 2))
+
+
+def jackknife(statistic: Callable[..., float], *columns: Num[AnyArray, "R ..."]) -> Estimate:
+    r"""A statistic of R rows and its error, $\sqrt{\frac{R-1}R\sum_r(s_r-\bar s)^2}$, $s_r$ without row r.
+
+    The ratio of the means of two columns, say:
+
+    ```python
+    import numpy as np
+    from sphereflow.estimates import jackknife
+    a, b = np.random.default_rng(0).exponential(size=(2, 50))
+    print(jackknife(lambda a, b: a.mean() / b.mean(), a, b))
+    ```
+    """
+    rows = [np.asarray(column) for column in columns]
+    count = len(rows[0])
+    if count < 2 or any(len(each) != count for each in rows):
+        raise SphereflowError("a jackknife needs columns of one length, with at least 2 rows.")
+    kept = ~np.eye(count, dtype=bool)
+    left = np.array([statistic(*(each[some] for each in rows)) for some in kept])
+    spread = np.sqrt((count - 1) * np.mean((left - left.mean()) ** 2))
+    return Estimate(np.asarray(float(statistic(*rows))), np.asarray(spread))
 
 
 class PowerLaw(NamedTuple):

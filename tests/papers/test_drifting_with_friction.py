@@ -151,3 +151,13 @@ def test_a_doubled_epsilon_is_caught(monkeypatch):
     monkeypatch.setattr(bridges, "gaussian_bridge", lambda source, target, epsilon: right(source, target, 2 * epsilon))
     assert bridges.paths_between_gaussians(Run()).verdict == "fails"
     assert bridges.gaussian_benchmark(Run()).verdict == "fails"
+
+
+@pytest.mark.parametrize(("printed", "verdict"), [(100.0, "fails"), (50.0, "obeyed")])
+def test_a_multiple_of_the_compute_that_the_seeds_do_not_give_is_caught(monkeypatch, printed, verdict):
+    """In dimension 8 the multiply-adds are 54 times as many by the median; 50 times is within its interval."""
+    monkeypatch.setattr(compute, "PRINTED", printed)
+    check = compute.compute_to_equal_quality(Run())
+    (row,) = (row for row in check.rows if row.name.startswith("multiply-adds over") and row.name.endswith("$d=8$"))
+    assert check.verdict == verdict
+    assert row.excess() > 1 if verdict == "fails" else 0 < row.measured < row.tolerance

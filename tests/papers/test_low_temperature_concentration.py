@@ -140,3 +140,9 @@ def test_square_distances_are_averages_over_the_uniform_law():
         squares = np.arctan(np.exp(-1.0) * ratio) ** 2
         error = squares.std() / np.sqrt(len(squares))
         assert uniform_square_distance(d, k, 1.0) == pytest.approx(squares.mean(), abs=5 * error)
+
+
+@pytest.mark.slow
+def test_another_divide_is_caught(monkeypatch):
+    monkeypatch.setattr(phases, "UPPER", phases.UPPER + 0.005)
+    assert phases.support_is_not_the_law(Run()).verdict == "fails"

@@ -8,7 +8,7 @@ from sphereflow.claims import Run
 from sphereflow.normalisation import Softmax
 from sphereflow.normalisation import separability as separability_module
 from sphereflow.papers import load
-from sphereflow.papers.normalization_limits import distances, sensitivity, separability, weights
+from sphereflow.papers.normalization_limits import distances, recorded, sensitivity, separability, weights
 
 PAPER = load("normalization-limits")
 
@@ -86,3 +86,9 @@ def test_dimension_missing_in_the_prediction_is_caught(monkeypatch):
     )
     assert separability.separability_formula(Run()).verdict == "fails"
     assert separability.separability_simulated(Run()).verdict == "fails"
+
+
+def test_the_closed_form_with_the_cosine_forgotten_is_caught(monkeypatch):
+    right = recorded.LengthRecording.equicorrelated
+    monkeypatch.setattr(recorded.LengthRecording, "equicorrelated", lambda self: 2 * right(self))
+    assert recorded.equicorrelated_heads(Run()).verdict == "fails"

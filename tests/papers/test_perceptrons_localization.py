@@ -119,3 +119,9 @@ def test_the_printed_statement_holds_from_the_corrected_beta_on():
         if concentration.perceptron_strength(problem.converted("raw")) < 0.16547:
             found = landscape.minimise(problem)
             assert concentration.heaviest_window(found.angles, found.masses, 1 / (2 * np.sqrt(0.3)), 1) < 1 - 1e-9
+
+
+def test_constants_of_the_kernel_one_percent_off_are_caught(monkeypatch):
+    claims = paper.concentration
+    monkeypatch.setattr(claims, "INSIDE", 1.01 * claims.INSIDE)
+    assert claims.kernel_facts(Run()).verdict == "fails"

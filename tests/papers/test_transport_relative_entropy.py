@@ -154,3 +154,15 @@ def test_a_kink_that_is_no_corner_is_caught(monkeypatch):
 def test_a_bound_without_its_factor_is_caught(monkeypatch):
     monkeypatch.setattr(plane, "reverse_pinsker", np.log)
     assert plane.reverse_pinsker_bound(Run()).verdict == "fails"
+
+
+def test_end_slopes_of_another_size_are_caught(monkeypatch):
+    right = line.Rearrangement.schedule
+    monkeypatch.setattr(
+        line.Rearrangement,
+        "schedule",
+        lambda self, k, end_slopes=None, **how: right(
+            self, k, end_slopes=None if end_slopes is None else tuple(1.2 * m for m in end_slopes), **how
+        ),
+    )
+    assert line.end_slopes(Run()).verdict == "fails"

@@ -52,7 +52,7 @@ def test_what_is_not_finite_is_infinitely_far(record, value, tolerance):
     assert compare_records(earlier, later).moved[0].by == math.inf
 
 
-def test_a_bound_without_tolerance_moves_by_a_share_of_its_value(record):
+def test_a_row_without_tolerance_moves_by_a_share_of_its_value(record):
     earlier, later = copy.deepcopy(record), copy.deepcopy(record)
     for each, measured in ((earlier, 2.0), (later, 2.5)):
         _, row = row_of(each)

@@ -236,12 +236,13 @@ def test_durations_in_words():
 
 
 def test_the_word_for_a_severity_without_a_number():
-    """A rival that misses a value loses exactly; one that only crosses a bound does not say by how much."""
+    """A rival that contradicts a count loses exactly; every other one by a number of tolerances."""
 
     def check(*rivals):
         check = Check()
         check.same("count", predicted=3, measured=3)
-        check.at_most("share", bound=0.5, measured=0.2, because="a share")
+        check.at_most("most", bound=5, measured=3, because="a count")
+        check.at_most("share", bound=0.5, measured=0.2, tolerance=0.05, because="a share")
         check.row("rate", predicted=2.0, measured=2.0, tolerance=0.1, because="a step")
         for name, values in enumerate(rivals):
             check.null(str(name), values)
@@ -249,10 +250,10 @@ def test_the_word_for_a_severity_without_a_number():
 
     assert check() == ""
     assert check({"count": 4}) == "exact"
-    assert check({"share": 0.6}) == "bound"
-    assert check({"count": 4, "share": 0.6}) == "exact"
-    assert check({"count": 4}, {"share": 0.6}) == "bound"
-    assert check({"count": 4}, {"rate": 2.5}) == "5"
+    assert check({"most": 6}) == "exact"
+    assert check({"share": 0.65}) == "3"
+    assert check({"count": 4, "share": 0.65}) == "exact"
+    assert check({"count": 4}, {"share": 0.65}, {"rate": 2.5}) == "3"
 
 
 def test_tables_have_no_column_for_a_verdict_that_no_claim_has(pages):

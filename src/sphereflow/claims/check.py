@@ -16,7 +16,8 @@ which must exceed one. The severity of a check is that of its nearest rival. The
 
 A prediction comes from a theorem, a closed form or an independent computation, never from the code that measures.
 A tolerance comes from the mathematics (rounding, truncation, a bound) and from error bars. Where an error bar is
-given, the row may be off by chance with probability `FALSE_ALARM`.
+given, the row may be off by chance with probability `FALSE_ALARM`. Only what is counted has none: `same`, and a bound
+on a whole number. A bound on anything else needs the accuracy of what was measured, so that severity is a number.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class Check:
         repeats: int | None = None,
         because: str,
     ) -> None:
-        """A number that does not exceed a bound, up to the tolerance (zero unless given)."""
+        """A number that does not exceed a bound, up to its accuracy; only a count (an int) needs none."""
         self._add(name, "at most", bound, measured, tolerance, relative, error, repeats, because)
 
     def at_least(
@@ -133,8 +134,24 @@ class Check:
         repeats: int | None = None,
         because: str,
     ) -> None:
-        """A number that does not fall below a bound, up to the tolerance (zero unless given)."""
+        """A number that does not fall below a bound, up to its accuracy; only a count (an int) needs none."""
         self._add(name, "at least", bound, measured, tolerance, relative, error, repeats, because)
+
+    def positive(
+        self,
+        name: str,
+        *,
+        measured: ArrayLike,
+        tolerance: ArrayLike | None = None,
+        error: ArrayLike | None = None,
+        repeats: int | None = None,
+        because: str,
+    ) -> None:
+        """A number that is positive beyond its accuracy: the row would reject its opposite, which is a rival."""
+        self.at_least(
+            name, bound=0.0, measured=measured, tolerance=tolerance, error=error, repeats=repeats, because=because
+        )
+        self.null(f"{name}: the other way round", {name: -_number(name, "measured", measured)})
 
     def series(
         self,
@@ -191,7 +208,7 @@ class Check:
 
     @property
     def severity(self) -> float | None:
-        """By how many tolerances the nearest rival loses; None without rivals."""
+        """By how many tolerances the nearest rival loses, infinite if a count contradicts it; None without rivals."""
         return None if self.nearest is None else self.excess(self.nearest)
 
     @property
@@ -232,6 +249,11 @@ class Check:
             raise SphereflowError(f"the row '{name}' does not say why its tolerance is what it is.")
         target, value = _number(name, "predicted", predicted), _number(name, "measured", measured)
         width = abs(relative * target) if relative is not None else _number(name, "tolerance", tolerance or 0.0)
+        if side != "equal" and error is None and width == 0 and np.asarray(measured).dtype.kind not in "biu":
+            raise SphereflowError(
+                f"the bound '{name}' is on a number that is not counted: say how accurately it is measured "
+                "(tolerance, relative or error). A count is an int and needs none."
+            )
         alarm = 0.0
         if error is not None:
             alarm, spread = FALSE_ALARM, _number(name, "error", error)

@@ -2,8 +2,8 @@
 
 It shows what a change of the code, the seed, the machine or the versions did. A row is found
 again by its claim and its name; how far it moved is the larger of the moves of its measured and its predicted value, in
-units of its tolerance, so that 1 is as far as an honest measurement may be off. A bound without tolerance is judged by
-the share of its value.
+units of its tolerance, so that 1 is as far as an honest measurement may be off. What has no tolerance, such as a count,
+is judged by the share of its value.
 """
 
 from __future__ import annotations

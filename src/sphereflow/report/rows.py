@@ -43,15 +43,11 @@ def miss(excess: float) -> str:
 def severity(check: Check | None) -> str:
     """By how many tolerances the nearest rival loses, for a narrow column: '3.4', or '' without rivals.
 
-    Where no deviation is allowed there is no such number: 'exact' if every rival misses a value that must be equal,
-    'bound' if one of them only crosses a bound.
+    Where every rival contradicts a count, or another value that may not deviate, there is no such number: 'exact'.
     """
     if check is None or check.severity is None:
         return ""
-    if not math.isinf(check.severity):
-        return number(check.severity, 2)
-    values = Check(rows=[row for row in check.rows if row.side == "equal"])
-    return "exact" if all(math.isinf(values.excess(rival)) for rival in check.rivals) else "bound"
+    return "exact" if math.isinf(check.severity) else number(check.severity, 2)
 
 
 def number(value: float, digits: int = _FEWEST_DIGITS) -> str:

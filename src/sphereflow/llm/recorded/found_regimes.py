@@ -123,6 +123,13 @@ def found_regimes(recording: Recording, *, most: int = 8, restarts: int = 8, see
     )
 
 
+def rule_of_halves(recording: Recording, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The regimes of these heads by the rule, from every second document and from the others."""
+    documents = np.arange(recording.shape[0])
+    even, odd = (_features(recording, heads, documents[k::2])[1] for k in (0, 1))
+    return even, odd
+
+
 def _features(recording: Recording, heads: np.ndarray, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(standardised features, regimes by the rule) of these heads from these documents."""
 

@@ -13,9 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from sphereflow.claims import Check, Run
-from sphereflow.claims.check import margin
-from sphereflow.estimates import mean
+from sphereflow.claims import Check, Run, margin
+from sphereflow.estimates import fraction, jackknife, mean, quantile
 from sphereflow.llm import (
     Recording,
     attention_decay,
@@ -32,7 +31,7 @@ from sphereflow.llm.heads.forms import Form, compare_forms
 from sphereflow.llm.heads.regimes import REGIMES, adjusted_rand, gaussian_mixture
 from sphereflow.llm.heads.synthetic import random_directions, sink_heads
 from sphereflow.llm.recorded.agreement import INSIDE, THEORIES
-from sphereflow.llm.recorded.found_regimes import FoundRegimes
+from sphereflow.llm.recorded.found_regimes import FoundRegimes, rule_of_halves
 from sphereflow.llm.recorded.geometry import attention_curves, similarity_curves
 from sphereflow.papers.attention_geometry import PAPER
 from sphereflow.papers.attention_geometry.sources import ENVELOPES, PROFILES, SHORT_SINK, SINK, SMALL
@@ -70,23 +69,28 @@ def live() -> Recording:
 )
 def sink_compression(run: Run) -> Check:
     check = Check(note=TEXTS)
-    other, equal = {}, {}
-    told = []
+    equal, told = {}, []
     for name, made in heads_of(run).items():
         found = value_norms(made)
         count, places = int(found.asked.sum()), found.other.shape[-1] + 1
-        shortest, vary = f"{name}: share with the shortest value", f"{name}: variation of the others' norms, median"
-        chance = 1 / places
-        check.at_least(
-            shortest,
-            bound=chance + margin() * np.sqrt(chance * (1 - chance) / count),
-            measured=found.shortest,
-            because="heads taken as independent; chance exceeds this once in 200,000",
+        shortest = fraction(found.rank[found.asked] == 0)
+        check.positive(
+            f"{name}: share with the shortest value, above chance",
+            measured=shortest.value - 1 / places,
+            error=shortest.error,
+            because="heads taken as independent",
         )
-        check.at_most(vary, bound=1 / 3, measured=np.median(found.variation), because="norms of one size")
         # The last recorded position in place of the first.
         norms = made.value_norms.astype(float).mean(axis=0)
-        other[shortest] = float(np.mean(norms[..., -1] < norms[..., 1:-1].min(axis=-1)))
+        last = fraction((norms[..., -1] < norms[..., 1:-1].min(axis=-1))[found.asked])
+        check.positive(
+            f"{name}: the same, above the last position's",
+            measured=shortest.value - last.value,
+            error=np.hypot(shortest.error, last.error),
+            because="heads taken as independent",
+        )
+        vary, middle = f"{name}: variation of the others' norms, median", quantile(found.variation.ravel())
+        check.at_most(vary, bound=1 / 3, measured=middle.value, error=middle.error, because="norms of one size")
         equal[vary] = 0.1
         kappa = np.median(found.compression[found.asked])
         told.append(
@@ -94,35 +98,46 @@ def sink_compression(run: Run) -> Check:
             f"(a random position {found.other_short:.0%})"
         )
     check.note = f"{'; '.join(told)}. {TEXTS}"
-    check.null("the last position in place of the first", other)
     check.rival("norms equal to a tenth", equal)
     return check
 
 
 @PAPER.claim(
     "similarity-decay",
-    says="Similarity of values falls with distance in three decoders, but a pure exponential is not the best of four "
-    "simple forms (exponential, exponential with a floor, power, constant) for half of the key/value heads in any.",
+    says="Similarity of values falls with distance in three decoders: of four simple forms (exponential, exponential "
+    "with a floor, power, constant) a constant is the best for no more than a fair share, a quarter, of the key/value "
+    "heads. So is a pure exponential in SmolLM2-135M and Gemma 3 270M; the 36 heads of stories15M do not tell.",
     basis=PROFILES,
     formula=r"\overline{\cos(v_i,v_{i+k})}:\quad ce^{-\lambda k},\ f+ce^{-\lambda k},\ ck^{-p},\ c",
 )
 def similarity_falls(run: Run) -> Check:
     check = Check()
-    made_so, flat, told = {}, {}, []
+    told = []
     rng = np.random.default_rng(run.seed)
     for name, made in heads_of(run).items():
         found = similarity_decay(made, leave_out=not run.quick)
         pure, level = f"{name}: share with a pure exponential", f"{name}: share with a constant"
-        check.at_most(pure, bound=0.5, measured=found.share[0], because="the best by AICc; half of the heads")
-        check.at_most(level, bound=0.25, measured=found.share[3], because="a fair share of four forms")
+        if name != "stories15m":
+            _at_most(check, pure, 0.25, found.best == 0)
+        _at_most(check, level, 0.25, found.best == 3)
         forms, _, curves = similarity_curves(made)
-        made_so[pure], flat[level] = _shares_when_made(forms, curves.mean(axis=0), ("exponential", "constant"), rng)
+        made_so, flat = _shares_when_made(forms, curves.mean(axis=0), ("exponential", "constant"), rng)
+        if name != "stories15m":
+            because = "curves made by a pure exponential, as far from it as from their best form"
+            check.null(f"{name}: {because}", {pure: made_so})
+        check.null(f"{name}: curves made by a constant", {level: flat})
         shares = ", ".join(f"{word} {share:.0%}" for word, share in zip(found.names, found.share, strict=True))
         told.append(f"{name} ({found.count('exponential')} of {len(found.best)} pure): {shares}")
     check.note = f"{'; '.join(told)}. AICc takes lags for independent. {TEXTS}"
-    check.null("curves made by a pure exponential, as far from it as the heads' are from their best form", made_so)
-    check.null("curves made by a constant", flat)
     return check
+
+
+def _at_most(check: Check, name: str, bound: float, hits: np.ndarray) -> None:
+    """A share of heads that does not exceed a bound."""
+    share = fraction(hits)
+    check.at_most(
+        name, bound=bound, measured=share.value, error=share.error, because="best by AICc; heads taken as independent"
+    )
 
 
 def _shares_when_made(
@@ -139,27 +154,27 @@ def _shares_when_made(
 @PAPER.claim(
     "attention-profile",
     says="Attention against distance has no single form in three decoders: of plateau plus exponential, power, plateau "
-    "plus power and flat none is best for two thirds of the heads; flat for at most a quarter.",
+    "plus power and flat none is best for clearly more than half of the heads; flat for at most a quarter.",
     basis=PROFILES,
     formula=r"\bar\alpha(k):\quad a(\rho+e^{-k/\ell}),\ ak^{-p},\ a(\rho+k^{-p}),\ a",
 )
 def attention_falls(run: Run) -> Check:
     check = Check()
-    one_form, level, told = {}, {}, []
+    told = []
     rng = np.random.default_rng(run.seed + 1)
     for name, made in heads_of(run).items():
         found = attention_decay(made, leave_out=not run.quick)
         most, flat = f"{name}: largest share of one form", f"{name}: share of flat profiles"
-        check.at_most(most, bound=2 / 3, measured=found.share.max(), because="the best by AICc")
-        check.at_most(flat, bound=0.25, measured=found.share[3], because="a fair share of four forms")
+        _at_most(check, most, 0.5, found.best == found.share.argmax())
+        _at_most(check, flat, 0.25, found.best == 3)
         forms, _, curves = attention_curves(made)
         few = curves.mean(axis=0)[:: max(1, curves.shape[1] // 24)]
-        one_form[most], level[flat] = _shares_when_made(forms, few, ("plateau + exponential", "flat"), rng)
+        one_form, level = _shares_when_made(forms, few, ("plateau + exponential", "flat"), rng)
+        check.null(f"{name}: every head a plateau and an exponential, with the heads' scatter", {most: one_form})
+        check.null(f"{name}: every head flat, with the heads' scatter", {flat: level})
         shares = ", ".join(f"{word} {share:.0%}" for word, share in zip(found.names, found.share, strict=True))
         told.append(f"{name}: {shares}")
     check.note = f"{'; '.join(told)}. {TEXTS}"
-    check.null("every head a plateau and an exponential, with the heads' scatter", one_form)
-    check.null("every head flat, with the heads' scatter", level)
     return check
 
 
@@ -174,25 +189,40 @@ def attention_falls(run: Run) -> Check:
 def theory_envelopes(run: Run) -> Check:
     check = Check()
     theory, blind = THEORIES.index("effective"), THEORIES.index("mean over heads")
-    null, told = {}, []
+    told = []
     free = independent_heads(run.seed)
+    because = "jackknife over heads"
     for name, made in heads_of(run).items():
         found = envelope_agreement(made)
-        off = found.root_mean_square
+        # By head: (quantity, N), and (theory, quantity, N).
+        measured = found.measured.transpose(1, 2, 0, 3).reshape(-1, *found.measured.shape[::3])
+        expected = found.expected.transpose(2, 3, 0, 1, 4).reshape(len(measured), len(THEORIES), *measured.shape[1:])
+        known = np.isfinite(measured).all(axis=(1, 2))
+        measured, expected = measured[known], expected[known]
         for k, quantity in enumerate(("precision", "recall")):
+            law, mean_law, got = expected[:, theory, k], expected[:, blind, k], measured[:, k]
             near, ratio = f"{name}: {quantity} within {INSIDE:g}", f"{name}: error in {quantity} over that of the mean"
-            check.at_most(near, bound=2 / 3, measured=found.inside[theory, k], because="two of three")
-            check.at_least(ratio, bound=1.0, measured=off[theory, k] / off[blind, k], because="root mean squares")
-            null[near], null[ratio] = free[quantity]
             better = f"{name}: measured {quantity} less expected"
-            check.at_least(better, bound=0.05, measured=-found.signed[theory, k], because="a twentieth")
-            null[better] = free[f"{quantity}, signed"][0]
+            inside, over, gap = (
+                mean((np.abs(law - got) <= INSIDE).mean(axis=1)),
+                jackknife(_root_mean_square_ratio, law - got, mean_law - got),
+                mean((got - law).mean(axis=1)),
+            )
+            check.at_most(near, bound=2 / 3, measured=inside.value, error=inside.error, because=because)
+            check.at_least(ratio, bound=1.0, measured=over.value, error=over.error, because=because)
+            check.at_least(better, bound=0.05, measured=gap.value, error=gap.error, because=because)
+            signed = free[f"{quantity}, signed"][0]
+            independent = dict(zip((near, ratio, better), (*free[quantity], signed), strict=True))
+            check.null(f"{name}: heads whose values are independent, {quantity}", independent)
         each = zip(THEORIES, found.inside, found.signed, strict=True)
         words = (f"{word} {i[0]:.0%} {s[0]:+.2f}, {i[1]:.0%} {s[1]:+.2f}" for word, i, s in each)
         told.append(f"{name}: {'; '.join(words)}")
     check.note = f"Inside and expected minus measured, of precision, then recall. {'. '.join(told)}. {TEXTS}"
-    check.null("heads whose values are independent", null)
     return check
+
+
+def _root_mean_square_ratio(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(a**2) / np.mean(b**2)))
 
 
 @lru_cache(maxsize=4)
@@ -226,25 +256,23 @@ def independent_heads(seed: int, heads: int = 16, draws: int = 24) -> dict[str, 
 def sink_correlation(run: Run) -> Check:
     check = Check(parameters={"permutations": 2000})
     level = 2.58  # two-sided p of .01
-    scores, permuted, told = {}, {}, []
+    scores, told = {}, []
     for name, made in heads_of(run).items():
         found = sink_and_recall(made, seed=run.seed)
         width = found.null.std(ddof=1)
         scores[name] = (found.correlation - found.null.mean()) / width
-        permuted[name] = (found.null[0] - found.null.mean()) / width
         told.append(
             f"{name} {found.correlation:.2f} (permuted {found.null.mean():.2f} +- {width:.2f}, p = {found.p:.2g}; "
             f"{found.asked} of {found.layers} layers see the sink)"
         )
     names = {name: f"{name}: above the permuted ones, in their standard deviations" for name in scores}
     first, *others = (name for name in names if name != LIVE)
-    bound = dict.fromkeys([LIVE] if LIVE in names else [], level) | {first: margin()}
-    for name, least in bound.items():
-        check.at_least(names[name], bound=least, measured=scores[name], because="chance")
+    least = dict.fromkeys([LIVE] if LIVE in names else [], level) | {first: margin()}
+    for name, width in least.items():
+        check.positive(names[name], measured=scores[name], tolerance=width, because="chance, in standard deviations")
     for name in others:
-        check.at_most(names[name], bound=level, measured=scores[name], because="two-sided p of .01")
+        check.at_most(names[name], bound=0.0, measured=scores[name], tolerance=level, because="two-sided p of .01")
     check.note = f"{'; '.join(told)}. Which cosine the paper takes was not available. {TEXTS}"
-    check.null("recalls permuted within layers", {names[name]: permuted[name] for name in bound})
     check.null("as in SmolLM2-135M", {names[name]: scores[first] for name in others})
     return check
 
@@ -253,26 +281,26 @@ def sink_correlation(run: Run) -> Check:
     "regimes-found",
     says="Mixtures of Gaussians do not find Retriever, Mixer and Reset by themselves: in three decoders the partition "
     "that BIC chooses has an adjusted Rand index below one half with the library's rule. In SmolLM2-135M the rule "
-    "itself is stable over texts (above one half between two halves of the windows), and Reset heads lie deeper than "
-    "others.",
+    "itself gives related classes on two halves of the windows, and Reset heads lie deeper than others.",
     basis=REGIMES_OF_HEADS,
 )
 def regimes_found(run: Run) -> Check:
     check = Check()
     rng = np.random.default_rng(run.seed + 3)
-    separate, shuffled, depth, told = {}, {}, {}, []
+    told = []
     for name, made in heads_of(run).items():
         found = found_regimes(made, most=6 if run.quick else 8, restarts=3 if run.quick else 8, seed=run.seed)
         agree, stable = f"{name}: agreement of mixture and rule", f"{name}: agreement of the rule over texts"
-        check.at_most(agree, bound=0.5, measured=found.agreement, because="half of full agreement")
-        separate[agree] = _tight_classes(found, rng)
+        index = jackknife(adjusted_rand, found.components, found.rule)
+        check.at_most(agree, bound=0.5, measured=index.value, error=index.error, because="jackknife over heads")
+        check.null(f"{name}: as many heads in three classes well apart", {agree: _tight_classes(found, rng)})
         if name == DECODERS[0]:
-            check.at_least(stable, bound=0.5, measured=found.rule_halves, because="half of full agreement")
-            shuffled[stable] = adjusted_rand(found.rule, rng.permutation(found.rule))
+            index = jackknife(adjusted_rand, *rule_of_halves(made, found.heads))
+            check.positive(stable, measured=index.value, error=index.error, because="jackknife over heads")
             deeper = f"{name}: mean layer of Reset heads above all, in standard deviations of random heads"
             reset = found.rule == REGIMES.index("reset")
-            check.at_least(deeper, bound=margin(), measured=_deeper(found.heads[:, 0], reset), because="chance")
-            depth[deeper] = _deeper(found.heads[:, 0], rng.permutation(reset))
+            score = _deeper(found.heads[:, 0], reset)
+            check.positive(deeper, measured=score, error=1.0, because="in standard deviations of chance")
         counts = "/".join(str(n) for n in np.bincount(found.rule, minlength=3))
         thirds = ", ".join("/".join(str(n) for n in row) for row in found.depth())
         told.append(
@@ -280,18 +308,15 @@ def regimes_found(run: Run) -> Check:
             f"texts; rule {found.rule_halves:.2f}), {counts} Retriever/Mixer/Reset, by thirds of depth {thirds}"
         )
     check.note = f"{'; '.join(told)}. {TEXTS}"
-    check.null("heads of three classes well apart, as many of each", separate)
-    check.null("classes shuffled between heads", shuffled)
-    check.null("as many heads at random", depth)
     return check
 
 
 def _tight_classes(found: FoundRegimes, rng: np.random.Generator) -> float:
-    """Agreement of mixture and rule if the classes of the rule were three standard deviations apart."""
+    """Agreement of mixture and rule if the classes of the rule were twelve standard deviations apart."""
     names, members = np.unique(found.rule, return_inverse=True)
-    centres = 3 * rng.standard_normal((len(names), found.features.shape[1]))
+    centres = 6 * np.sqrt(2) * np.eye(len(names), found.features.shape[1])
     rows = centres[members] + rng.standard_normal(found.features.shape)
-    return adjusted_rand(gaussian_mixture(rows, len(names), seed=1).labels, members)
+    return adjusted_rand(gaussian_mixture(rows, len(names), seed=1, restarts=8).labels, members)
 
 
 def _deeper(layers: np.ndarray, chosen: np.ndarray) -> float:
@@ -309,21 +334,20 @@ def _deeper(layers: np.ndarray, chosen: np.ndarray) -> float:
 )
 def small_selections(run: Run) -> Check:
     check = Check(note=TEXTS)
-    null = {}
     made_up = sink_heads(
         np.random.default_rng(run.seed + 5), 100, decay=0.05, compression=0.1, cosine=0.0, length=256, d=32
     )
     four, eight = separation(*made_up, (4, 8)).f.T
-    other = mean(four - eight)
+    null = {}
     for name, made in heads_of(run).items():
         f = made.metrics["f"][..., 0, :].astype(float).mean(axis=(1, 2))
         for small, large in ((2, 4), (4, 8), (2, 16), (2, 32)):
             i, j = (made.sizes.index(n) for n in (small, large))
-            gap = mean(f[:, i] - f[:, j])
-            row = f"{name}: $F_{{{small}}}-F_{{{large}}}$ in standard errors"
-            bound = margin(made.shape[0])
-            check.at_least(row, bound=bound, measured=gap.value / gap.error, because="windows as repeats")
+            gap, row = mean(f[:, i] - f[:, j]), f"{name}: $F_{{{small}}}-F_{{{large}}}$"
+            check.positive(
+                row, measured=gap.value, error=gap.error, repeats=made.shape[0], because="windows as repeats"
+            )
             if (small, large) == (4, 8):
-                null[row] = float(other.value / other.error)
+                null[row] = float(np.mean(four - eight))
     check.null("heads made to the abstract's assumptions, their sink not turned", null)
     return check

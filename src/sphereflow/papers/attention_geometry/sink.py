@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TypedDict
 
 import numpy as np
 
 from sphereflow.claims import Check, Run, basis
-from sphereflow.claims.check import margin
 from sphereflow.estimates import mean
 from sphereflow.llm.heads.geometry import Separation, separation
 from sphereflow.llm.heads.regimes import head_features
@@ -17,6 +17,12 @@ from sphereflow.papers.attention_geometry import PAPER
 SIZES = (2, 4, 8, 16, 32)
 LENGTH, WIDTH = 256, 32
 SETTINGS = ((0.05, 0.1), (0.5, 1.0))
+
+
+class _Gap(TypedDict):
+    measured: float
+    error: float
+    repeats: int
 
 
 @lru_cache(maxsize=32)
@@ -37,30 +43,26 @@ def heads_of(heads: int, seed: int, decay: float, compression: float, cosine: fl
 def sink_recall(run: Run) -> Check:
     heads = 100 if run.quick else 1000
     check = Check(parameters={"L": LENGTH, "d": WIDTH, "heads": heads})
-    unrelated = {}
     for decay, compression in SETTINGS:
         where = f"decay {decay:g}, length {compression:g}"
         low, middle, high = (heads_of(heads, run.seed, decay, compression, c).at(4) for c in (-0.5, 0.0, 0.9))
         fresh = heads_of(heads, run.seed + 1, decay, compression, 0.0).at(4)
-        for name, after, before, other in (
-            (f"recall, 0 to 0.9, {where}", high[1], middle[1], fresh[1]),
-            (f"F, 0 to 0.9, {where}", high[2], middle[2], fresh[2]),
-            (f"F, -1/2 to 0, {where}", middle[2], low[2], fresh[2]),
+        for name, after, before in (
+            (f"recall, 0 to 0.9, {where}", high[1], middle[1]),
+            (f"F, 0 to 0.9, {where}", high[2], middle[2]),
+            (f"F, -1/2 to 0, {where}", middle[2], low[2]),
         ):
-            check.at_least(
-                f"rise in standard errors: {name}",
-                bound=margin(heads),
-                measured=_in_errors(after - before),
-                because="chance exceeds this once in 200,000 draws",
-            )
-            unrelated[f"rise in standard errors: {name}"] = _in_errors(middle[1 if name[0] == "r" else 2] - other)
-    check.null("the cosine not changed, other heads", unrelated)
+            check.positive(f"rise of {name}", **_gap(after, before), because="error bar over heads")
+        for name, k in (("recall", 1), ("F", 2)):
+            row = f"difference of {name}, the cosine not changed, other heads, {where}"
+            check.row(row, predicted=0.0, **_gap(middle[k], fresh[k]), because="error bar over heads")
     return check
 
 
-def _in_errors(differences: np.ndarray) -> float:
-    found = mean(differences)
-    return float(found.value / found.error)
+def _gap(one: np.ndarray, other: np.ndarray) -> _Gap:
+    """The mean difference, head by head, with its error bar."""
+    found = mean(one - other)
+    return {"measured": float(found.value), "error": float(found.error), "repeats": len(one)}
 
 
 @PAPER.claim(
@@ -77,14 +79,10 @@ def most_separable_size(run: Run) -> Check:
     check = Check(parameters={"heads": heads, "L": LENGTH, "d": WIDTH})
     exchanged = {}
     for name, found, other, sign in (("sink towards", falling, rising, 1.0), ("sink away", rising, falling, -1.0)):
-        row = f"{'fall' if sign > 0 else 'rise'} of F from 2 to 16 in standard errors, {name}"
-        check.at_least(
-            row,
-            bound=margin(heads),
-            measured=_in_errors(sign * (found.at(2)[2] - found.at(16)[2])),
-            because="chance exceeds this once in 200,000 draws",
-        )
-        exchanged[row] = _in_errors(sign * (other.at(2)[2] - other.at(16)[2]))
+        row = f"{'fall' if sign > 0 else 'rise'} of F from 2 to 16, {name}"
+        one, more = (found.at(2)[2], found.at(16)[2])[:: int(sign)]
+        check.positive(row, **_gap(one, more), because="error bar over heads")
+        exchanged[row] = sign * float(np.mean(other.at(2)[2] - other.at(16)[2]))
     check.null("the two kinds of heads exchanged", exchanged)
     return check
 

@@ -5,11 +5,13 @@ $$v(x)=\frac1{64}\sum_{j=1}^{64}w_j(a_j\cdot x+b_j)_+,\quad|a_j|=1,\ |w_j|=2,\ b
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import numpy as np
 
 from sphereflow.claims import Check, Run, basis
+from sphereflow.estimates import jackknife
 from sphereflow.papers.diffeomorphism_pushforward import PAPER
 from sphereflow.papers.diffeomorphism_pushforward.sources import REGULAR
 from sphereflow.transport.conditional.maurey import Neurons, VelocityFit, ensemble, fit_velocities
@@ -122,10 +124,15 @@ def fitted(seed: int) -> VelocityFit:
 
 
 @cache
-def map_error(n: int, sampling: str, repetitions: int, seed: int) -> float:
+def map_error(n: int, sampling: str, repetitions: int, seed: int) -> np.ndarray:
+    """The mean square error of the map in each of the playbacks."""
     x = np.random.default_rng(seed + 1).standard_normal((100, 2))
     y, _ = ensemble(fitted(seed).fields, n, x, repetitions, sampling=sampling, seed=n)
-    return _rms(y - regular(x))
+    return np.asarray(((y - regular(x)) ** 2).sum(axis=-1).mean(axis=1))
+
+
+def _log_ratio(a: np.ndarray, b: np.ndarray) -> float:
+    return 0.5 * math.log(a.mean() / b.mean())
 
 
 @PAPER.claim(
@@ -138,23 +145,18 @@ def map_error(n: int, sampling: str, repetitions: int, seed: int) -> float:
 )
 def fitted_neurons(run: Run) -> Check:
     plays = (640, 2560) if run.quick else (640, 2560, 10240)
-    repetitions = 32
+    repetitions = 64
     even = [map_error(n, "systematic", repetitions, run.seed) for n in plays]
     free = [map_error(n, "iid", repetitions, run.seed) for n in plays]
     check = Check(note=f"Barron mass {fitted(run.seed).mass:.3g}; residual of the fit {fitted(run.seed).residual:.2g}.")
-    check.at_most(
-        "residual of the fit", bound=0.03, measured=fitted(run.seed).residual, because="what 150 neurons can miss"
-    )
+    because = "jackknife over playbacks"
     for n, share, draw in zip(plays, even, free, strict=True):
-        check.at_most(
-            f"shares over draw, $n={n}$", bound=0.9, measured=share / draw, because="shares must beat the draw"
-        )
+        gain = jackknife(_log_ratio, draw, share)
+        row = f"draw over shares, logarithm, $n={n}$"
+        check.positive(row, measured=gain.value, error=gain.error, repeats=repetitions, because=because)
     for k in range(1, len(plays)):
-        name = f"shares, $n={plays[k]}$ over a quarter of it"
-        check.at_most(
-            name, bound=0.45, measured=even[k] / even[k - 1], because="faster than one over the root, which is 1/2"
-        )
-    same = {f"shares over draw, $n={n}$": 1.0 for n in plays}
-    root = {f"shares, $n={n}$ over a quarter of it": 0.5 for n in plays[1:]}
-    check.null("independent draws in the place of shares", same | root)
+        gain = jackknife(_log_ratio, even[k - 1], even[k])
+        row = f"shares, $n={plays[k - 1]}$ over four times that, logarithm, beyond $\\log 2$"
+        beyond = gain.value - math.log(2)
+        check.positive(row, measured=beyond, error=gain.error, repeats=repetitions, because=because)
     return check

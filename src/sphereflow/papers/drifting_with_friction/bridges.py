@@ -256,7 +256,8 @@ def bridge_scores(run: Run) -> Check:
     )
     trained = "cBW, trained, full covariance"
     got = cbw_uvp(learned.moments(x), right, target)
-    check.at_most(trained, bound=0.1, measured=got, because="the accuracy asked of a bridge that can be exact")
+    because = "the mean over starts is exact; the bridge is rounded to float32"
+    check.at_most(trained, bound=0.1, measured=got, tolerance=1e-4, because=because)
     check.null("the diagonal bridge", {trained: cbw_uvp(diagonal.moments(x), right, target)})
     check.null("the independent plan", {trained: cbw_uvp(independent, right, target)})
     return check

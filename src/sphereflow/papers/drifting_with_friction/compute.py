@@ -81,6 +81,14 @@ def ratios(quality: Quality, other: str) -> ComputeRatios:
     return compute_ratios(quality, "drift-friction", other, levels=[level])
 
 
+def _beyond(check: Check, name: str, found: ComputeRatios, measure: int, than: float, above: bool = True) -> None:
+    """A ratio of compute is more (or less) than a number: the logarithm is positive beyond the end of its interval."""
+    value, low, high = (float(each[measure, 0]) for each in (found.value, found.low, found.high))
+    beyond, width = np.log(value / than), np.log(value / low if above else high / value)
+    because = "the end of the 95 per cent interval over seeds"
+    check.positive(name, measured=beyond if above else -beyond, tolerance=width, because=because)
+
+
 @PAPER.claim(
     "compute-to-equal-quality",
     says="Between mixtures, at a quality that the affine map does not have, Optimal Flow Matching takes many times the "
@@ -94,22 +102,23 @@ def compute_to_equal_quality(run: Run) -> Check:
     now = "." if run.quick else "; for two dimensions, six trained now."
     level = {"level": "0.95 of the affine map's sliced distance"}
     check = Check("Ten seeds, trained before and kept with the package" + now, level)
-    ends = "an end of the 95 per cent interval over seeds"
     free: dict[str, float] = {}
     scheduled: dict[str, float] = {}
     for d in (2, 8):
         quality = recorded(d) if run.quick or d == 8 else trained_now(run, d)
         against = ratios(quality, "ofm")
         bare, schedule = (ratios(quality, name) for name in ("drift", "drift-schedule"))
-        passes, without = f"passes, low end, $d={d}$", f"no friction over friction, high end, $d={d}$"
-        check.at_least(passes, bound=PRINTED, measured=against.low[0, 0], because=ends)
+        passes, without = f"passes over {PRINTED:g}, $d={d}$", f"friction over none, $d={d}$"
+        _beyond(check, passes, against, 0, PRINTED)
         if d == 2:
-            check.at_most("multiply-adds, high end, $d=2$", bound=PRINTED, measured=against.high[1, 0], because=ends)
-        more = f"multiply-adds, low end, $d={d}$"
-        check.at_least(more, bound=1.0 if d == 2 else PRINTED, measured=against.low[1, 0], because=ends)
-        check.at_most(without, bound=1.0, measured=bare.high[1, 0], because=ends)
-        free |= {passes: float(bare.low[0, 0]), more: float(bare.low[1, 0])}
-        scheduled[without] = float(schedule.high[1, 0])
+            _beyond(check, f"{PRINTED:g} over the multiply-adds, $d=2$", against, 1, PRINTED, above=False)
+        least = 1.0 if d == 2 else PRINTED
+        more = f"multiply-adds over {least:g}, $d={d}$"
+        _beyond(check, more, against, 1, least)
+        _beyond(check, without, bare, 1, 1.0, above=False)
+        value = float(bare.value[1, 0])
+        free |= {passes: float(np.log(bare.value[0, 0] / PRINTED)), more: float(np.log(value / least))}
+        scheduled[without] = -float(np.log(schedule.value[1, 0]))
     check.null("drifting without friction in place of Optimal Flow Matching", free)
     check.null("a falling rate in place of no friction", scheduled)
     return check

@@ -122,7 +122,8 @@ def hidden_laws(run: Run) -> Check:
             law = hidden_law("gaussian", x, nodes, width=0.5, distance=moved, starts=64, seed=run.seed)
             lowest, best = f"seen, {count} nodes, {where}", f"seen, {count} nodes, {where}, against a known law"
             floor = 2 * moved * right / np.sqrt(count)
-            check.at_least(lowest, bound=floor, measured=law.rms, because="the margin times the least |q - p|")
+            because = "the margin times the least |q - p|; rounding of 16 digits"
+            check.at_least(lowest, bound=floor, measured=law.rms, tolerance=1e-14, because=because)
             known = seen_of_singular_law(x, nodes, moved)
             check.at_most(
                 best, bound=known, measured=law.rms, relative=1e-4, because="a search must not lose to a known law"

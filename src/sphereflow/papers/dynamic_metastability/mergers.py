@@ -58,7 +58,7 @@ def same_sequence(run: Run) -> Check:
     differ, worst = "starts with another sequence", "largest deviation of the last time"
     check.same(differ, predicted=0, measured=sum(not same for same, _, _, _ in rows))
     deviation = max(abs(coarse / direct - 1) for _, coarse, direct, _ in rows)
-    check.at_most(worst, bound=0.005, measured=deviation, because="the promise of the integrator")
+    check.row(worst, predicted=0.0, measured=deviation, tolerance=0.005, because="the promise of the integrator")
     check.null("the closest pair merged again and again", {differ: float(sum(not naive for _, _, _, naive in rows))})
     return check
 

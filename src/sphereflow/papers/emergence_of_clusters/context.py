@@ -47,7 +47,8 @@ def limits_depend_on_the_context(run: Run) -> Check:
             check.row(row, predicted=rate * limits[i, k], measured=moved[i, k], tolerance=1e-4, because=because)
             own[row], linear[row] = float(alone[i, k]), float(freely[i, k])
             still[row] = float(rate * (x0 @ phi.T)[i, k])
-        check.at_least(f"{name}: share of the others", bound=0.5, measured=found.share, because="a share")
+        row = f"{name}: share of the others"
+        check.at_least(row, bound=0.5, measured=found.share, tolerance=1e-4, because="as above")
     check.null("only the token's own start", own)
     check.null("starts moved as by x' = Vx", linear)
     check.rival("limits at the start", still)
@@ -85,9 +86,8 @@ def leaders_in_the_plane(run: Run) -> Check:
             measured=len({j for j in leader if leader[j] == j}),
         )
         least = weights.max(axis=1).min()
-        check.at_least(
-            f"{name}: least weight of a leader", bound=1 - 1e-9, measured=least, because="attention is sharp"
-        )
+        row, because = f"{name}: least weight of a leader", "attention is sharp"
+        check.row(row, predicted=1.0, measured=least, tolerance=1e-9, because=because)
         for i in range(12):
             row = f"{name}: leader of token {i + 1}"
             check.same(row, predicted=wanted[i] + 1, measured=leader[i] + 1, because="an index")

@@ -81,7 +81,7 @@ def hyperplanes_sizes(run: Run) -> Check:
             if size > 1:
                 because = "attention is sharp from the start"
                 moved = abs(found[k].mean() - first)
-                check.at_most(f"{row}, moved by", bound=1e-5, measured=moved, because=because)
+                check.row(f"{row}, moved by", predicted=0.0, measured=moved, tolerance=1e-5, because=because)
             else:
                 extremes[row] = float(first)
     check.rival("two lines for every size", {"size 0.5: number of values": 2.0})

@@ -66,7 +66,7 @@ def low_rank_attention(run: Run) -> Check:
         check.same(rank, predicted=predicted, measured=measured)
         check.same(rows, predicted=n * count, measured=agree)
         name, because = f"largest distance of a row from an indicator, n={n}, d={d}", "two leaders may nearly tie"
-        check.at_most(name, bound=1e-2, measured=blurred, because=because)
+        check.row(name, predicted=0.0, measured=blurred, tolerance=1e-2, because=because)
         alone[rows], full[rank], own[rows] = float(without), float(n * count), float(themselves)
     check.rival(r"$\dot x=Vx$, without attention", alone)
     check.rival("full rank", full)

@@ -186,9 +186,11 @@ def convexity(run: Run) -> Check:
         check.row(name, predicted=predicted, measured=stops(slope), tolerance=1e-9, because=because)
         steep[name] = 3 - np.sqrt(3)
     flattest = min(least(c, 1.0) for c in np.linspace(0.1, 8, 80))
-    check.at_least("smallest curvature, slope 1", bound=0.0, measured=flattest, because="convex")
+    because = "convex; the accuracy of the roots"
+    check.at_least("smallest curvature, slope 1", bound=0.0, measured=flattest, tolerance=1e-9, because=because)
     check.rival(r"the profile stops being convex at $3-\sqrt3$", steep)
-    check.null("slope 1.5", {"smallest curvature, slope 1": least(1.9, 1.5)})
+    less = min(least(c, 1.2) for c in np.linspace(0.1, 8, 80))
+    check.null("slope 1.2", {"smallest curvature, slope 1": less})
     check.rival("only the term without $y$: $c\\le2$", {"part of the profile": 2.0})
     return check
 

@@ -70,7 +70,9 @@ def first_output_is_short(run: Run) -> Check:
         noise[row], drift[row] = 1 / n, 1 / d**2
         row = f"n={n}, d={d}: longest"
         bound = np.sqrt(np.log(n) / n) + np.log(n) / d
-        check.at_most(row, bound=bound, measured=lengths.max(), because="the bound of the theorem with C = 1")
+        spread = lengths.max(axis=1).std(ddof=1)
+        because = "the bound of the theorem with C = 1; how much the longest differs between starts"
+        check.at_most(row, bound=bound, measured=lengths.max(), tolerance=spread, because=because)
         root[row] = np.sqrt(1 / n) / 2 + 1 / (2 * d)
     check.rival("independent weights only, 1/n", noise)
     check.rival("the drift towards the token only, 1/d", drift)

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from sphereflow.claims import Check, Run
-from sphereflow.estimates import mean
+from sphereflow.estimates import Estimate, mean, quantile
 from sphereflow.papers.mathematical_perspective import sources
 from sphereflow.papers.mathematical_perspective.equiangular import collapse_time, gamma
 from sphereflow.papers.mathematical_perspective.paper import PAPER
@@ -141,7 +141,11 @@ def high_dimension_error(run: Run) -> Check:
 
 
 def _median_times(run: Run, d: int, betas: tuple[float, ...]) -> np.ndarray:
-    return np.array([np.median(ensemble(d, beta, _replicas(run), run.seed)[1]) for beta in betas])
+    return np.array([found.value for found in _medians(run, d, betas)])
+
+
+def _medians(run: Run, d: int, betas: tuple[float, ...]) -> list[Estimate]:
+    return [quantile(ensemble(d, beta, _replicas(run), run.seed)[1]) for beta in betas]
 
 
 @PAPER.claim(
@@ -154,12 +158,12 @@ def _median_times(run: Run, d: int, betas: tuple[float, ...]) -> np.ndarray:
 def phase_curve(run: Run) -> Check:
     betas = (1.0, 4.0) if run.quick else (1.0, 3.0, 4.0, 5.0, 7.0, 9.0)
     check, alone, earlier = Check(), {}, {}
-    for beta, median in zip(betas, _median_times(run, 1024, betas), strict=True):
+    for beta, middle in zip(betas, _median_times(run, 1024, betas), strict=True):
         row = f"beta={beta:g}"
         check.row(
             row,
             predicted=collapse_time(N, beta),
-            measured=median,
+            measured=middle,
             relative=0.05 if beta <= 7 else 0.1,
             because="deviations of order sqrt(log n / d) at the start, amplified more at large beta",
         )
@@ -179,14 +183,14 @@ def phase_curve(run: Run) -> Check:
 )
 def phase_curve_needs_dimension(run: Run) -> Check:
     betas = (1.0, 4.0) if run.quick else (1.0, 3.0, 4.0, 5.0)
-    exact = np.array([collapse_time(N, beta) for beta in betas])
-    low, high = (np.abs(_median_times(run, d, betas) / exact - 1) for d in (16, 1024))
-    check, same = Check(), {}
-    for k, beta in enumerate(betas):
-        row, because = f"d=16, beta={beta:g}", "far from the curve"
-        check.at_least(row, bound=0.08, measured=low[k], because=because)
-        check.at_most(f"d=1024, beta={beta:g}", bound=0.05, measured=high[k], because="near the curve")
-        same[row] = high[k]
+    low, high = (_medians(run, d, betas) for d in (16, 1024))
+    check, same, because = Check(), {}, "error bar of the median"
+    for beta, far, near in zip(betas, low, high, strict=True):
+        exact, row = collapse_time(N, beta), f"d=16, beta={beta:g}"
+        off, close = (abs(float(found.value) / exact - 1) for found in (far, near))
+        check.at_least(row, bound=0.08, measured=off, error=far.error / exact, because=because)
+        check.at_most(f"d=1024, beta={beta:g}", bound=0.05, measured=close, error=near.error / exact, because=because)
+        same[row] = close
     check.null("times of dimension 1024", same)
     return check
 

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 
 from sphereflow.claims import Check, Run, basis
+from sphereflow.estimates import fraction
 from sphereflow.evolution import PredictedLimit, predict_limit
 from sphereflow.papers.mathematical_perspective.paper import PAPER
 
@@ -114,10 +115,9 @@ def spectrum_on_the_sphere(run: Run) -> Check:
         because = f"exp(-0.2 t) at t = {t1:g}, and the rounding of a sine"
         check.row(name, predicted=0.0, measured=warm.max(), tolerance=1e-6, because=because)
         rest = np.abs(speeds(x, form, value)).max(axis=(1, 2)) < _AT_REST
-        most = "most: some rest elsewhere for long, a few for ever"
-        check.at_least(
-            f"share of the runs on the axis, d={d}", bound=0.7, measured=np.mean(misses < _NEAR), because=most
-        )
+        most, share = "most: some rest elsewhere for long, a few for ever", fraction(misses < _NEAR)
+        row = f"share of the runs on the axis, d={d}"
+        check.at_least(row, bound=0.7, measured=share.value, error=share.error, because=most)
         both, crossed = f"runs with tokens at both ends, d={d}", f"the same with -Q, d={d}"
         pairs = both_ends(x, limits) & (misses < _NEAR)
         check.at_least(both, bound=1, measured=pairs.sum(), because="a count: opposite clusters can be stable")

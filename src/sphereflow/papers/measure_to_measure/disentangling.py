@@ -72,10 +72,9 @@ def others_restored(run: Run) -> Check:
             shrink(trial, j, radius, np.random.default_rng(j))
             moved, own = after_shrinking(route, j, trial)
             name = f"$d={d}$, $N={N}$, $j={j + 1}$"
-            check.at_most(f"others moved, {name}", bound=1e-9, measured=moved, because=ROUNDING)
-            check.at_most(
-                f"radius over the allowed one, {name}", bound=1 + 1e-9, measured=own / radius, because=ROUNDING
-            )
+            check.row(f"others moved, {name}", predicted=0.0, measured=moved, tolerance=1e-9, because=ROUNDING)
+            row = f"radius over the allowed one, {name}"
+            check.at_most(row, bound=1.0, measured=own / radius, tolerance=1e-9, because=ROUNDING)
             start[f"radius over the allowed one, {name}"] = after_shrinking(route, j, route)[1] / radius
             if j == 0:
                 pooled[f"others moved, {name}"] = pooled_shrinking(route, j, radius)
@@ -156,7 +155,8 @@ def one_direction_is_enough(run: Run) -> Check:
                 moved, own = after_shrinking(before, j, route)
                 error = max(error, moved, own - radius)
             label = f"{name}, $d={d}$, $N={N}$"
-            check.at_most(f"not restored or shrunk, {label}", bound=1e-9, measured=error, because=ROUNDING)
+            row = f"not restored or shrunk, {label}"
+            check.row(row, predicted=0.0, measured=error, tolerance=1e-9, because=ROUNDING)
             count = N * (2 * (d - 1) + 1 if name == "basis" else 3)
             check.same(f"pieces, {label}", predicted=count, measured=len(route.pieces) - base)
             if name == "one direction":
@@ -189,16 +189,17 @@ def colinear_barycentres(run: Run) -> Check:
         def sine(x: list[np.ndarray]) -> float:
             return smallest_sine(np.stack([each.mean(axis=0) for each in x]))
 
-        check.at_most(f"sine before, {label}", bound=1e-12, measured=sine(clouds), because="rounding")
+        row = f"sine before, {label}"
+        check.row(row, predicted=0.0, measured=sine(clouds), tolerance=1e-12, because="rounding")
         check.at_least(
             f"sine after the gate, {label}",
             bound=0.03,
             measured=sine(found.clouds_at(parted)),
-            because="an angle that the next phase can use, a tenth of the chords",
+            tolerance=1e-12,
+            because="an angle that the next phase can use, a tenth of the chords; rounding",
         )
-        check.at_most(
-            f"$W_2$ at the end, {label}", bound=1e-5, measured=found.w2.max(), because="the tolerance asked for"
-        )
+        row, because = f"$W_2$ at the end, {label}", "the tolerance asked for"
+        check.row(row, predicted=0.0, measured=found.w2.max(), tolerance=1e-5, because=because)
         check.at_most(
             f"pieces, {label}", bound=8 * 2 + 3 + 1, measured=found.n_pieces, because="2+3N+1+5N and one more"
         )

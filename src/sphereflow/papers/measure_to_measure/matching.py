@@ -47,10 +47,11 @@ def match_one_point(run: Run) -> Check:
     detour = interpolate([A, unit(A + B)], [B, unit(A + B)])
     check = Check()
     because = "the travel time is closed and the inverse gates are exact: rounding, grown by the gathering"
-    check.at_most("active point misses its target by", bound=1e-9, measured=hit, because=because)
-    check.at_most("others moved by", bound=1e-10, measured=rest, because=because)
+    check.row("active point misses its target by", predicted=0.0, measured=hit, tolerance=1e-9, because=because)
+    check.row("others moved by", predicted=0.0, measured=rest, tolerance=1e-10, because=because)
     check.at_most("pieces", bound=5, measured=pieces, because="a count")
-    check.at_most("past a point on the great circle", bound=1e-9, measured=detour.w2.max(), because=because)
+    past = "past a point on the great circle"
+    check.row(past, predicted=0.0, measured=detour.w2.max(), tolerance=1e-9, because=because)
     check.rival("four pieces are enough", {"pieces": 4})
     check.null("without the pieces that restore the others", {"others moved by": left})
     return check
@@ -133,9 +134,8 @@ def what_no_flow_can_do(run: Run) -> Check:
         kept += same_cyclic_order(flat, random_schedule(rng, 2).apply(flat))
         free += same_cyclic_order(round_, random_schedule(rng, 3).apply(round_))
     check = Check(parameters={"schedules": count})
-    check.at_most(
-        "equal inputs end apart by", bound=1e-9, measured=np.abs(first - second[::-1]).max(), because="rounding"
-    )
+    apart = np.abs(first - second[::-1]).max()
+    check.row("equal inputs end apart by", predicted=0.0, measured=apart, tolerance=1e-9, because="rounding")
     check.same("schedules that keep the order on the circle", predicted=count, measured=kept)
     other = schedule.apply(shared_atom().sources[1].points)
     check.null("inputs that share one of two points", {"equal inputs end apart by": float(np.abs(first - other).max())})
@@ -188,7 +188,8 @@ def density_target(run: Run) -> Check:
         because="the size r of what is carried, whose first order drops out of an average over directions",
     )
     change = np.abs(angles(seen[3], y) - start).max()
-    check.at_most("change of the distance from the centre", bound=4 * radius, measured=change, because="of order r")
+    row = "change of the distance from the centre"
+    check.row(row, predicted=0.0, measured=change, tolerance=4 * radius, because="of order r")
     check.rival(r"flat distances, $b/(\vartheta+b)$", {"factor of the way": beyond / (way + beyond)})
     check.rival(r"$\sin b/\sin\vartheta$", {"factor of the way": np.sin(beyond) / np.sin(way)})
     check.rival("no shrinking on the way", {"factor of the way": 1.0})

@@ -98,9 +98,8 @@ def training_stops_at_the_bound(run: Run) -> Check:
         check.at_least(f"$V=0$, {label}", bound=bound, measured=without.w2.max(), tolerance=1e-4, because=steps)
         loss = float(np.sqrt(without.losses[-1]))
         check.row(f"$V=0$, root of the loss, {label}", predicted=bound, measured=loss, tolerance=1e-4, because=steps)
-        check.at_most(
-            f"attention, {label}", bound=bound / 10, measured=attention.w2.max(), because="a tenth of the bound"
-        )
+        row = f"attention, {label}"
+        check.at_most(row, bound=bound / 10, measured=attention.w2.max(), tolerance=1e-4, because=steps)
         attended |= {
             f"$V=0$, {label}": float(attention.w2.max()),
             f"$V=0$, root of the loss, {label}": float(np.sqrt(attention.losses[-1])),

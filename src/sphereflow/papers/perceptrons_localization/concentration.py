@@ -47,18 +47,22 @@ def kernel_facts(run: Run) -> Check:
     smaller, deeper, shorter = {}, {}, {}
     for beta in (0.256, *BETAS):
         theta = np.concatenate([np.linspace(0, min(np.pi, 8 / np.sqrt(beta)), 4001), np.linspace(0, np.pi, 2001)])
+        theta = np.append(theta, 0.5 / np.sqrt(beta))
         bend = kernel_bend(theta, beta) / beta
         name = f"$\\beta={beta:g}$"
         window = f"largest $K''$ in the window, {name}"
         edge = float(bend[theta <= 0.5 / np.sqrt(beta)].max())
-        check.at_most(window, bound=-INSIDE, measured=edge, because="a grid inside")
+        # Between two points of the grid, 2e-3 / sqrt(beta) apart, a maximum is missed by h^2/8 of the next derivatives.
+        because = "a grid: the square of its step"
+        check.at_most(window, bound=-INSIDE, measured=edge, tolerance=1e-6, because=because)
         deeper[window] = -1.01 * INSIDE
         if beta >= 0.5:
             everywhere, size = f"largest $K''$, {name}", f"$\\beta\\theta_c^2-1$, {name}"
-            check.at_most(everywhere, bound=2 * np.exp(-1.5), measured=bend.max(), because="a grid inside")
+            check.at_most(everywhere, bound=2 * np.exp(-1.5), measured=bend.max(), tolerance=1e-6, because=because)
             smaller[everywhere] = 1.98 * np.exp(-1.5)
             value = beta * float(concave_radius(beta)) ** 2 - 1
-            check.at_most(size, bound=3 / beta, measured=value, because="exact")
+            rounding = 1e-15 * (1 + beta)
+            check.at_most(size, bound=3 / beta, measured=value, tolerance=rounding, because="rounding of a cosine")
             shorter[size] = -0.25 / beta
     check.rival("a constant 1 % smaller everywhere", smaller)
     check.rival("a constant 1 % deeper in the window", deeper)
@@ -148,7 +152,7 @@ def mass_bound(run: Run) -> Check:
         check.same(second, predicted=1, measured=float(found.second_order and found.stationarity < 1e-10))
         within = heaviest_window(found.angles, found.masses, 2 * d + 1e-12)
         limit = f"mass in the window, {name}"
-        check.at_most(limit, bound=window_bound(here), measured=within, because="exact")
+        check.at_most(limit, bound=window_bound(here), measured=within, tolerance=1e-10, because="bisection")
         no_far[held] = float(w * np.exp(2 * beta * np.sin(d) ** 2))
         if w > 0.5:
             naked[limit] = NAKED_BOUND

@@ -42,7 +42,7 @@ def ring_claim(run: Run) -> Check:
         for what, right, got in (("height", height, found.heights[0]), ("energy", energy, found.energy)):
             check.row(f"{what}, {name}", predicted=right, measured=got, tolerance=1e-12, because="rounding")
         check.same(f"rings, {name}", predicted=1, measured=len(found))
-        check.at_most(f"proved gap, {name}", bound=1e-10, measured=found.gap, because="certified")
+        check.row(f"proved gap, {name}", predicted=0.0, measured=found.gap, tolerance=1e-10, because="certified")
         circle[f"height, {name}"] = float(np.cos(half_angle(beta, w)))
         pole[f"energy, {name}"] = 1 / (2 * beta) - w / 2
     check.rival("the angle of the pair on the circle", circle)
@@ -159,7 +159,8 @@ def ring_with_generic_weights(run: Run) -> Check:
             return float(np.min(_uniform_ring(beta, h, places, outer, inner)) - level)
 
         silent = f"largest argument of the other neurons on the ring, draw {draw + 1}"
-        check.at_most(silent, bound=0.0, measured=np.max(on_ring @ inner[1:].T), because="silent on the ring")
+        argument, because = np.max(on_ring @ inner[1:].T), "silent on the ring; rounding"
+        check.at_most(silent, bound=0.0, measured=argument, tolerance=1e-13, because=because)
         below = f"least g minus its value on the ring, draw {draw + 1}"
         check.at_least(below, bound=0.0, measured=least(height), tolerance=1e-13, because="rounding")
         # The library on 60 atoms, whose first variation is that of the ring to 1e-100, against the Bessel functions.

@@ -94,7 +94,9 @@ def tail_flag(run: Run) -> Check:
     reasons = ("second moment" in there[0].forward_reason) + ("second moment" in back.reverse_reason)
     check.same("reasons given", predicted=2, measured=reasons)
     fall = float(there[0].reverse.value / there[1].reverse.value)
-    check.at_least("fall of KL(image||target), 8 to 32 knots", bound=8.0, measured=fall, because="half of sixteen")
+    row, because = "fall of KL(image||target), 8 to 32 knots", "like $K^{-2}$, corrections of relative order 1/K"
+    check.row(row, predicted=16.0, measured=fall, relative=1 / 8, because=because)
+    check.rival("the other direction falls like $1/K$", {row: 4.0})
     # Where the target's fourth moment decided, three degrees of freedom would be infinite too.
     check.rival("every Student law is out of reach", dict(zip(names, (1, 0, 1, 0, 1), strict=True)))
     check.rival("a finite number from samples", dict.fromkeys(names, 0.0))
