@@ -14,6 +14,8 @@ from sphereflow.synchronisation.energy_dissipation import CoercivityTest as Coer
 from sphereflow.synchronisation.energy_dissipation import Dissipation as Dissipation
 from sphereflow.synchronisation.energy_dissipation import coercivity_test as coercivity_test
 from sphereflow.synchronisation.energy_dissipation import dissipation as dissipation
+from sphereflow.synchronisation.lyapunov_spectrum import LyapunovSpectrum as LyapunovSpectrum
+from sphereflow.synchronisation.lyapunov_spectrum import lyapunov_spectrum as lyapunov_spectrum
 from sphereflow.synchronisation.network import run_network as run_network
 from sphereflow.synchronisation.pathwise import StrongErrors as StrongErrors
 from sphereflow.synchronisation.pathwise import strong_errors as strong_errors
