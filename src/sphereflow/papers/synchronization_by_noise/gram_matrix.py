@@ -116,7 +116,7 @@ def brackets_of_pairs(run: Run) -> Check:
     formula=r"dR_{ij}=D(R_{ij})\,dt+dM_{ij}",
 )
 def gram_consistency(run: Run) -> Check:
-    step, repeats = (0.01, 4000) if run.quick else (0.0025, 60_000)
+    step, repeats = (0.01, 4000) if run.quick else (0.005, 20_000)
     start = np.array([THREE[pair] for pair in combinations(range(3), 2)])
     vectors = overlaps_of_network(step, repeats, run.seed)
     law, key = of_activation("relu"), jax.random.key(run.seed + 1)
