@@ -231,6 +231,8 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "beta": 1.0, "t1": 0.1, "depths": (2, 4), "sizes": (2, 4), "modes": 4, "repeats": 3, "seed": 0}),
     "synchronisation.dissipation": (lambda **k: synchronisation.dissipation("relu", **k), {"d": 3,
         "times": [0.1, 0.2], "strength": 0.0, "beta": 1.0, "start": 0.3, "cells": 100}),
+    "synchronisation.lyapunov_spectrum": (lambda **k: synchronisation.lyapunov_spectrum("relu", **k), {"d": 3,
+        "count": 1, "width": 1, "step": 1e-3, "layers": 2, "repeats": 3, "seed": 0}),
     "synchronisation.coercivity_test": (lambda **k: synchronisation.coercivity_test("relu", **k), {"d": 3,
         "overlaps": [0.1, 0.5], "strength": 0.0, "beta": 1.0, "step": 1e-3, "repeats": 50, "seed": 0}),
 }  # fmt: skip

@@ -5,8 +5,8 @@ $$\lambda_i=\tfrac12\big[(d-1-2i)\kappa'(1)-(d-1)\kappa(1)\big]-ib,\quad i=1,\do
 
 The exponents are equally spaced and their sum is negative: layers lose volume even where they separate tokens
 ($\lambda_1>0$). Tokens then gather on a random set whose dimension, by the formula of Kaplan and Yorke, is
-$k+(\lambda_1+\dots+\lambda_k)/|\lambda_{k+1}|$ for the largest k with a sum that is not negative. Attention of strength v
-takes v from every exponent where tokens have met.
+$k+(\lambda_1+\dots+\lambda_k)/|\lambda_{k+1}|$ for the largest k with a sum that is not negative. Attention of
+strength v takes v from every exponent where tokens have met.
 """
 
 from __future__ import annotations

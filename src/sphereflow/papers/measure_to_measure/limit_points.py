@@ -40,9 +40,9 @@ def gathered(inputs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 @PAPER.claim(
     "one-piece-disentangles",
-    says="Inputs of four uniform points in three dimensions, most pairs of which cannot be separated by a plane through "
-    "the origin, gather each in one point under one attention piece with $V=B=I$; no two of these points are the same, "
-    "and their overlaps have the moments of independent uniform points.",
+    says="Inputs of four uniform points in three dimensions, most pairs of which cannot be separated by a plane "
+    "through the origin, gather each in one point under one attention piece with $V=B=I$; no two of these points are "
+    "the same, and their overlaps have the moments of independent uniform points.",
     basis=theorem("Proposition 6.2"),
     formula=r"\mu^i_t\to\delta_{z_i},\qquad z_i\ne z_j\ \text{almost surely}",
 )
@@ -115,8 +115,8 @@ def along(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 @PAPER.claim(
     "push-forward-bound",
     says="The images of one measure under two maps are at most the distance of the maps in $L^2(\\mu)$ apart, in $W_2$ "
-    "along the sphere: with equality for maps closer than the points are to each other, with less where another matching "
-    "is better. With chords in the norm a constant is needed, up to $\\pi/2$.",
+    "along the sphere: with equality for maps closer than the points are to each other, with less where another "
+    "matching is better. With chords in the norm a constant is needed, up to $\\pi/2$.",
     basis=theorem("Lemma 5.2"),
     formula=r"W_2(T^1_\#\mu,T^2_\#\mu)\le\Big(\int d_g(T^1,T^2)^2d\mu\Big)^{1/2}",
 )

@@ -108,10 +108,10 @@ def brackets_of_pairs(run: Run) -> Check:
 
 @PAPER.claim(
     "gram-consistency",
-    says="Three tokens simulated as vectors in networks of ReLU layers in dimension 6, and their Gram matrix by its own "
-    "stochastic equation without vectors: all overlaps at time 1 have the means of the backward equation of a pair, and "
-    "the products of overlaps of different pairs agree between the two simulations. These products are not those of "
-    "the means: the pairs are coupled.",
+    says="Three tokens simulated as vectors in networks of ReLU layers in dimension 6, and their Gram matrix by its "
+    "own stochastic equation without vectors: all overlaps at time 1 have the means of the backward equation of a "
+    "pair, and the products of overlaps of different pairs agree between the two simulations. These products are not "
+    "those of the means: the pairs are coupled.",
     basis=basis.Derived(f"the Gram matrix of tokens under {sources.MODEL} is a Markov process of its own"),
     formula=r"dR_{ij}=D(R_{ij})\,dt+dM_{ij}",
 )
@@ -146,7 +146,7 @@ def gram_consistency(run: Run) -> Check:
             error=np.hypot(one.error, two.error),
             repeats=repeats,
             tolerance=2 * first_order * float(one.value),
-            because="the error bars of both simulations; the first order of the step, relatively (d-1) kappa(1) h, of each",
+            because="the error bars of both; the first order of the step, relatively (d-1) kappa(1) h, of each",
         )
         apart[row] = float(exact[a] * exact[b])
     check.rival("the pairs move independently of each other", apart)

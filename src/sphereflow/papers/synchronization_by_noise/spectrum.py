@@ -2,9 +2,9 @@ r"""All Lyapunov exponents of random layers: equally spaced, with a sum that is 
 
 $$\lambda_i=\tfrac12\big[(d-1-2i)\kappa'(1)-(d-1)\kappa(1)\big]-ib,\qquad i=1,\dots,d-1 .$$
 
-A layer takes an orthonormal frame $(x,u_1,\dots,u_i)$ to $F=E+\sqrt hA$; by Bartlett's argument the i-th factor of its QR
-decomposition is the length of one Gaussian vector in the complement of the others, which is how the first correction
-of a finite step is known for Gaussian layers.
+A layer takes an orthonormal frame $(x,u_1,\dots,u_i)$ to $F=E+\sqrt hA$; by Bartlett's argument the i-th factor of its
+QR decomposition is the length of one Gaussian vector in the complement of the others, which is how the first
+correction of a finite step is known for Gaussian layers.
 """
 
 from __future__ import annotations
