@@ -55,7 +55,7 @@ def one_piece_disentangles(run: Run) -> Check:
     check.same("inputs gathered within 1e-6", predicted=inputs, measured=int(np.sum(diameter < 1e-6)))
     apart = {}
     for name, clouds, share in (("before", start, wendel(2 * POINTS, D)), ("after", end, 1.0)):
-        hit = np.array([separated_pairs(clouds[k : k + 2])[0] for k in range(0, inputs, 2)])
+        hit = np.array([separated_pairs([*clouds[k : k + 2]])[0] for k in range(0, inputs, 2)])
         row = f"share of pairs with disjoint hulls, {name}"
         check.row(
             row,
