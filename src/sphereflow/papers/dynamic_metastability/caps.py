@@ -44,8 +44,8 @@ def brackets(run: Run) -> Check:
     early = [row["log_T1"] - row["log_collapse"] for row in rows]
     late = [row["log_exit"] - row["log_T2"] for row in rows]
     check = Check(
-        note=f"Both bounds are for the worst start: these collapse e^{min(early):.0f} to e^{max(early):.0f} times earlier "
-        f"and stay e^{min(late):.0f} to e^{max(late):.0f} times longer, since their tokens fill less than the caps.",
+        note=f"Both bounds are for the worst start: these collapse e^{min(early):.0f} to e^{max(early):.0f} times "
+        f"earlier and stay e^{min(late):.0f} to e^{max(late):.0f} times longer, as their tokens fill less than the caps.",
         parameters={"starts": len(rows), "d": "2, 3", "n": 8, "largest bound on T1": LONGEST},
     )
     thin, quick = {}, {}
