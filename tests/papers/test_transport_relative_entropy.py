@@ -6,8 +6,8 @@ from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.papers import load
-from sphereflow.papers.transport_relative_entropy import flow as flow_claims
 from sphereflow.papers.transport_relative_entropy import few_switches, learning, line, plane, tails
+from sphereflow.papers.transport_relative_entropy import flow as flow_claims
 from sphereflow.transport.euclidean import flow, monotone
 from sphereflow.transport.euclidean.laws import gaussian
 from sphereflow.transport.euclidean.line import line_divergences

@@ -45,7 +45,7 @@ def brackets(run: Run) -> Check:
     late = [row["log_exit"] - row["log_T2"] for row in rows]
     check = Check(
         note=f"Both bounds are for the worst start: these collapse e^{min(early):.0f} to e^{max(early):.0f} times "
-        f"earlier and stay e^{min(late):.0f} to e^{max(late):.0f} times longer, as their tokens fill less than the caps.",
+        f"earlier and stay e^{min(late):.0f} to e^{max(late):.0f} times longer, as tokens fill less than the caps.",
         parameters={"starts": len(rows), "d": "2, 3", "n": 8, "largest bound on T1": LONGEST},
     )
     thin, quick = {}, {}
