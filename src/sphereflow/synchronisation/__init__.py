@@ -1,6 +1,8 @@
 """Layers shared by all tokens: random perceptrons of many layers, the stochastic flow they become, synchronisation."""
 
 from sphereflow.synchronisation.activations import resolve as resolve
+from sphereflow.synchronisation.all_exponents import LyapunovSpectrum as LyapunovSpectrum
+from sphereflow.synchronisation.all_exponents import lyapunov_spectrum as lyapunov_spectrum
 from sphereflow.synchronisation.backward_equation import Backward as Backward
 from sphereflow.synchronisation.both_limits import LimitOrders as LimitOrders
 from sphereflow.synchronisation.both_limits import limit_orders as limit_orders
@@ -14,8 +16,6 @@ from sphereflow.synchronisation.energy_dissipation import CoercivityTest as Coer
 from sphereflow.synchronisation.energy_dissipation import Dissipation as Dissipation
 from sphereflow.synchronisation.energy_dissipation import coercivity_test as coercivity_test
 from sphereflow.synchronisation.energy_dissipation import dissipation as dissipation
-from sphereflow.synchronisation.lyapunov_spectrum import LyapunovSpectrum as LyapunovSpectrum
-from sphereflow.synchronisation.lyapunov_spectrum import lyapunov_spectrum as lyapunov_spectrum
 from sphereflow.synchronisation.network import run_network as run_network
 from sphereflow.synchronisation.pathwise import StrongErrors as StrongErrors
 from sphereflow.synchronisation.pathwise import strong_errors as strong_errors

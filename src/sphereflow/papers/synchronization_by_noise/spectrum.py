@@ -15,7 +15,7 @@ from sphereflow.claims import Check, Run, basis
 from sphereflow.estimates import Estimate, mean
 from sphereflow.papers.synchronization_by_noise import PAPER, sources
 from sphereflow.papers.synchronization_by_noise.independent import ends
-from sphereflow.synchronisation.lyapunov_spectrum import lyapunov_spectrum
+from sphereflow.synchronisation.all_exponents import lyapunov_spectrum
 from sphereflow.synchronisation.random_fields import AffineField, QuadraticForm, RandomField, RandomPerceptron
 
 

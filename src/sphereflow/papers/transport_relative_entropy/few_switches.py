@@ -130,9 +130,9 @@ def gaussian_in_the_plane() -> float:
 
 @PAPER.claim(
     "training-table",
-    says="With three switches on the line training with the boundary term beats the construction, with nine the "
+    says="With three switches on the line training with the boundary term beats the construction, with seventeen the "
     "construction beats training. Training without the boundary term stalls at the moment-matched Gaussian on the line "
-    "with four pieces too; in the plane it leaves that Gaussian behind, but stays far above the other.",
+    "with four pieces too; in the plane it ends at that Gaussian or below, and above the other.",
     basis=TRAINING,
     formula=r"\mathrm{KL}(\rho_*\|\rho_\theta)\ \text{by number of pieces, constructed and trained}",
 )
@@ -147,13 +147,10 @@ def training_table(run: Run) -> Check:
     row = "line, without the boundary term, 4 pieces"
     check.row(row, predicted=stall(), measured=stalled, tolerance=0.01, because="noise of the last steps of Adam")
     check.rival("it goes on to the construction with as many switches", {row: exact})
-    sizes = (10,) if run.quick else (10, 18)
-    for pieces in sizes:
-        found = trained(1, pieces, "surrogate", steps(run), run.seed)[1].forward.value
-        row = f"line, trained, {pieces - 1} switches"
-        built = line.row(pieces - 2)[1].forward
-        check.at_least(row, bound=built, measured=found, tolerance=1e-6, because=because)
-        check.rival(f"training beats the construction at {pieces - 1} switches as at 3", {row: few * exact / built})
+    row, built = "line, trained, 17 switches", float(line.row(16)[1].forward)
+    found = trained(1, 18, "surrogate", steps(run), run.seed)[1].forward.value
+    check.at_least(row, bound=built, measured=found, tolerance=1e-6, because=because)
+    check.null("training gains on the construction as much as at 3 switches", {row: built * float(few) / exact})
     plain = gaussian_in_the_plane()
     for pieces in (8,) if run.quick else (8, 16):
         naive, good = (trained(2, pieces, kind, steps(run), run.seed)[1].forward for kind in ("naive", "surrogate"))

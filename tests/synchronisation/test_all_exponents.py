@@ -7,7 +7,7 @@ from sphereflow.errors import SphereflowError
 from sphereflow.papers.synchronization_by_noise.independent import growth_of_gaussian_layer
 from sphereflow.papers.synchronization_by_noise.spectrum import exponents, gaussian_layers
 from sphereflow.synchronisation import TwoPoint, lyapunov_spectrum, of_powers, of_quadratic_form
-from sphereflow.synchronisation.lyapunov_spectrum import kaplan_yorke
+from sphereflow.synchronisation.all_exponents import kaplan_yorke
 from sphereflow.synchronisation.random_fields import AffineField, QuadraticForm
 
 
