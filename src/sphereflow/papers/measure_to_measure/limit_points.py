@@ -13,13 +13,14 @@ from math import comb
 
 import numpy as np
 
-import sphereflow as sf
 from sphereflow.claims import Check, Run
+from sphereflow.dynamics import SA
 from sphereflow.estimates import fraction, mean
 from sphereflow.numerics.unit_vectors import angles, unit
 from sphereflow.papers.measure_to_measure import PAPER
 from sphereflow.papers.measure_to_measure.sources import theorem
 from sphereflow.papers.measure_to_measure.test_measures import cap
+from sphereflow.solving import solve
 from sphereflow.transport.sphere.certificates import separated_pairs, w2
 from sphereflow.transport.sphere.pieces import Drift, Gate
 
@@ -35,7 +36,7 @@ def wendel(n: int, d: int) -> float:
 def gathered(inputs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Uniform points (inputs, n, d), and where attention with V = I, B = I has brought them."""
     start = unit(np.random.default_rng([seed, 62]).normal(size=(inputs, POINTS, D)))
-    return start, np.asarray(sf.solve(sf.SA(BETA), start, np.array([0.0, TIME]), tol=1e-6).final)
+    return start, np.asarray(solve(SA(BETA), start, np.array([0.0, TIME]), tol=1e-6).final)
 
 
 @PAPER.claim(
