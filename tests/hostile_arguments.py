@@ -89,8 +89,7 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "retrieval.theorem_time": (retrieval.theorem_time, {"beta": 1.0, "slope": 1.0}),
     "retrieval.growth_rates": (retrieval.growth_rates, {"beta": 1.0, "count": 4}),
     "retrieval.sphere_growth_rates": (retrieval.sphere_growth_rates, {"beta": 1.0, "d": 3, "count": 4}),
-    "retrieval.CausalCircle": (retrieval.CausalCircle, {"beta": 1.0, "weights": 1.0, "normalise": "mean",
-        "modes": 8}),
+    "retrieval.CausalCircle": (retrieval.CausalCircle, {"beta": 1.0, "weights": 1.0, "normalise": "mean", "modes": 8}),
     "retrieval.measure_profile": (retrieval.measure_profile, {"n": 8, "t": 0.2, "beta": 1.0, "weights": 1.0,
         "vocab": 4, "sources": (2,), "normalise": "mean", "prompt": "uniform", "repeats": 2, "seed": 0}),
     "retrieval.codewords": (retrieval.codewords, {"vocab": 4}),
@@ -231,6 +230,8 @@ VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "beta": 1.0, "t1": 0.1, "depths": (2, 4), "sizes": (2, 4), "modes": 4, "repeats": 3, "seed": 0}),
     "synchronisation.dissipation": (lambda **k: synchronisation.dissipation("relu", **k), {"d": 3,
         "times": [0.1, 0.2], "strength": 0.0, "beta": 1.0, "start": 0.3, "cells": 100}),
+    "synchronisation.lyapunov_spectrum": (lambda **k: synchronisation.lyapunov_spectrum("relu", **k), {"d": 3,
+        "count": 1, "width": 1, "step": 1e-3, "layers": 2, "repeats": 3, "seed": 0}),
     "synchronisation.coercivity_test": (lambda **k: synchronisation.coercivity_test("relu", **k), {"d": 3,
         "overlaps": [0.1, 0.5], "strength": 0.0, "beta": 1.0, "step": 1e-3, "repeats": 50, "seed": 0}),
 }  # fmt: skip

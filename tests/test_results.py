@@ -207,6 +207,7 @@ EXAMPLES = {
     "MeanFieldLimit": lambda: sf.landscape.mean_field_limit(problem(), [4, 8], 0.1, 2, reference=16, seed=1),
     "CircleLaw": lambda: sf.synchronisation.circle_law("cos", [1, 2, 1, 0], steps=2, sizes=(3,), repeats=2),
     "Dissipation": lambda: sf.synchronisation.dissipation("cos", 4, [0.5, 1.0], start=0.5, cells=100),
+    "LyapunovSpectrum": lambda: sf.synchronisation.lyapunov_spectrum("cos", 3, layers=2, repeats=3),
     "CoercivityTest": lambda: sf.synchronisation.coercivity_test("cos", 4, repeats=8),
     "LimitOrders": lambda: sf.synchronisation.limit_orders("cos", depths=(1, 2), sizes=(2, 3), repeats=2),
     "StrongErrors": lambda: sf.synchronisation.strong_errors("cos", depths=(2, 4), widths=(3,), repeats=2),

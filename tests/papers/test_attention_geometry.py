@@ -8,6 +8,7 @@ from sphereflow.llm.heads import envelopes, geometry
 from sphereflow.llm.sparse.comparison import SparsityComparison
 from sphereflow.papers import load
 from sphereflow.papers.attention_geometry import (
+    cosine,
     extraction,
     independent,
     metrics,
@@ -25,6 +26,7 @@ class TestVerdicts(Verdicts):
     slow_claims = (
         "above-control",
         "attention-profile",
+        "cosine-distance",
         "equal-weights",
         "inversions",
         "most-separable-size",
@@ -141,3 +143,24 @@ def test_the_sink_where_the_last_position_is_loses():
     check = recorded.sink_compression(Run())
     name = "stories15m: the same, above the last position's"
     assert 1 < min(check.excess(rival) for rival in check.rivals if name in rival.values) < 2
+
+
+def test_the_euclidean_distance_in_the_place_of_cosines_is_caught(monkeypatch):
+    def euclidean(*request, **options):
+        found = geometry.separations(*request, **options)
+        return found | {"cosine": found["euclidean"]}
+
+    monkeypatch.setattr(cosine, "separations", euclidean)
+    assert cosine.cosine_distance(Run()).verdict == "fails"
+
+
+def test_the_law_of_two_selected_tokens_for_others_far_behind():
+    """In a high dimension both are separated, and with one other token the counts are those of three cosines."""
+    np.testing.assert_allclose(cosine.law_of_two(0.5, 0.4, 50, 2000), [1, 1, 1, 0], atol=1e-9)
+    values = np.random.default_rng(0).standard_normal((200_000, 3, 3))
+    values /= np.linalg.norm(values, axis=-1, keepdims=True)
+    s = 0.5 * values[:, 0] + 0.4 * values[:, 1]
+    inner = np.einsum("kid,kd->ki", values, s)
+    before = (inner[:, 2:] >= inner[:, :2]).sum(axis=1)
+    by_hand = [np.where(before > 0, 2 / 3, 1), 1 - before / 2, np.array([1, 4 / 7, 0])[before], before]
+    np.testing.assert_allclose(cosine.law_of_two(0.5, 0.4, 1, 3), np.mean(by_hand, axis=1), atol=5e-3)

@@ -22,6 +22,7 @@ from sphereflow.papers.dense_associative_memory import (
     equilibrium,
     escape,
     noise,
+    other_energies,
     published,
 )
 
@@ -33,6 +34,8 @@ class TestVerdicts(Verdicts):
     paper = PAPER
     refuted = ("capacity", "printed-lsr-line")
     slow_claims = (
+        "bath-at-half-the-load",
+        "polynomial-step",
         "boundary-of-the-compact-kernel",
         "boundary-of-the-gaussian-kernel",
         "capacity",
@@ -202,3 +205,18 @@ def test_the_cone_and_its_constant_stand_for_all_patterns():
     for place in (full, cone):
         kept = np.asarray(metropolis(place, x0, t * ones, sigma, jax.random.key(0), 500, 100).overlap).mean()
         assert kept == pytest.approx(state.lse_mean_overlap(n, t), abs=0.006)
+
+
+@pytest.mark.slow
+def test_a_polynomial_of_another_degree_is_caught(monkeypatch):
+    right = other_energies.PolynomialEnergy
+    monkeypatch.setattr(other_energies, "PolynomialEnergy", lambda k: right(k + 1))
+    assert other_energies.polynomial_step(Run()).verdict == "fails"
+
+
+def test_moments_of_a_coordinate_are_those_of_its_law():
+    for n in (3, 12):
+        t = np.linspace(-1, 1, 200_001)
+        law = (1 - t**2) ** ((n - 3) / 2)
+        for power in (2, 3, 6):
+            assert other_energies.moment(power, n) == pytest.approx(np.sum(t**power * law) / law.sum(), abs=1e-4)

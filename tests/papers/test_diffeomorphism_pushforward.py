@@ -14,6 +14,7 @@ from sphereflow.papers.diffeomorphism_pushforward import (
     chain,
     conditionals,
     exact_parts,
+    failures,
     permutations,
     pipeline,
     random_play,
@@ -233,3 +234,9 @@ def test_the_turned_bananas_distance_by_moments():
     difference = [(-1.0, -1.0), (0.0, 0.5), (1.5, 0.875)]
     for x0, gap in difference:
         assert conditionals.turned_w1(x0) >= abs(gap) - 1e-3
+
+
+def test_thin_ramps_in_the_place_of_wide_ones_are_caught(monkeypatch):
+    right = failures.gaps
+    monkeypatch.setattr(failures, "gaps", lambda ramp, points, seed: right(failures.THIN, points, seed))
+    assert failures.wide_ramps(Run()).verdict == "fails"

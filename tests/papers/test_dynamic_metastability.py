@@ -20,7 +20,6 @@ PAPER = load("dynamic-metastability")
 class TestVerdicts(Verdicts):
     paper = PAPER
     refuted = ("growth-constant", "merge-clock-limit")
-    obeyed = ("brackets", "mean-field-caps")
     slow_claims = (
         "brackets",
         "circle-fractions",

@@ -5,9 +5,18 @@ import pytest
 from scipy import special
 from verdicts import Verdicts
 
+from sphereflow import retrieval
 from sphereflow.claims import Run
 from sphereflow.papers import load
-from sphereflow.papers.lost_in_the_middle import mean_field, real_models, reference, shape, thresholds, volterra
+from sphereflow.papers.lost_in_the_middle import (
+    mean_field,
+    real_models,
+    reference,
+    shape,
+    softmax,
+    thresholds,
+    volterra,
+)
 from sphereflow.retrieval import circle_movie
 from sphereflow.retrieval.layered import density_prompt, layered_flow
 from sphereflow.retrieval.profile_fit import wave
@@ -32,6 +41,7 @@ class TestVerdicts(Verdicts):
         "prompt-that-turns",
         "retrieval-from-an-own-prompt",
         "similar-tokens",
+        "softmax-decoder",
         "sphere",
         "third-cumulants",
         "u-shape-theorem",
@@ -123,3 +133,21 @@ def test_a_model_that_follows_the_theory_is_noticed(monkeypatch):
         made[name] = (1.0 + 1e-2 * noise / np.abs(noise).max() + wave(places, 0.7, 1.1), places)
     monkeypatch.setattr(real_models, "recorded_rows", lambda model: made)
     assert real_models.profile_of_a_real_decoder(Run()).verdict == "fails"
+
+
+@pytest.mark.slow
+def test_a_decoder_without_softmax_is_caught(monkeypatch):
+    right = softmax.wave_influence
+    monkeypatch.setattr(softmax, "wave_influence", lambda *a, normalise, **k: right(*a, normalise="mean", **k))
+    softmax.measured.cache_clear()
+    try:
+        assert softmax.softmax_decoder(Run()).verdict == "fails"
+    finally:
+        softmax.measured.cache_clear()
+
+
+def test_the_slowdown_of_softmax_is_a_bessel_function():
+    for beta in (0.1, 1.0, 7.0):
+        assert retrieval.softmax_slowdown(beta) == pytest.approx(beta * special.iv(0, beta), rel=1e-13)
+        rates = retrieval.growth_rates(beta, 12) / retrieval.softmax_slowdown(beta)
+        np.testing.assert_allclose(rates, softmax.softmax_rates(beta), rtol=1e-12)

@@ -5,13 +5,16 @@ import pytest
 from verdicts import Verdicts
 
 from sphereflow.claims import Run
+from sphereflow.dynamics import Attention
 from sphereflow.errors import SphereflowError
+from sphereflow.observables import wasserstein
 from sphereflow.papers import load
 from sphereflow.papers.measure_to_measure import (
     clustering,
     disentangling,
     flows,
     gates,
+    limit_points,
     matching,
     perceptrons,
     test_measures,
@@ -38,6 +41,7 @@ class TestVerdicts(Verdicts):
         "clustering-rate",
         "colinear-barycentres",
         "dirac-targets",
+        "one-piece-disentangles",
         "disjoint-hulls",
         "exact-flows",
         "held-out",
@@ -174,3 +178,25 @@ def test_finite_grid_is_told_from_the_continuum():
     ratio = clustering.arc_ratios(np.linspace(-clustering.ARC, clustering.ARC, 200))[0]
     assert ratio == pytest.approx(0.155664, abs=2e-6)
     assert clustering.arc_factor(clustering.ARC, clustering.ARC_TIME) == pytest.approx(0.1554104977, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_attention_with_one_preferred_axis_is_caught(monkeypatch):
+    """With V = diag(1, 0.2, 0.2) all inputs end near the ends of one axis."""
+    monkeypatch.setattr(limit_points, "SA", lambda beta: Attention(beta, "softmax", value=np.diag([1.0, 0.2, 0.2])))
+    limit_points.gathered.cache_clear()
+    try:
+        assert limit_points.one_piece_disentangles(Run()).verdict == "fails"
+    finally:
+        limit_points.gathered.cache_clear()
+
+
+def test_a_distance_that_keeps_the_given_pairs_is_caught(monkeypatch):
+    """Without a search for a better matching W2 is the norm for every pair of maps."""
+    monkeypatch.setattr(limit_points, "w2", lambda x, a, y, b: np.sqrt(np.mean(limit_points.along(x, y) ** 2)))
+    assert limit_points.push_forward_bound(Run()).verdict == "fails"
+
+
+def test_chords_in_the_place_of_angles_are_caught(monkeypatch):
+    monkeypatch.setattr(limit_points, "w2", lambda x, a, y, b: wasserstein(x, y, metric="euclidean"))
+    assert limit_points.push_forward_bound(Run()).verdict == "fails"

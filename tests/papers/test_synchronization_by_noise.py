@@ -2,13 +2,22 @@
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.papers import load
-from sphereflow.papers.synchronization_by_noise import attention, energies, meeting, pathwise, quadratic_form
+from sphereflow.papers.synchronization_by_noise import (
+    attention,
+    energies,
+    gram_matrix,
+    meeting,
+    pathwise,
+    quadratic_form,
+    spectrum,
+)
 from sphereflow.synchronisation.covariance import of_powers
 from sphereflow.synchronisation.network import run_network
 
@@ -22,6 +31,9 @@ class TestVerdicts(Verdicts):
         "activation-table",
         "attention-shifts-the-exponent",
         "bias-and-the-ratio",
+        "brackets-of-pairs",
+        "gram-consistency",
+        "lyapunov-spectrum",
         "chaos-with-attention",
         "chaotic-networks",
         "contraction-of-networks",
@@ -93,3 +105,42 @@ def test_fresh_weights_for_the_deeper_network_are_caught(monkeypatch):
 def test_merging_is_not_quadratic_in_the_forcing(monkeypatch):
     monkeypatch.setattr(quadratic_form, "merging_rate", lambda d, forcing: forcing**2 * (d - 1) / 2)
     assert quadratic_form.two_stages(Run()).verdict == "fails"
+
+
+@pytest.mark.slow
+def test_exponents_that_are_spaced_by_half_are_caught(monkeypatch):
+    right = spectrum.lyapunov_spectrum
+
+    def squeezed(field, d, **request):
+        found = right(field, d, **request)
+        first = found.samples[:, :1]
+        return dataclasses.replace(found, samples=first + (found.samples - first) / 2)
+
+    monkeypatch.setattr(spectrum, "lyapunov_spectrum", squeezed)
+    assert spectrum.spectrum_of_layers(Run()).verdict == "fails"
+
+
+@pytest.mark.slow
+def test_a_bracket_of_pairs_without_its_second_projection_is_caught(monkeypatch):
+    def once(gram, first, second):
+        return sum(
+            float(gram_matrix.relu_kappa(gram[i, k])) * (gram[j, m] - gram[k, m] * gram[j, k])
+            for i, j in (first, first[::-1])
+            for k, m in (second, second[::-1])
+        )
+
+    monkeypatch.setattr(gram_matrix, "bracket", once)
+    assert gram_matrix.brackets_of_pairs(Run()).verdict == "fails"
+
+
+@pytest.mark.slow
+def test_pairs_with_noise_of_their_own_are_caught(monkeypatch):
+    right = gram_matrix.run_gram
+
+    def apart(law, start, key, *request, **sizes):
+        """Each overlap from a run of its own."""
+        runs = [np.asarray(right(law, start, each, *request, **sizes)) for each in jax.random.split(key, 3)]
+        return np.stack([each[:, k] for k, each in enumerate(runs)], axis=1)
+
+    monkeypatch.setattr(gram_matrix, "run_gram", apart)
+    assert gram_matrix.gram_consistency(Run()).verdict == "fails"

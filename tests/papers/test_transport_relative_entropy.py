@@ -6,10 +6,13 @@ from verdicts import Verdicts
 
 from sphereflow.claims import Run
 from sphereflow.papers import load
+from sphereflow.papers.transport_relative_entropy import few_switches, learning, line, plane, tails
 from sphereflow.papers.transport_relative_entropy import flow as flow_claims
-from sphereflow.papers.transport_relative_entropy import learning, line, plane, tails
 from sphereflow.transport.euclidean import flow, monotone
 from sphereflow.transport.euclidean.laws import gaussian
+from sphereflow.transport.euclidean.line import line_divergences
+from sphereflow.transport.euclidean.monotone import piecewise_linear
+from sphereflow.transport.euclidean.named_laws import two_modes
 from sphereflow.transport.euclidean.schedule import Schedule
 from sphereflow.transport.learned import schedules as training
 
@@ -35,6 +38,7 @@ class TestVerdicts(Verdicts):
         "tail-hypothesis",
         "training-frontier",
         "training-stall",
+        "training-table",
     )
     slow_figures = ("carried-grid", "frontier")
 
@@ -166,3 +170,25 @@ def test_end_slopes_of_another_size_are_caught(monkeypatch):
         ),
     )
     assert line.end_slopes(Run()).verdict == "fails"
+
+
+def test_end_slopes_of_one_are_caught_at_two_knots(monkeypatch):
+    x, y, _ = few_switches.knot()
+    found = piecewise_linear([-x, x], [-y, y], 1.0, 1.0)
+    rows = found, line_divergences(found, gaussian(1), two_modes())
+    monkeypatch.setattr(few_switches.line, "row", lambda knots: rows)
+    assert few_switches.three_switches(Run()).verdict == "fails"
+
+
+def test_the_law_written_out_is_that_of_the_library():
+    for y in (-3.0, 0.2, 2.7):
+        at = np.array([[y]])
+        assert few_switches.log_target(y) == pytest.approx(float(two_modes().log_density(at)[0]), abs=1e-12)
+    assert few_switches.gaussian_in_the_plane() == pytest.approx(0.6318, abs=1e-3)
+
+
+@pytest.mark.slow
+def test_training_that_stalls_is_caught(monkeypatch):
+    right = few_switches.trained
+    monkeypatch.setattr(few_switches, "trained", lambda d, k, kind, *rest: right(d, k, "naive", *rest))
+    assert few_switches.training_table(Run()).verdict == "fails"

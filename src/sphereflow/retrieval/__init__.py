@@ -1,6 +1,7 @@
 """Causal attention: who influences whom, and how much of a token can be read off the last one."""
 
 from sphereflow.retrieval.bessel import growth_rates as growth_rates
+from sphereflow.retrieval.bessel import softmax_slowdown as softmax_slowdown
 from sphereflow.retrieval.bessel import sphere_growth_rates as sphere_growth_rates
 from sphereflow.retrieval.circle import CausalCircle as CausalCircle
 from sphereflow.retrieval.circle import flow as flow

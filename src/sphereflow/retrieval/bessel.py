@@ -51,6 +51,19 @@ def sphere_growth_rates(beta: float, d: int, count: int) -> np.ndarray:
     return degree * (degree + d - 2) * np.exp(beta) * funk_hecke(d, beta, degree)
 
 
+def softmax_slowdown(beta: float) -> float:
+    r"""$\beta I_0(\beta)$: among uniform tokens softmax takes so much more time to the same retrieval profile.
+
+    Among uniform tokens the softmax denominator is $I_0(\beta)$ up to fluctuations of order $N^{-1/2}$, which are
+    independent of the source, and its force lacks the factor beta. All rates are divided by the same number,
+    $a_n=n^2I_n(\beta)/\beta I_0(\beta)$; none exceeds 2/e when beta is large, so that recency is not lost faster and
+    faster. `profile(beta, slope, t / softmax_slowdown(beta))` is the profile, and times of a decoder without softmax,
+    `critical_time` and `theorem_time`, are multiplied.
+    """
+    beta = real_number("beta", beta, above=0, most=MOST_BETA)
+    return float(beta * np.exp(beta + log_ive(0, beta)))
+
+
 def graphon(sigma: ArrayLike, sigma0: ArrayLike, slope: float) -> np.ndarray:
     r"""$k_\lambda(\sigma,\sigma_0)$, the attention that position sigma pays to sigma0; zero if that is later."""
     sigma, sigma0 = np.asarray(sigma, float), np.asarray(sigma0, float)

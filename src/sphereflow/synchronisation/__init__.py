@@ -7,6 +7,8 @@ closed form (`two_point`, `backward_equation`), measured Lyapunov exponents (`ly
 """
 
 from sphereflow.synchronisation.activations import resolve as resolve
+from sphereflow.synchronisation.all_exponents import LyapunovSpectrum as LyapunovSpectrum
+from sphereflow.synchronisation.all_exponents import lyapunov_spectrum as lyapunov_spectrum
 from sphereflow.synchronisation.backward_equation import Backward as Backward
 from sphereflow.synchronisation.both_limits import LimitOrders as LimitOrders
 from sphereflow.synchronisation.both_limits import limit_orders as limit_orders

@@ -3,8 +3,8 @@ r"""Lyapunov exponents of the layers themselves: how fast two tokens under the s
 $$\lambda=\lim_{t\to\infty}\frac1t\,E\log\frac{|x(t)-y(t)|}{|x(0)-y(0)|},\qquad t=\ell h .$$
 
 Pairs are kept at a small distance by rescaling after each layer. The full spectrum needs the derivative of the layer
-and an orthonormal frame (Benettin's method); for covariances $\kappa I$ it is equally spaced,
-$\lambda_i=\tfrac12[(d-1-2i)\kappa'(1)-(d-1)\kappa(1)]$, i = 1, ..., d-1. The energy of a cloud is of no use here: it
+and an orthonormal frame (Benettin's method); it is equally spaced,
+$\lambda_i=\tfrac12[(d-1-2i)\kappa'(1)-(d-1)\kappa(1)]-ib$, i = 1, ..., d-1. The energy of a cloud is of no use here: it
 mixes all exponents.
 """
 

@@ -90,8 +90,9 @@ class TwoPoint:
         return ((self.d - 3) * slope - (self.d - 1) * one) / 2 - b - pulled
 
     def spectrum(self) -> Float[Array, " d_minus_1"]:
-        r"""$\lambda_i=\lambda-(i-1)\kappa'(1)$: all exponents, largest first, for covariances $\kappa I$."""
-        return self.lyapunov() - np.arange(self.d - 1) * float(self.covariance.slope_at_one)
+        r"""$\lambda_i=\lambda-(i-1)(\kappa'(1)+b)$: all exponents of the tangent space of one token, largest first."""
+        _, slope, b = self._ends()
+        return self.lyapunov() - np.arange(self.d - 1) * (slope + b)
 
     @property
     def log_distance_variance(self) -> float:

@@ -35,6 +35,7 @@ PAPER = Paper(
 from sphereflow.papers.attention_geometry import metrics as metrics
 from sphereflow.papers.attention_geometry import structure as structure
 from sphereflow.papers.attention_geometry import independent as independent
+from sphereflow.papers.attention_geometry import cosine as cosine
 from sphereflow.papers.attention_geometry import sink as sink
 from sphereflow.papers.attention_geometry import extraction as extraction
 from sphereflow.papers.attention_geometry import model as model

@@ -43,4 +43,5 @@ from sphereflow.papers.dense_associative_memory import compact as compact
 from sphereflow.papers.dense_associative_memory import escape as escape
 from sphereflow.papers.dense_associative_memory import kinetics as kinetics
 from sphereflow.papers.dense_associative_memory import simulations as simulations
+from sphereflow.papers.dense_associative_memory import other_energies as other_energies
 from sphereflow.papers.dense_associative_memory import figures as figures

@@ -33,6 +33,7 @@ PAPER = Paper(
 from sphereflow.papers.diffeomorphism_pushforward import exact_parts as exact_parts
 from sphereflow.papers.diffeomorphism_pushforward import permutations as permutations
 from sphereflow.papers.diffeomorphism_pushforward import pipeline as pipeline
+from sphereflow.papers.diffeomorphism_pushforward import failures as failures
 from sphereflow.papers.diffeomorphism_pushforward import random_play as random_play
 from sphereflow.papers.diffeomorphism_pushforward import banana as banana
 from sphereflow.papers.diffeomorphism_pushforward import chain as chain

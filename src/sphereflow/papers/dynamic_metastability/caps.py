@@ -44,17 +44,23 @@ def uniform(n: int, d: int, seed: int) -> np.ndarray:
 )
 def brackets(run: Run) -> Check:
     rows = random_brackets(run.seed, 8 if run.quick else 60)
-    check = Check(parameters={"starts": len(rows), "d": "2, 3", "n": 8, "largest bound on T1": LONGEST})
+    early = [row["log_T1"] - row["log_collapse"] for row in rows]
+    late = [row["log_exit"] - row["log_T2"] for row in rows]
+    check = Check(
+        note=f"Both bounds are for the worst start: these collapse e^{min(early):.0f} to e^{max(early):.0f} times "
+        f"earlier and stay e^{min(late):.0f} to e^{max(late):.0f} times longer, as tokens fill less than the caps.",
+        parameters={"starts": len(rows), "d": "2, 3", "n": 8, "largest bound on T1": LONGEST},
+    )
+    thin, quick = {}, {}
     for k, row in enumerate(rows):
         where = f"start {k + 1}, $d={row['d']:g}$, $\\beta={row['beta']:.0f}$"
-        for side, name, bound in ((check.at_most, "collapse", "log_T1"), (check.at_least, "exit", "log_T2")):
-            side(
-                f"log {name}, {where}",
-                bound=row[bound],
-                measured=row[f"log_{name}"],
-                tolerance=PROMISE,
-                because="a theorem, and the promise of the integrator",
-            )
+        collapse, left = f"log collapse, {where}", f"log exit, {where}"
+        because = "a theorem, and the promise of the integrator"
+        check.at_most(collapse, bound=row["log_T1"], measured=row["log_collapse"], tolerance=PROMISE, because=because)
+        check.at_least(left, bound=row["log_T2"], measured=row["log_exit"], tolerance=PROMISE, because=because)
+        thin[left], quick[collapse] = row["log_thin"], 0.0
+    check.rival("exit not before $e^{(1-\\cos D)\\beta}$, D the least angle of centres: caps without width", thin)
+    check.rival("collapse within the time 1, whatever n, $\\beta$ and $\\varepsilon$", quick)
     return check
 
 
@@ -195,10 +201,16 @@ def random_brackets(seed: int, count: int) -> list[dict[str, float]]:
                 "log_collapse": math.log(collapse),
                 "log_T1": math.log(bound),
                 "log_T2": found.log_T2,
+                "log_thin": beta * (1 - nearest(found.centres)),
                 "log_exit": log_exit,
             }
         )
     return rows
+
+
+def nearest(centres: np.ndarray) -> float:
+    """The largest inner product of two centres."""
+    return float((centres @ centres.T - 2 * np.eye(len(centres))).max())
 
 
 def _random_caps(rng: np.random.Generator, d: int) -> tuple[np.ndarray, float]:

@@ -36,6 +36,7 @@ from sphereflow.papers.lost_in_the_middle import shape as shape
 from sphereflow.papers.lost_in_the_middle import volterra as volterra
 from sphereflow.papers.lost_in_the_middle import mean_field as mean_field
 from sphereflow.papers.lost_in_the_middle import monte_carlo as monte_carlo
+from sphereflow.papers.lost_in_the_middle import softmax as softmax
 from sphereflow.papers.lost_in_the_middle import accuracy as accuracy
 from sphereflow.papers.lost_in_the_middle import own_prompt as own_prompt
 from sphereflow.papers.lost_in_the_middle import cumulants as cumulants

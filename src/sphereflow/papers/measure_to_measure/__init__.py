@@ -34,6 +34,7 @@ from sphereflow.papers.measure_to_measure import flows as flows
 from sphereflow.papers.measure_to_measure import gates as gates
 from sphereflow.papers.measure_to_measure import clustering as clustering
 from sphereflow.papers.measure_to_measure import disentangling as disentangling
+from sphereflow.papers.measure_to_measure import limit_points as limit_points
 from sphereflow.papers.measure_to_measure import matching as matching
 from sphereflow.papers.measure_to_measure import main_theorem as main_theorem
 from sphereflow.papers.measure_to_measure import held_out as held_out

@@ -32,7 +32,9 @@ PAPER = Paper(
 # isort: off
 from sphereflow.papers.synchronization_by_noise import classification as classification
 from sphereflow.papers.synchronization_by_noise import one_layer as one_layer
+from sphereflow.papers.synchronization_by_noise import gram_matrix as gram_matrix
 from sphereflow.papers.synchronization_by_noise import exponents as exponents
+from sphereflow.papers.synchronization_by_noise import spectrum as spectrum
 from sphereflow.papers.synchronization_by_noise import attention as attention
 from sphereflow.papers.synchronization_by_noise import energies as energies
 from sphereflow.papers.synchronization_by_noise import dissipation as dissipation

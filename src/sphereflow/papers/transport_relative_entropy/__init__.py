@@ -44,4 +44,5 @@ from sphereflow.papers.transport_relative_entropy import accuracy as accuracy
 from sphereflow.papers.transport_relative_entropy import plane as plane
 from sphereflow.papers.transport_relative_entropy import gaussianisation as gaussianisation
 from sphereflow.papers.transport_relative_entropy import learning as learning
+from sphereflow.papers.transport_relative_entropy import few_switches as few_switches
 from sphereflow.papers.transport_relative_entropy import figures as figures

@@ -6,7 +6,7 @@ increasing and piecewise linear and so $\psi$ convex, stretches column k by $q_k
 cells of side $h/\kappa$ to where $\varphi$ wants them. $s_1$ and $s_2$ are products of 3-cycles of cells and
 keep volume exactly, so the log-determinant is $\log(q_k/\kappa)$ and nothing else: the error of the map and the total
 variation between the push-forwards fall together. Whole numbers $q_k$ make the stretched columns end on the fine
-lattice; with other slopes fine cells straddle unrelated columns and the error does not fall at all.
+lattice; with other slopes fine cells straddle unrelated columns and the error hardly falls.
 """
 
 from __future__ import annotations
