@@ -106,7 +106,9 @@ def main() -> None:
             endless = boundary(temperatures, equilibrium(n, load, temperatures))
             spinodal = float(spherical.spinodal_temperature(load, 1.0))
             kept = f"{mean[place]:.3f} ± {spread[place]:.3f}"
-            print(f"| {n} | {load:.2f} | {spinodal:.3f} | {endless:.3f} | {at:.3f} | {kept} | {spent:.0f} |", flush=True)
+            print(
+                f"| {n} | {load:.2f} | {spinodal:.3f} | {endless:.3f} | {at:.3f} | {kept} | {spent:.0f} |", flush=True
+            )
     draw(loads, temperatures, maps, asked.out / "heatmap.png")
 
 

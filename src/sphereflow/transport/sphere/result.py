@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.spatial import cKDTree
 from scipy.special import ndtr
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
@@ -232,4 +233,5 @@ class Interpolation(Result):
 
 
 def _nearest(x: np.ndarray, y: np.ndarray) -> float:
-    return float(angles(x[:, None], y).min())
+    """Least angle between two clouds, from the least chord."""
+    return float(2 * np.arcsin(min(cKDTree(y).query(x)[0].min() / 2, 1.0)))
