@@ -6,9 +6,9 @@ r"""Heat maps of the size in which they are published: overlaps kept by runs of 
 Gaussian kernel, beta = 1, loads 0.20 to 0.65 and temperatures 0.005 to 0.495, all other patterns by their noise floor
 on the sphere: the overlap is then a Markov chain of its own at any N. Chains start at the retrieval overlap, the second
 half of their moves is averaged, and the boundary of a load is the lowest temperature at which the mean overlap is 0.02
-below the retrieval overlap. It is a boundary of runs of this length. Beside it stand two lines that no chain drew: where
-runs without end lose the pattern, by quadrature of $p\propto(1-\phi^2)^{(N-3)/2}e^{-Nh/T}$, and the spinodal, where the
-barrier ends. The grid is a sweep: the same command goes on where it was interrupted.
+below the retrieval overlap. It is a boundary of runs of this length. Beside it stand two lines that no chain drew:
+where runs without end lose the pattern, by quadrature of $p\propto(1-\phi^2)^{(N-3)/2}e^{-Nh/T}$, and the spinodal,
+where the barrier ends. The grid is a sweep: the same command goes on where it was interrupted.
 """
 
 from __future__ import annotations

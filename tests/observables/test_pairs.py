@@ -129,14 +129,12 @@ def test_a_plan_of_many_points_is_solved_to_the_end():
     levels = [np.arange(1, n + 1) / n, np.cumsum(weights) / weights.sum()]
     ends = np.sort(np.concatenate(levels))
     middle = (np.concatenate([[0.0], ends[:-1]]) + ends) / 2
-    at = [
-        cloud[np.minimum(np.searchsorted(level, middle), len(cloud) - 1), 0]
-        for cloud, level in zip((x, y), levels, strict=True)
-    ]
-    expected = np.sqrt(np.diff(ends, prepend=0.0) @ (at[0] - at[1]) ** 2)
+    rows = [np.minimum(np.searchsorted(level, middle), len(level) - 1) for level in levels]
+    expected = np.sqrt(np.diff(ends, prepend=0.0) @ (x[rows[0], 0] - y[rows[1], 0]) ** 2)
     assert found == pytest.approx(expected, rel=1e-9)
 
 
 def test_more_pairs_than_memory_holds_are_one_sentence():
+    many = np.tile(np.eye(3), (10_000, 1))
     with pytest.raises(SphereflowError, match="give a sample"):
-        ob.wasserstein(np.zeros((30_000, 3)) + [0, 0, 1.0], np.zeros((30_000, 3)) + [0, 0, 1.0])
+        ob.wasserstein(many, many)
