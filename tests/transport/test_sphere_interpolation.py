@@ -350,6 +350,9 @@ def test_mean_of_many_particles_is_interpolated_to_rounding(monkeypatch):
         (lambda: SphereLaw(lambda rng, n: np.eye(3), 3).sample(5), "must return"),
         (lambda: SphereLaw.of_density(lambda x: x[:, 0], 3), "not negative"),
         (lambda: interpolate([SphereLaw.cap(A, 0.5)], [B], nodes=0), "nodes"),
+        (lambda: interpolate([np.stack([A, B])], [C]).held_out(3), "a list of laws or of clouds"),
+        (lambda: interpolate([np.stack([A, B])], [C]).held_out([(np.stack([A, B]), [0.9, 0.1])]), "different masses"),
+        (lambda: interpolate([np.stack([A, B])], [lambda x: 1.0]), "must have the shape"),
         (lambda: interpolate([np.stack([A, B])], [C]).held_out(), "fresh points for each source"),
     ],
 )

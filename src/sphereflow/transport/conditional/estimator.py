@@ -110,8 +110,7 @@ class ConditionalFlow:
         pieces = whole_number("pieces", self.pieces, least=0)
         rng = rng_from(number_from(self.seed, most=LARGEST - 1))
         rows = np.column_stack([x, target])
-        self.centre_, self.scale_ = rows.mean(axis=0), rows.std(axis=0)
-        self.scale_ = np.where(self.scale_ > 0, self.scale_, 1.0)
+        self.centre_, self.scale_ = rows.mean(axis=0), _spread(rows)
         self.n_features_in_ = x.shape[1]
         self._flat = np.ndim(y) == 1
         rows = (rows - self.centre_) / self.scale_
@@ -228,6 +227,15 @@ def _table(name: str, given: ArrayLike) -> Float[np.ndarray, "n d"]:
     if np.abs(table).max() > 1e100:
         raise SphereflowError(f"{name} must be numbers whose squares are finite, got {np.abs(table).max():.3g}.")
     return table
+
+
+def _spread(rows: np.ndarray) -> np.ndarray:
+    """Standard deviations, one where a column is constant; squares of tiny numbers would be zero."""
+    away = rows - rows.mean(axis=0)
+    largest = np.abs(away).max(axis=0)
+    largest = np.where(largest > 0, largest, 1.0)
+    found = largest * (away / largest).std(axis=0)
+    return np.where(found > 0, found, 1.0)
 
 
 def _located(
