@@ -139,3 +139,10 @@ def test_refusals_of_a_query():
         memory.recall(np.ones(3), temperature=-1)
     with pytest.raises(SphereflowError, match="only"):
         DenseMemory(np.eye(3), "polynomial", space="euclidean")
+
+
+def test_patterns_whose_squares_are_zero_are_still_directions():
+    """Only directions count on the sphere; lengths of 1e-200 gave NaN inside and pattern 0 for every query."""
+    patterns = np.random.default_rng(0).normal(size=(6, 5))
+    found = DenseMemory(1e-200 * patterns).recall(1e-200 * patterns)
+    np.testing.assert_array_equal(found.index, DenseMemory(patterns).recall(patterns).index)

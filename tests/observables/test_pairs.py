@@ -124,3 +124,25 @@ def test_the_two_points_of_the_line_are_half_a_turn_apart():
     assert ob.wasserstein(there, here) == pytest.approx(half)
     assert ob.wasserstein(there, here, x_weights=np.ones(2)) == pytest.approx(half)  # masses up to a factor
     assert ob.wasserstein(there, here, metric="euclidean") == pytest.approx(np.sqrt(2))
+
+
+@pytest.mark.slow
+def test_a_plan_of_many_points_is_solved_to_the_end():
+    """POT stops after 10^5 pivots with the plan that it has; two atoms have a best plan that is known."""
+    rng, n, m = np.random.default_rng(0), 30_000, 40
+    x, y = np.sort(rng.normal(size=n))[:, None], np.sort(rng.normal(size=m))[:, None]
+    weights = rng.uniform(0.5, 1.5, m)
+    found = ob.wasserstein(x, y, metric="euclidean", x_weights=np.ones(n), y_weights=weights)
+    # On the line the best plan is the one in order: quantiles are compared where either jumps.
+    levels = [np.arange(1, n + 1) / n, np.cumsum(weights) / weights.sum()]
+    ends = np.sort(np.concatenate(levels))
+    middle = (np.concatenate([[0.0], ends[:-1]]) + ends) / 2
+    rows = [np.minimum(np.searchsorted(level, middle), len(level) - 1) for level in levels]
+    expected = np.sqrt(np.diff(ends, prepend=0.0) @ (x[rows[0], 0] - y[rows[1], 0]) ** 2)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_more_pairs_than_memory_holds_are_one_sentence():
+    many = np.tile(np.eye(3), (10_000, 1))
+    with pytest.raises(SphereflowError, match="give a sample"):
+        ob.wasserstein(many, many)

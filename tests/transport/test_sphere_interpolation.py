@@ -1,5 +1,7 @@
 """N measures to N targets by one schedule: what users give, what they get, and what is refused."""
 
+import tracemalloc
+
 import numpy as np
 import ot
 import pytest
@@ -150,6 +152,37 @@ def test_certificates_against_independent_computations():
     cost = np.arccos(np.clip(x @ atoms.T, -1, 1)) ** 2
     expected = np.sqrt(ot.emd2(np.full(30, 1 / 30), masses, cost))
     assert w2(x, np.full(30, 1 / 30), atoms, masses) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.3, 0.2], [0.5, 0.25, 0.25], [0.123, 0.4, 0.477], [0.7, 0.3, 0.0]])
+@pytest.mark.parametrize("arrived", [0.0, 1e-7, 2.0])
+def test_distance_to_few_atoms_of_unequal_shares_is_that_of_pot(shares, arrived):
+    """Far from the atoms, near them, and on them, where a wrong plan of rounding size would show."""
+    rng, masses = np.random.default_rng(3), np.array(shares)
+    atoms = unit(rng.normal(size=(3, 4)))
+    own = rng.permutation(np.repeat(np.arange(3), [20, 12, 8]))
+    x, given = unit(atoms[own] + arrived * rng.normal(size=(40, 4))), np.full(40, 1 / 40)
+    expected = np.sqrt(ot.emd2(given, masses, angles(x[:, None], atoms) ** 2))
+    if shares == [0.5, 0.3, 0.2] and arrived < 1:  # everyone is where it should be; POT's rounding is larger than W2
+        expected = np.sqrt(np.mean(angles(x, atoms[own]) ** 2))
+    assert w2(x, given, atoms, masses) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert w2(atoms, masses, x, given) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_distance_to_few_atoms_needs_no_table_of_all_pairs_of_points():
+    """20,000 points and atoms of 3/10 and 7/10: as equal masses they were 20,000^2 pairs, 10 GB."""
+    rng, n = np.random.default_rng(4), 20_000
+    x, atoms = unit(rng.normal(size=(n, 3))), unit(rng.normal(size=(2, 3)))
+    tracemalloc.start()
+    found = w2(x, np.full(n, 1 / n), atoms, np.array([0.3, 0.7]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100 * 8 * n  # a hundred numbers for a point
+    # With two atoms the best plan is known: those to whom the first is cheapest, beside the second, go there.
+    first, second = angles(x, atoms[0]) ** 2, angles(x, atoms[1]) ** 2
+    order = np.argsort(first - second)
+    cost = first[order[: 3 * n // 10]].sum() + second[order[3 * n // 10 :]].sum()
+    assert found == pytest.approx(np.sqrt(cost / n), rel=1e-9)
 
 
 def test_perceptron_bound_counts_the_shared_mass():
@@ -317,6 +350,9 @@ def test_mean_of_many_particles_is_interpolated_to_rounding(monkeypatch):
         (lambda: SphereLaw(lambda rng, n: np.eye(3), 3).sample(5), "must return"),
         (lambda: SphereLaw.of_density(lambda x: x[:, 0], 3), "not negative"),
         (lambda: interpolate([SphereLaw.cap(A, 0.5)], [B], nodes=0), "nodes"),
+        (lambda: interpolate([np.stack([A, B])], [C]).held_out(3), "a list of laws or of clouds"),
+        (lambda: interpolate([np.stack([A, B])], [C]).held_out([(np.stack([A, B]), [0.9, 0.1])]), "different masses"),
+        (lambda: interpolate([np.stack([A, B])], [lambda x: 1.0]), "must have the shape"),
         (lambda: interpolate([np.stack([A, B])], [C]).held_out(), "fresh points for each source"),
     ],
 )

@@ -28,11 +28,12 @@ from sphereflow.drifting.fields import Field, TwoSidedField
 from sphereflow.drifting.flow_matching import train_flow_matching
 from sphereflow.drifting.friction import Friction
 from sphereflow.drifting.generators import Generator
+from sphereflow.drifting.inputs import moderate
 from sphereflow.drifting.lightsb import train_light_bridge
 from sphereflow.drifting.optima import fitted_gaussian_map
 from sphereflow.drifting.samplers import from_rows
 from sphereflow.drifting.training import MOST_SEED, Recipe, beginning, train
-from sphereflow.errors import one_of, real_number, whole_number
+from sphereflow.errors import SphereflowError, one_of, real_number, whole_number
 from sphereflow.observables import frechet, mmd, sliced_wasserstein
 from sphereflow.progress import Progress, progress_bar
 from sphereflow.results import Result, Variables, recorded_call
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 DRIFTS = ("drift", "drift-friction", "drift-restoring", "drift-schedule", "drift-effective")
 METHODS = (*DRIFTS, "ofm", "lightsb", "affine")
 _TESTED = 1000
+_FEWEST = 10
 _RESTORED = 0.5  # restoring friction at the end of training: at 1 what is learned is held at the source
 _AGAIN = 40  # draws of the held-out rows for the standard error of the affine map
 _CHUNK = 50  # steps of all methods that are one compiled program
@@ -150,11 +152,23 @@ def quality_against_compute(
     controls that friction must beat. `rates` replaces those of `RATES`. `show` is called with every point and where the
     held-out rows of the source went, in their order.
     """
+    source, target = (
+        moderate(name, given, shape=("n", "D")) for name, given in (("source", source), ("target", target))
+    )
+    if source.shape[1] != target.shape[1]:
+        raise SphereflowError(
+            f"source and target must have one dimension; got {source.shape[1]} and {target.shape[1]}."
+        )
     for seed in seeds:
         checked(seed, most=MOST_SEED)
     for method in methods:
         one_of("each of methods", method, METHODS)
     most = whole_number("held_out", held_out, least=2)
+    if min(len(source), len(target)) < _FEWEST:
+        raise SphereflowError(
+            f"source and target need at least {_FEWEST} rows each, a fifth being held out; got {len(source)} and "
+            f"{len(target)}."
+        )
     learn_x, test_x = split(source, most)
     learn_y, test_y = split(target, most)
     width = median_width(learn_y) if width is None else real_number("width", width, above=0)

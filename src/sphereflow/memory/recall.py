@@ -217,7 +217,8 @@ class DenseMemory(eqx.Module):
             return rows
         if not bool(jnp.all(jnp.any(rows != 0, axis=1))):
             raise SphereflowError(f"{name} must not contain a zero vector: it has no direction on the sphere.")
-        return to_sphere(rows)
+        largest = jnp.abs(rows).max(axis=1, keepdims=True)  # squares of tiny numbers would be zero
+        return to_sphere(rows / jax.lax.stop_gradient(largest))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -32,6 +32,16 @@ def angles(x: Float[np.ndarray, "... d"], y: Float[np.ndarray, "... d"]) -> Floa
     return np.asarray(2 * np.arctan2(np.linalg.norm(x - y, axis=-1), np.linalg.norm(x + y, axis=-1)))
 
 
+def angle_table(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "n m"]:
+    """Angles of all pairs, one column after another: n m numbers are held and never n m d."""
+    if len(y) > len(x):
+        return angle_table(y, x).T
+    table = np.empty((len(x), len(y)))
+    for j, point in enumerate(y):
+        table[:, j] = angles(x, point)
+    return table
+
+
 def tangent_frames(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d p"]:
     """An orthonormal basis of the tangent space at each unit vector, p = d - 1; on the circle of growing angle."""
     if x.shape[1] == 2:

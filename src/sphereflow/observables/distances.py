@@ -12,12 +12,17 @@ from typing import Literal
 
 import numpy as np
 import scipy
+import scipy.spatial.distance
 
 from sphereflow.errors import MissingExtra, SphereflowError, one_of, real_number
+from sphereflow.numerics.unit_vectors import angle_table
 from sphereflow.observables.certified_distance import masses
 from sphereflow.observables.circle_distance import circle_wasserstein
 from sphereflow.reading import real_array
 from sphereflow.sphere import check_unit, to_angles
+
+_MOST_PAIRS = 400_000_000
+_MOST_PIVOTS = 10**8  # of the network simplex; POT stops at 10^5, too few for 10^5 points, with the number it has then
 
 
 def wasserstein(
@@ -43,6 +48,11 @@ def wasserstein(
     if chosen == "geodesic" and x.shape[1] == 2:
         theta, phi = np.asarray(to_angles(x)), np.asarray(to_angles(y))
         return circle_wasserstein(theta, phi, p, theta_weights=x_weights, phi_weights=y_weights)
+    if len(x) * len(y) > _MOST_PAIRS:
+        raise SphereflowError(
+            f"a plan between {len(x)} and {len(y)} points compares more than {_MOST_PAIRS:,} pairs; give a sample of "
+            "them, or use sliced_wasserstein."
+        )
     alike = len(x) == len(y) and x_weights is None and y_weights is None
     if alike and chosen == "euclidean" and x.shape[1] == 1:
         return float(np.mean(np.abs(np.sort(x[:, 0]) - np.sort(y[:, 0])) ** p) ** (1 / p))
@@ -55,11 +65,13 @@ def wasserstein(
     except ImportError:
         raise MissingExtra("POT", "ot", "the Wasserstein distance between weighted clouds") from None
     a, b = masses("x_weights", x_weights, len(x)), masses("y_weights", y_weights, len(y))
-    return float(max(ot.emd2(a, b, cost), 0.0) ** (1 / p))
+    value, log = ot.emd2(a, b, cost, numItermax=_MOST_PIVOTS, log=True)
+    if log["warning"]:
+        raise SphereflowError(f"the transport problem of {len(x)} and {len(y)} points was not solved: {log['warning']}")
+    return float(max(value, 0.0) ** (1 / p))
 
 
 def _distances(x: np.ndarray, y: np.ndarray, metric: str) -> np.ndarray:
-    apart = np.linalg.norm(x[:, None] - y[None], axis=-1)
     if metric == "euclidean":
-        return apart
-    return 2 * np.arctan2(apart, np.linalg.norm(x[:, None] + y[None], axis=-1))
+        return scipy.spatial.distance.cdist(x, y)
+    return angle_table(x, y)

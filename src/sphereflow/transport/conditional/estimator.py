@@ -2,17 +2,19 @@ r"""Conditional densities of tables, as a scikit-learn estimator: `fit`, `sample
 
 $$\log p(y\mid x)=\log\sum_j\alpha_j\,p_j(y\mid x),\qquad
 p_j(y\mid x)=\prod_iN(z_i)\,\frac{\partial z_i}{\partial y_i},\quad
-z_i=\Theta_{ij}\big(\Phi^{-1}F_j(y_i\mid x,y_{<i})\big),$$
+z_i=\Theta_{ij}\big(\Phi^{-1}F_j(r_i\mid x,r_{<i})\big),\quad
+r_i=\frac{y_i-m_{ij}(x,y_{<i})}{s_{ij}},$$
 
-coordinate after coordinate (Knothe and Rosenblatt). $F_j$ is the conditional law of a Gaussian mixture of the rows, and
-$\Theta_{ij}$ a schedule of ReLU pieces that moves the one coordinate $z_i$ and reads $(x,y_{<i})$, so x is frozen
-exactly. Each member is fitted without one of the folds; the folds stop the pieces and choose the shares $\alpha$ of
-mixtures of different size.
+coordinate after coordinate (Knothe and Rosenblatt). $F_j$ is the conditional law of a Gaussian mixture of the rows
+(x, r); $m_{ij}$ is a sum of ReLU pieces that only shift (or zero, with s = 1), and $\Theta_{ij}$ a schedule of pieces
+that moves the one coordinate $z_i$ and reads $(x,r_{<i})$, so x is frozen exactly. Each member is fitted without one of
+the folds; the folds stop the pieces and choose the shares $\alpha$ of mixtures of different size, shifted or not.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,25 +27,34 @@ from sphereflow.reading import real_array, whole_numbers
 from sphereflow.seeds import LARGEST, Seed, number_from, rng_from
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.conditional.boosting import Pieces, boost
+from sphereflow.transport.conditional.location import Location, fit_location
 from sphereflow.transport.conditional.mixture import JointMixture, fit_mixture
 from sphereflow.transport.conditional.sampler import refuse_atoms
 
 _FEWEST = 50
-_ROWS_PER_COMPONENT = 8
+_ROWS_PER_COMPONENT = 4
 _LOWEST_SHARE = 0.01  # members with less are left out
+_TELLING = 500  # rows of a fold that say which kinds of members not to fit again: those with less than this share of it
+_OUTRUN = 0.05
+_NARROWEST = 1e-6  # spread of what a regression leaves of standardised y
+
+Kind = tuple[bool, int]  # whether y is shifted first, and the size of the mixture
+Shift = tuple[Location, float]  # m and s of one coordinate
 
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """A mixture of the standardised rows (x, y), and the pieces of every coordinate of y after it."""
+    """Shifts of the coordinates of y (or none), a mixture of the rows (x, r), and the pieces of every r after it."""
 
+    shifts: tuple[Shift, ...]
     mixture: JointMixture
     pieces: tuple[Pieces, ...]
 
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        """log p(y | x) at rows (x, y)."""
+        """log p(y | x) at standardised rows (x, y)."""
         dx = rows.shape[1] - len(self.pieces)
-        total = np.zeros(len(rows))
+        rows = _shifted(rows, self.shifts)
+        total = np.zeros(len(rows)) - sum(math.log(scale) for _, scale in self.shifts)
         for i, pieces in enumerate(self.pieces, start=dx):
             start = self.mixture.conditional(i, rows[:, :i])
             z = start.normal_score(rows[:, i])
@@ -57,6 +68,8 @@ class Member:
         for pieces, normal in zip(self.pieces, z.T, strict=True):
             start = self.mixture.conditional(rows.shape[1], rows)
             rows = np.column_stack([rows, start.quantile(pieces.back(rows, normal))])
+        for i, (location, scale) in enumerate(self.shifts, start=x.shape[1]):
+            rows[:, i] = location(rows[:, :i]) + scale * rows[:, i]
         return rows[:, x.shape[1] :]
 
 
@@ -70,13 +83,15 @@ class ConditionalFlow:
     cross_val_score(flow, x, y)              # mean log p(y | x) of rows left out
     ```
 
-    `components` are the sizes of the mixtures that start the members, `pieces` the most pieces of a coordinate of y,
-    `folds` how many parts the rows are split into, each left out of one fit in turn. After `fit`, `shares_` holds the
-    share of every mixture size, `held_out_` the mean log-density of rows by members that did not see them.
+    `components` are the sizes of the mixtures that start the members, each of y itself and of what a regression on x
+    leaves of it; `pieces` the most pieces of a coordinate of y after that; `folds` how many parts the rows are split
+    into, each left out of one fit in turn. After `fit`, `shares_` holds the share of every mixture size,
+    `shifted_` that of all members with a regression, `held_out_` the mean log-density of rows by members that did
+    not see them.
     """
 
     def __init__(
-        self, *, components: int | Sequence[int] = (1, 4, 16), pieces: int = 300, folds: int = 5, seed: Seed = 0
+        self, *, components: int | Sequence[int] = (1, 4, 16, 32), pieces: int = 300, folds: int = 5, seed: Seed = 0
     ) -> None:
         self.components = components
         self.pieces = pieces
@@ -95,24 +110,37 @@ class ConditionalFlow:
         pieces = whole_number("pieces", self.pieces, least=0)
         rng = rng_from(number_from(self.seed, most=LARGEST - 1))
         rows = np.column_stack([x, target])
-        self.centre_, self.scale_ = rows.mean(axis=0), rows.std(axis=0)
-        self.scale_ = np.where(self.scale_ > 0, self.scale_, 1.0)
+        self.centre_, self.scale_ = rows.mean(axis=0), _spread(rows)
         self.n_features_in_ = x.shape[1]
         self._flat = np.ndim(y) == 1
         rows = (rows - self.centre_) / self.scale_
         sizes = self._sizes(len(rows) * (folds - 1) // folds)
+        kinds: list[Kind] = [(shifted, size) for shifted in (False, True) for size in sizes]
         fold = rng.permutation(len(rows)) % folds
-        seen = np.empty((len(rows), len(sizes)))
-        members: list[list[Member]] = [[] for _ in sizes]
+        seen: dict[Kind, np.ndarray] = {kind: np.empty(len(rows)) for kind in kinds}
+        members: dict[Kind, list[Member]] = {kind: [] for kind in kinds}
         for k in range(folds):
-            for j, size in enumerate(sizes):
-                member = _fitted(rows[fold != k], rows[fold == k], x.shape[1], size, pieces, rng)
-                seen[fold == k, j] = member.log_density(rows[fold == k])
-                members[j].append(member)
-        shares = _stacked(seen)
-        self.shares_ = dict(zip(sizes, shares.tolist(), strict=True))
-        self.held_out_ = float(logsumexp(seen + np.log(np.maximum(shares, 1e-300)), axis=1).mean() - self._log_volume)
-        chosen = [(share / folds, member) for share, group in zip(shares, members, strict=True) for member in group]
+            kept, aside = rows[fold != k], rows[fold == k]
+            shifts, rest = _located(kept, aside, x.shape[1], rng) if any(kind[0] for kind in kinds) else ((), kept)
+            for kind in kinds:
+                used, given = (shifts, rest) if kind[0] else ((), kept)
+                member = _fitted(used, given, aside, x.shape[1], kind[1], pieces, rng)
+                seen[kind][fold == k] = member.log_density(aside)
+                members[kind].append(member)
+            if k == 0 and len(aside) >= _TELLING:
+                first = _stacked(np.stack([seen[kind][fold == 0] for kind in kinds], axis=1))
+                kinds = [kind for kind, share in zip(kinds, first, strict=True) if share >= _OUTRUN]
+        log_densities = np.stack([seen[kind] for kind in kinds], axis=1)
+        shares = _stacked(log_densities)
+        self.shares_ = dict.fromkeys(sizes, 0.0)
+        for (_, size), share in zip(kinds, shares.tolist(), strict=True):
+            self.shares_[size] += share
+        self.shifted_ = float(sum(share for (shifted, _), share in zip(kinds, shares, strict=True) if shifted))
+        mixed = logsumexp(log_densities + np.log(np.maximum(shares, 1e-300)), axis=1)
+        self.held_out_ = float(mixed.mean() - self._log_volume)
+        chosen = [
+            (share / folds, member) for share, kind in zip(shares, kinds, strict=True) for member in members[kind]
+        ]
         chosen = [(share, member) for share, member in chosen if share * folds >= _LOWEST_SHARE]
         weights = np.array([share for share, _ in chosen])
         self.weights_, self.members_ = weights / weights.sum(), tuple(member for _, member in chosen)
@@ -201,15 +229,53 @@ def _table(name: str, given: ArrayLike) -> Float[np.ndarray, "n d"]:
     return table
 
 
+def _spread(rows: np.ndarray) -> np.ndarray:
+    """Standard deviations, one where a column is constant; squares of tiny numbers would be zero."""
+    away = rows - rows.mean(axis=0)
+    largest = np.abs(away).max(axis=0)
+    largest = np.where(largest > 0, largest, 1.0)
+    found = largest * (away / largest).std(axis=0)
+    return np.where(found > 0, found, 1.0)
+
+
+def _located(
+    rows: np.ndarray, kept_aside: np.ndarray, dx: int, rng: np.random.Generator
+) -> tuple[tuple[Shift, ...], np.ndarray]:
+    """The shifts of all coordinates, and the rows (x, r) with every r as if its row had been left out."""
+    shifts, rest = [], rows.copy()
+    for i in range(dx, rows.shape[1]):
+        aside = kept_aside[:, :i], kept_aside[:, i]
+        location, left = fit_location(rows[:, :i], rows[:, i], aside, rng)
+        scale = max(float(left.std()), _NARROWEST)
+        shifts.append((location, scale))
+        rest[:, i] = left / scale
+    return tuple(shifts), rest
+
+
+def _shifted(rows: np.ndarray, shifts: tuple[Shift, ...]) -> np.ndarray:
+    """Rows (x, r) of rows (x, y)."""
+    rest = rows.copy()
+    for i, (location, scale) in enumerate(shifts, start=rows.shape[1] - len(shifts)):
+        rest[:, i] = (rows[:, i] - location(rows[:, :i])) / scale
+    return rest
+
+
 def _fitted(
-    rows: np.ndarray, kept_aside: np.ndarray, dx: int, size: int, pieces: int, rng: np.random.Generator
+    shifts: tuple[Shift, ...],
+    rows: np.ndarray,
+    kept_aside: np.ndarray,
+    dx: int,
+    size: int,
+    pieces: int,
+    rng: np.random.Generator,
 ) -> Member:
-    mixture = fit_mixture(rows, size, rng)
+    """A member from rows (x, r), stopped by rows (x, y) kept aside."""
+    mixture, kept_aside = fit_mixture(rows, size, rng), _shifted(kept_aside, shifts)
     found = []
     for i in range(dx, rows.shape[1]):
         z, y = (mixture.conditional(i, part[:, :i]).normal_score(part[:, i]) for part in (rows, kept_aside))
         found.append(boost(rows[:, :i], z, (kept_aside[:, :i], y), pieces, rng))
-    return Member(mixture, tuple(found))
+    return Member(shifts, mixture, tuple(found))
 
 
 def _stacked(log_densities: Float[np.ndarray, "n m"], steps: int = 300) -> Float[np.ndarray, " m"]:

@@ -80,29 +80,48 @@ class ConditionalMixture:
 def fit_mixture(
     rows: Float[np.ndarray, "n d"], components: int, rng: np.random.Generator, *, steps: int = 200
 ) -> JointMixture:
-    """Maximum likelihood by expectation and maximisation, from centres drawn far apart; rows of spread about one."""
+    """Maximum likelihood by expectation and maximisation, from centres drawn far apart; rows of spread about one.
+
+    The logarithm of a Gaussian is linear in (x_i x_j, x_i, 1), and so are the sums that a new one needs: each half of a
+    step is one product of matrices for all components.
+    """
     n, d = rows.shape
     floor = _FLOOR * np.diag(np.maximum(rows.var(axis=0), 1e-12))
+    first, second = np.triu_indices(d)
+    powers = np.column_stack([rows[:, first] * rows[:, second], rows, np.ones(n)])
     nearest = np.argmin(((rows[:, None] - _spread_out(rows, components, rng)) ** 2).sum(axis=-1), axis=1)
     shares = np.eye(components)[nearest]
     last = -math.inf
     for _ in range(steps):
-        mass = shares.sum(axis=0) + 1e-9
-        means = shares.T @ rows / mass[:, None]
-        covariances = np.empty((components, d, d))
-        log_terms = np.empty((n, components))
-        for k in range(components):
-            gap = rows - means[k]
-            covariances[k] = (shares[:, k, None] * gap).T @ gap / mass[k] + floor
-            root = np.linalg.cholesky(covariances[k])
-            white = solve_triangular(root, gap.T, lower=True)
-            log_terms[:, k] = math.log(mass[k] / n) - np.log(np.diag(root)).sum() - 0.5 * (white**2).sum(axis=0)
-        total = logsumexp(log_terms, axis=1)
-        shares = np.exp(log_terms - total[:, None])
-        if total.mean() - last < 1e-4:
+        sums = shares.T @ powers
+        mass = sums[:, -1] + 1e-9
+        means = sums[:, -1 - d : -1] / mass[:, None]
+        moments = np.empty((components, d, d))
+        moments[:, first, second] = moments[:, second, first] = sums[:, : len(first)] / mass[:, None]
+        covariances = moments - means[:, :, None] * means[:, None] + floor
+        log_terms = powers @ _exponents(mass / n, means, covariances).T
+        top = log_terms.max(axis=1, keepdims=True)
+        shares = np.exp(log_terms - top)
+        sizes = shares.sum(axis=1, keepdims=True)
+        shares /= sizes
+        reached = float((np.log(sizes) + top).mean())
+        if reached - last < 1e-4:
             break
-        last = total.mean()
+        last = reached
     return JointMixture(mass / mass.sum(), means, covariances)
+
+
+def _exponents(
+    weights: Float[np.ndarray, " m"], means: Float[np.ndarray, "m d"], covariances: Float[np.ndarray, "m d d"]
+) -> Float[np.ndarray, "m q"]:
+    """log(weight) + log N(x), up to the power of 2 pi, as factors of x_i x_j (i <= j), x_i and 1."""
+    d = means.shape[1]
+    first, second = np.triu_indices(d)
+    precisions = np.linalg.inv(covariances)
+    pulls = np.einsum("mij,mj->mi", precisions, means)
+    squares = precisions[:, first, second] * np.where(first == second, -0.5, -1.0)
+    height = np.log(weights) - 0.5 * np.linalg.slogdet(covariances)[1] - 0.5 * np.einsum("mi,mi->m", pulls, means)
+    return np.column_stack([squares, pulls, height])
 
 
 def _spread_out(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

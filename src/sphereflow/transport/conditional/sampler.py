@@ -25,6 +25,7 @@ from scipy.special import ndtr, ndtri
 from sphereflow.errors import SphereflowError, one_of, whole_number
 from sphereflow.estimates import Estimate, mean
 from sphereflow.observables import energy_distance
+from sphereflow.reading import real_array
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import LARGEST, Seed, number_from, rng_from
 from sphereflow.shapes import ArrayLike
@@ -69,7 +70,10 @@ class ConditionalSampler(Result):
 
     def push(self, x0: ArrayLike, z: ArrayLike) -> Float[np.ndarray, "m dy"]:
         """S_2(x0, z) for rows z; x0 is one point, or one for every row."""
-        z = np.asarray(z, dtype=float)
+        z = real_array("z", z)
+        z = z.reshape(-1, 1) if self.dy == 1 and z.ndim < 2 else np.atleast_2d(z)
+        if z.ndim != 2 or z.shape[1] != self.dy:
+            raise SphereflowError(f"z must be rows of {self.dy} numbers, got shape {z.shape}.")
         return np.asarray(self.schedule.apply(np.column_stack([self._beside(x0, len(z)), z])))[:, self.dx :]
 
     def drift(self, x0: ArrayLike, m: int = 1000, seed: Seed = 0) -> float:
@@ -82,7 +86,10 @@ class ConditionalSampler(Result):
         r"""log of the density of y given x: $\log N(z)-L$ at $(x,z)$, the exact pull-back of (x, y)."""
         if not self.frozen:
             raise SphereflowError("this schedule moves x, so what it makes of (x0, z) is no conditional law given x0.")
-        y = np.asarray(y, dtype=float).reshape(-1, self.dy)
+        y = real_array("y", y)
+        if y.size % self.dy or (y.ndim > 1 and y.shape[-1] != self.dy):
+            raise SphereflowError(f"y must be rows of {self.dy} numbers, got shape {y.shape}.")
+        y = y.reshape(-1, self.dy)
         back, log_det = self.schedule.pullback(np.column_stack([self._beside(x, len(y)), y]))
         z = np.asarray(back)[:, self.dx :]
         return -0.5 * (z**2).sum(axis=1) - 0.5 * self.dy * np.log(2 * np.pi) - np.asarray(log_det)

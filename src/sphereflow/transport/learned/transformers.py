@@ -21,7 +21,7 @@ from scipy.optimize import linear_sum_assignment
 
 from sphereflow.errors import MissingExtra, SphereflowError, one_of, whole_number
 from sphereflow.fitting import Descent, adam, descend, own, rate_or
-from sphereflow.numerics.unit_vectors import angles
+from sphereflow.numerics.unit_vectors import angle_table
 from sphereflow.results import Result, Variables, recorded_call
 from sphereflow.seeds import Seed, rng_from
 from sphereflow.shapes import AnyArray, ArrayLike
@@ -150,7 +150,7 @@ def _plans(x: Array, starts: list[Measure], y: Array, ends: list[Measure]) -> Ar
     """Exact plans between the current clouds and their targets, zero where padded."""
     plans = np.zeros((len(starts), x.shape[1], y.shape[1]))
     for i, (s, e) in enumerate(zip(starts, ends, strict=True)):
-        cost = angles(np.asarray(x[i, : len(s)])[:, None], e.points) ** 2
+        cost = angle_table(np.asarray(x[i, : len(s)]), e.points) ** 2
         if len(e) == 1:
             plans[i, : len(s), 0] = s.masses
         elif len(s) == len(e) and np.ptp(s.masses) < 1e-15 and np.ptp(e.masses) < 1e-15:
@@ -165,7 +165,7 @@ def _emd(a: np.ndarray, b: np.ndarray, cost: np.ndarray) -> np.ndarray:
         import ot
     except ImportError:
         raise MissingExtra("POT", "ot", "training towards weighted clouds") from None
-    return ot.emd(a, b, cost)
+    return ot.emd(a, b, cost, numItermax=10**8)
 
 
 @eqx.filter_jit

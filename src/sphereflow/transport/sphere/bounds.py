@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from sphereflow.errors import SphereflowError
-from sphereflow.numerics.unit_vectors import angles
+from sphereflow.numerics.unit_vectors import angle_table, angles
 from sphereflow.shapes import ArrayLike
 from sphereflow.transport.sphere.inputs import Measure, measures
 
@@ -21,7 +21,7 @@ from sphereflow.transport.sphere.inputs import Measure, measures
 def shared_mass(first: Measure, second: Measure) -> float:
     r"""Mass of $\mu^1\wedge\mu^2$: what the two have at the same points."""
     mine, theirs = first.merged(), second.merged()
-    same = angles(mine.points[:, None], theirs.points) < 1e-9
+    same = angle_table(mine.points, theirs.points) < 1e-9
     return float(np.minimum(mine.masses[:, None], theirs.masses)[same].sum())
 
 

@@ -12,8 +12,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import nnls
 
-from sphereflow.numerics.unit_vectors import angles
+from sphereflow.numerics.unit_vectors import angle_table
 from sphereflow.observables import wasserstein
+
+_ROUNDING = 1e-11  # of sums of masses
 
 
 def separating_vector(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "m d"]) -> Float[np.ndarray, " d"] | None:
@@ -45,10 +47,16 @@ def w2(
     y: Float[np.ndarray, "m d"],
     target_masses: Float[np.ndarray, " m"],
 ) -> float:
-    """W2 with the geodesic distance; closed when the target is one point."""
-    if len(y) == 1:
-        return float(np.sqrt(masses @ angles(x, y[0]) ** 2))
-    repeats = target_masses * len(x)
-    if np.ptp(masses) < 1e-15 and np.abs(repeats - np.round(repeats)).max() < 1e-9:
-        return wasserstein(x, np.repeat(y, np.round(repeats).astype(int), axis=0))  # an assignment
+    """W2 with the geodesic distance, in memory n m: an atom of larger mass is not repeated.
+
+    Closed where every atom weighs as much as the points nearest to it, as once they have arrived, or for one atom.
+    """
+    if len(y) > len(x):
+        return w2(y, target_masses, x, masses)
+    away = angle_table(x, y)
+    near = away.argmin(axis=1)
+    if np.abs(np.bincount(near, masses, minlength=len(y)) - target_masses).max() < _ROUNDING:
+        return float(np.sqrt(masses @ away[np.arange(len(x)), near] ** 2))
+    if len(x) == len(y) and max(np.ptp(masses), np.ptp(target_masses)) < 1e-15:
+        return wasserstein(x, y)  # an assignment
     return wasserstein(x, y, x_weights=masses, y_weights=target_masses)

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import beta
 
-from sphereflow.numerics.unit_vectors import angles
+from sphereflow.numerics.unit_vectors import angle_table
 from sphereflow.results import Result, Variables
 from sphereflow.transport.sphere.inputs import Measure
 
@@ -76,7 +76,7 @@ def score(ends: list[np.ndarray], atoms: list[Measure], goals: list[Measure], to
     atoms_of_all = sum(len(a) for a in atoms)
     missed, misplaced, bound, chance = [], [], [], []
     for x, goal in _zip(ends, atoms):
-        away = angles(x[:, None], goal.points)
+        away = angle_table(x, goal.points)
         near = away.argmin(axis=1)
         arrived = away[np.arange(len(x)), near] <= tol
         counts = np.bincount(near[arrived], minlength=len(goal))

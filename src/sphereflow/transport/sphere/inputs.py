@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from sphereflow.errors import SphereflowError
 from sphereflow.numerics.unit_vectors import unit
+from sphereflow.reading import real_array
 from sphereflow.sphere import to_angles, tokens
 from sphereflow.transport.sphere.certificates import w2
 from sphereflow.transport.sphere.laws import SphereLaw
@@ -127,7 +128,13 @@ def images(targets: Any, laws: Sequence[SphereLaw | None], sources: Sequence[Any
             found.append(law.pushed(target))
         else:
             start = measure(source, f"sources[{i}]")
-            found.append((np.asarray(target(start.points)), start.masses))
+            shape = start.points.shape
+            found.append(
+                (
+                    real_array(f"the map targets[{i}] of {shape[0]} points", target(start.points), shape=shape),
+                    start.masses,
+                )
+            )
     return found
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial import cKDTree
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
-from sphereflow.numerics.unit_vectors import angles
+from sphereflow.numerics.unit_vectors import angle_table, angles
 from sphereflow.observables import in_open_hemisphere
 from sphereflow.results import recorded_call
 from sphereflow.seeds import Seed, rng_from
@@ -244,7 +245,7 @@ def _one_to_one(route: ConstructionState, i: int, goal: Measure) -> list[Group]:
     if len(goal) != len(masses) or not _masses_agree(masses, goal.masses):
         return []
     unlike = np.abs(masses[:, None] - goal.masses) > 1e-12
-    cost = angles(route.clouds[i][:, None], goal.points) ** 2 + 1e3 * unlike
+    cost = angle_table(route.clouds[i], goal.points) ** 2 + 1e3 * unlike
     rows, columns = linear_sum_assignment(cost)
     order = rows[np.argsort(columns)]
     particles = singles(route, i)
@@ -260,5 +261,4 @@ def _crowded(goals: list[Measure]) -> bool:
     points = np.concatenate([goal.points for goal in goals])
     if len(goals) == 1 or all(len(goal) == 1 for goal in goals):
         return False
-    apart = angles(points[:, None], points) + np.pi * np.eye(len(points))
-    return bool(apart.min() < _TOO_CLOSE)
+    return len(cKDTree(points).query_pairs(2 * np.sin(_TOO_CLOSE / 2), output_type="ndarray")) > 0

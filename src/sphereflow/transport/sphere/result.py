@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.spatial import cKDTree
 from scipy.special import ndtr
 
 from sphereflow.errors import SphereflowError, real_number, whole_number
@@ -131,13 +132,13 @@ class Interpolation(Result):
         n = whole_number("n", n, least=2)
         real_number("confidence", confidence, above=0, most=1 - 1e-12)
         rng = rng_from(seed)
-        given = list(self.laws) if sources is None else list(sources)
+        given = list(self.laws) if sources is None else _listed(sources)
         if len(given) != len(self.sources) or any(law is None for law in given):
             raise SphereflowError(
                 "held_out needs a law or fresh points for each source: those of interpolate were not all laws; give "
                 f"sources, {len(self.sources)} of them."
             )
-        fresh = [law.drawn(n, rng) if isinstance(law, SphereLaw) else measure(law, "sources").points for law in given]
+        fresh = [law.drawn(n, rng) if isinstance(law, SphereLaw) else _sample(law, i) for i, law in enumerate(given)]
         goals = [
             goal if law is None else measure(law.drawn(n, rng), "targets")
             for goal, law in zip(self.targets, self.target_laws or (None,) * len(self.targets), strict=True)
@@ -231,5 +232,23 @@ class Interpolation(Result):
         )
 
 
+def _listed(sources: Any) -> list[Any]:
+    try:
+        return list(sources)
+    except TypeError:
+        raise SphereflowError(f"sources must be a list of laws or of clouds, got {type(sources).__name__}.") from None
+
+
+def _sample(given: Any, i: int) -> np.ndarray:
+    """Fresh points count one by one: with masses of their own they would be no sample."""
+    cloud = measure(given, f"sources[{i}]")
+    if np.ptp(cloud.masses) > 1e-12:
+        raise SphereflowError(
+            f"sources[{i}] of held_out has points of different masses; a fresh sample is of equal ones: draw from it."
+        )
+    return cloud.points
+
+
 def _nearest(x: np.ndarray, y: np.ndarray) -> float:
-    return float(angles(x[:, None], y).min())
+    """Least angle between two clouds, from the least chord."""
+    return float(2 * np.arcsin(min(cKDTree(y).query(x)[0].min() / 2, 1.0)))
