@@ -1,7 +1,7 @@
 r"""What a person waits for: n tokens to t = 20 with 101 frames, from the call to the result, beside the usual ways.
 
-    python benchmarks/waiting.py [--n 10 100 1000] [--d 2 3 16 128]
-    python benchmarks/waiting.py --turns [--n 10 100] [--d 2 3 16]
+    python benchmarks/felt.py [--n 10 100 1000] [--d 2 3 16 128]
+    python benchmarks/felt.py --turns [--n 10 100] [--d 2 3 16]
 
 Softmax attention at beta = 4 in float64, every frame to an error below 1e-6 (largest of any token, against a run with
 tolerance 1e-10). The peers are given the cheapest setting that reaches it, found on 32 tokens:
