@@ -84,7 +84,7 @@ def grid_independence(run: Run) -> Check:
             check.same(
                 f"atoms refined, {name}", predicted=count, measured=len(landscape.minimise(problem(beta), nodes))
             )
-            check.at_most(f"nodes of an atom, {name}", bound=2, measured=occupied.max(), because="a count")
+            check.at_most(f"nodes of an atom, {name}", bound=2, measured=int(occupied.max()), because="a count")
             if beta == 2.0:
                 smooth[f"atoms on the grid, {name}"] = len(grid_atoms(linear_neuron.problem(0.5), nodes)[0])
     check.null("a linear neuron with a density", smooth)

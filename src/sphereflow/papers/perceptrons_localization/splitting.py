@@ -80,7 +80,7 @@ def splitting_on_a_grid(run: Run) -> Check:
             energy = landscape.energy(problem(beta, w), atoms.points, atoms.masses)
             name, delta = _name(beta, w), half_angle(beta, w)
             check.same(f"atoms, {name}", predicted=2, measured=len(atoms))
-            check.at_most(f"nodes of an atom, {name}", bound=2, measured=nodes.max(), because="a count")
+            check.at_most(f"nodes of an atom, {name}", bound=2, measured=int(nodes.max()), because="a count")
             step = np.pi / NODES
             got = angles.max()
             check.row(f"delta, {name}", predicted=delta, measured=got, tolerance=step, because="half a grid step")
