@@ -91,7 +91,9 @@ def law_given_selected(case: Case, n: int, draws: int, rng: np.random.Generator)
 def cosine_distance(run: Run) -> Check:
     heads = 500 if run.quick else 10_000
     check = Check(parameters={"heads": heads})
-    fixed, euclidean, changed = {}, {}, {"cosine": 0, "euclidean": 0}
+    fixed: dict[str, float] = {}
+    euclidean: dict[str, float] = {}
+    changed = {"cosine": 0, "euclidean": 0}
     for k, case in enumerate(CASES):
         rng = np.random.default_rng([run.seed, 7, k])
         alpha, length = case.weights, len(case.weights)

@@ -66,7 +66,10 @@ def spectrum_of_layers(run: Run) -> Check:
     repeats, duration = (100, 10.0) if run.quick else (800, 20.0)
     d, h, affine = 5, 0.01, (0.8**2 + 1.0, 1.0)
     check = Check(parameters={"repeats": repeats, "time": duration})
-    flat, alike, half, plain = {}, {}, {}, {}
+    flat: dict[str, float] = {}
+    alike: dict[str, float] = {}
+    half: dict[str, float] = {}
+    plain: dict[str, float] = {}
     gaussian = lyapunov_spectrum(
         AffineField(0.8, 1.0), d, step=h, layers=round(duration / h), repeats=repeats, seed=run.seed
     )
@@ -95,6 +98,7 @@ def spectrum_of_layers(run: Run) -> Check:
         tolerance=(d - 1) * (d * sum(affine) * h) ** 2,
         because="the error bar over repeats; the second order in the step, once per exponent",
     )
+    cases: list[tuple[str, RandomField, int, tuple[float, float, float], int, float]]
     cases = [("ReLU layers of width 4, d=4", RandomPerceptron("relu", 4), 4, (*ends("relu"), 0.0), 3, 0.02)]
     cases += [("symmetric matrices, d=5", QuadraticForm(0.0), 5, (1.0, 1.0, 1.0), 4, 0.01)]
     if not run.quick:
