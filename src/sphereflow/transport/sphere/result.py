@@ -251,4 +251,5 @@ def _sample(given: Any, i: int) -> np.ndarray:
 
 def _nearest(x: np.ndarray, y: np.ndarray) -> float:
     """Least angle between two clouds, from the least chord."""
-    return float(2 * np.arcsin(min(cKDTree(y).query(x)[0].min() / 2, 1.0)))
+    chords, _ = cKDTree(y).query(x)
+    return float(2 * np.arcsin(min(np.min(chords) / 2, 1.0)))
