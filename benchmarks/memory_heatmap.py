@@ -40,7 +40,7 @@ def row(n: int, load: float, temperatures: int, chains: int, steps: int) -> dict
 
 def equilibrium(n: int, load: float, temperatures: np.ndarray) -> np.ndarray:
     """Mean overlap of a run without end, by quadrature over the angle to the target."""
-    angle = np.linspace(0, np.pi, 400_002)[1:-1]
+    angle = np.linspace(0, np.pi, 40_002)[1:-1]
     phi = np.cos(angle)
     energy = potential(phi, n, 1.0, float(spherical.noise_overlap(load, 1.0)))
     found = []
@@ -60,7 +60,7 @@ def boundary(temperatures: np.ndarray, overlap: np.ndarray) -> float:
 def draw(loads: np.ndarray, temperatures: np.ndarray, maps: dict[int, np.ndarray], path: Path) -> None:
     from sphereflow.pictures import blank, look
 
-    fine = np.linspace(COLDEST, HOTTEST, 491)
+    fine = np.linspace(COLDEST, HOTTEST, 99)
     with look():
         figure = blank(4.2 * len(maps), 3.9)
         panels = np.atleast_1d(figure.subplots(1, len(maps), sharey=True))
@@ -72,7 +72,7 @@ def draw(loads: np.ndarray, temperatures: np.ndarray, maps: dict[int, np.ndarray
             axes.plot(loads, [boundary(temperatures, each) for each in overlap], "w.", label="lost in this run")
             axes.set(title=f"$N={n}$", xlabel=r"load $\alpha$", ylim=(0, temperatures[-1]))
         panels[0].set_ylabel("temperature")
-        panels[0].legend(loc="lower left", labelcolor="white")
+        panels[0].legend(loc="lower left", labelcolor="white", frameon=True, facecolor="0.25", framealpha=0.8)
         figure.colorbar(shown, ax=list(panels), label="mean overlap")
     figure.savefig(path, dpi=150)
 
