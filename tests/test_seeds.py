@@ -98,6 +98,7 @@ BY_NUMPY = {
     "synchronisation.both_limits.limit_orders": lambda f, s: (
         f("cos", depths=(1, 2), sizes=(2, 3), repeats=2, seed=s).values
     ),
+    "synchronisation.all_exponents.lyapunov_spectrum": lambda f, s: f("cos", 3, layers=3, repeats=2, seed=s).samples,
     "synchronisation.pathwise.strong_errors": lambda f, s: f("cos", depths=(2,), steps=2, repeats=2, seed=s).depth,
     "drifting.inversion.hidden_law": lambda f, s: (
         f("gaussian", np.arange(4.0), np.linspace(0, 3, 12), width=0.9, distance=0.1, starts=1, seed=s).weights
@@ -141,6 +142,18 @@ BY_NUMPY = {
     "random_transformers.sphere_density.solve_sphere_density": lambda f, s: (
         f(np.eye(3)[:2], beta=1.0, t1=0.1, repeats=2, degree=2, seed=s).harmonics
     ),
+    "random_transformers.random_laws.follow": lambda f, s: f(
+        lambda rng, c, dt: c + dt * rng.normal(size=c.shape),
+        np.zeros(2),
+        np.array([0.0, 0.1]),
+        0.1,
+        2,
+        repeats=2,
+        chunk=2,
+        remedy="",
+        seed=s,
+        progress=False,
+    )[0],
     "random_transformers.low_temperature_pairs.cold_pairs": lambda f, s: f(4, 1, 0.5, 0.1, 2, 3, seed=s).cosine,
     "transport.euclidean.comparison.compare": lambda f, s: (
         f({"": SCHEDULE}, NORMAL, NORMAL, samples=9, seed=s).rows[0].errors.tv.value

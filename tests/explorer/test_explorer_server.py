@@ -184,7 +184,7 @@ def test_limits_are_told_in_a_sentence(scheduler: schedulers.RunScheduler, monke
     assert scheduler.start(Settings(seed=1)) is runs[1]  # one more who watches it is no further run
     scheduler.cancel(runs[0])
     monkeypatch.setattr(schedulers, "MOST_BYTES", 2 * runs[0].weight)
-    with pytest.raises(SphereflowError, match="fewer tokens may find room"):
+    with pytest.raises(SphereflowError, match="fewer tokens may be computed at once"):
         scheduler.start(Settings(seed=5, n=2 * Settings().n))
     monkeypatch.setattr(schedulers, "MOST_OF_ONE", 2)
     for _ in range(2):

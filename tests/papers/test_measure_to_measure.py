@@ -126,7 +126,7 @@ def test_direction_off_the_orthogonal_plane_moves_the_measure():
 
 
 def test_chordal_distance_is_caught(monkeypatch):
-    monkeypatch.setattr(measure_certificates, "angles", lambda x, c: np.linalg.norm(x - c, axis=-1))
+    monkeypatch.setattr(measure_certificates, "angle_table", lambda x, y: np.linalg.norm(x[:, None] - y[None], axis=-1))
     assert perceptrons.perceptron_lower_bound(Run()).verdict == "fails"
 
 

@@ -17,6 +17,7 @@ from scipy.linalg import cho_solve, solve_triangular
 
 _SHIFTS = 500
 _MOST_READ = 3  # columns of u that a piece reads
+_ROWS = 4096
 _PENALTIES = 10.0 ** np.arange(-1, 4, 0.5)
 
 
@@ -29,7 +30,7 @@ class Location:
     heights: Float[np.ndarray, " k"]
 
     def __call__(self, u: Float[np.ndarray, "n p"]) -> Float[np.ndarray, " n"]:
-        return _table(u, self.a, self.b) @ self.heights
+        return _predicted(u, self.a, self.b, self.heights[:, None])[:, 0]
 
 
 def fit_location(
@@ -45,17 +46,30 @@ def fit_location(
     a[ranks >= rng.integers(1, _MOST_READ + 1, size=(_SHIFTS, 1))] = 0.0
     a /= np.linalg.norm(a, axis=1, keepdims=True)
     b = -np.einsum("kp,kp->k", a, u[rng.integers(n, size=_SHIFTS)])
-    table, aside = _table(u, a, b), _table(kept_aside[0], a, b)
-    gram, moments = table.T @ table, table.T @ y
-    best = np.inf
-    for penalty in _PENALTIES:
-        trial = np.linalg.cholesky(gram + penalty * np.eye(len(gram)))
-        found = cho_solve((trial, True), moments)
-        missed = float(np.mean((kept_aside[1] - aside @ found) ** 2))
-        if missed < best:
-            best, heights, root = missed, found, trial
-    leverage = (solve_triangular(root, table.T, lower=True) ** 2).sum(axis=0)
-    return Location(a, b, heights), (y - table @ heights) / np.maximum(1 - leverage, 1e-6)
+    gram, moments = np.zeros((_SHIFTS + p + 1, _SHIFTS + p + 1)), np.zeros(_SHIFTS + p + 1)
+    for rows in _blocks(n):
+        table = _table(u[rows], a, b)
+        gram += table.T @ table
+        moments += table.T @ y[rows]
+    roots = [np.linalg.cholesky(gram + penalty * np.eye(len(gram))) for penalty in _PENALTIES]
+    heights = np.stack([cho_solve((root, True), moments) for root in roots], axis=1)
+    aside, right = kept_aside
+    best = int(np.mean((right[:, None] - _predicted(aside, a, b, heights)) ** 2, axis=0).argmin())
+    left = y - _predicted(u, a, b, heights[:, [best]])[:, 0]
+    for rows in _blocks(n):
+        leverage = (solve_triangular(roots[best], _table(u[rows], a, b).T, lower=True) ** 2).sum(axis=0)
+        left[rows] /= np.maximum(1 - leverage, 1e-6)
+    return Location(a, b, heights[:, best]), left
+
+
+def _predicted(u: np.ndarray, a: np.ndarray, b: np.ndarray, heights: np.ndarray) -> np.ndarray:
+    """What several choices of heights, one per column, give for each row."""
+    return np.concatenate([_table(u[rows], a, b) @ heights for rows in _blocks(len(u))])
+
+
+def _blocks(n: int) -> list[slice]:
+    """Rows at a time: a table of all rows would take hundreds of numbers for each."""
+    return [slice(low, low + _ROWS) for low in range(0, max(n, 1), _ROWS)]
 
 
 def _table(u: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
