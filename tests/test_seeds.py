@@ -77,6 +77,7 @@ BY_JAX = {
     "random_transformers.gram_chain.run_gram": lambda f, s: (
         f(WIDER, np.eye(2), 4, [2], 2, observe=lambda x: x, seed=s).values
     ),
+    "synchronisation.all_exponents.lyapunov_spectrum": lambda f, s: f("cos", 3, layers=3, repeats=2, seed=s).samples,
     "synchronisation.network.run_network": lambda f, s: f(AffineField(0.5, 0.8), TRIPLE, layers=2, step=0.1, seed=s),
     "drifting.diffusion.bridge_paths": lambda f, s: f(BRIDGE, ROWS, saveat=[0.5], seed=s).positions,
     "memory.recall.DenseMemory.recall": lambda f, s: f(memory.DenseMemory(ROWS[:6]), ROWS[:2], 2, 0.5, seed=s).state,
@@ -98,7 +99,6 @@ BY_NUMPY = {
     "synchronisation.both_limits.limit_orders": lambda f, s: (
         f("cos", depths=(1, 2), sizes=(2, 3), repeats=2, seed=s).values
     ),
-    "synchronisation.all_exponents.lyapunov_spectrum": lambda f, s: f("cos", 3, layers=3, repeats=2, seed=s).samples,
     "synchronisation.pathwise.strong_errors": lambda f, s: f("cos", depths=(2,), steps=2, repeats=2, seed=s).depth,
     "drifting.inversion.hidden_law": lambda f, s: (
         f("gaussian", np.arange(4.0), np.linspace(0, 3, 12), width=0.9, distance=0.1, starts=1, seed=s).weights

@@ -92,7 +92,8 @@ def start_energy(atoms: Atoms, beta: float, kind: str, tol: float) -> float:
 
 def _state(attention: Attention, perceptron: Perceptron | None, x: np.ndarray, tol: float) -> tuple[float, float]:
     r"""$2\beta E_\beta$, and the largest speed."""
-    energy, speed = _measured(attention.tuned(*x.shape, tol), perceptron, jnp.asarray(x))
+    n, d = x.shape
+    energy, speed = _measured(attention.tuned(n, d, tol), perceptron, jnp.asarray(x))
     return float(energy), float(speed)
 
 
@@ -104,6 +105,7 @@ def _measured(attention: Attention, perceptron: Perceptron | None, x: Array) -> 
     velocity = project(x, sums.average if attention.normalise == "softmax" else sums.average * partition[:, None])
     if perceptron is not None:
         velocity = velocity + perceptron.field(jnp.zeros(()), x)
+    assert attention.weights is not None  # a crowd has masses
     return attention.weights @ partition, jnp.max(jnp.linalg.norm(velocity, axis=1))
 
 
