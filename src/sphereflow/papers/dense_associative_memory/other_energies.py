@@ -17,9 +17,8 @@ from sphereflow.claims import Check, Run, basis
 from sphereflow.estimates import mean
 from sphereflow.memory.energies import PolynomialEnergy
 from sphereflow.memory.landscapes import random_patterns
-from sphereflow.memory.state import REFERENCE_B, lse_mean_overlap, lsr_mean_overlap
 from sphereflow.papers.dense_associative_memory import PAPER
-from sphereflow.papers.dense_associative_memory.simulations import TEMPERATURES, overlaps_in_bath, preset
+from sphereflow.papers.dense_associative_memory.simulations import kept_overlaps
 from sphereflow.papers.dense_associative_memory.sources import SOURCE
 
 CASES = ((2, 60, 60), (3, 24, 500), (4, 12, 1500))  # power, N, M
@@ -89,27 +88,4 @@ def polynomial_step(run: Run) -> Check:
     formula=r"\alpha=0.05:\quad\langle\phi\rangle_{M=148}=\langle\phi\rangle_{M=1}",
 )
 def bath_at_half_the_load(run: Run) -> Check:
-    repeats = preset(run)[0]
-    check = Check(parameters={"N": HALF, "M": 148, "trials, steps, discarded": preset(run), "b": REFERENCE_B})
-    swapped, lost = {}, {}
-    for kernel, kept in (("lse", 3), ("lsr", 4)):
-        value, error = overlaps_in_bath(kernel, HALF, *preset(run), run.seed)
-        for t, v, e in zip(TEMPERATURES[kernel][:kept], value, error, strict=False):
-            laws = [lse_mean_overlap(HALF, t), lsr_mean_overlap(HALF, t, REFERENCE_B)]
-            own, other = laws if kernel == "lse" else laws[::-1]
-            name = f"{kernel.upper()}, $T={t:g}$"
-            check.row(
-                name,
-                predicted=own,
-                measured=v,
-                error=e,
-                repeats=repeats,
-                tolerance=0.002,
-                because="standard error over trials; single precision and the rare second pattern in support",
-            )
-            swapped[name] = other
-            if kernel == "lsr" and t > 0.22:
-                lost[name] = 0.0
-    check.rival("the law of the other kernel", swapped)
-    check.rival("lost above the end of the printed line, $T=0.22$", lost)
-    return check
+    return kept_overlaps(run, HALF)
