@@ -51,6 +51,11 @@ def test_rank_leaders_and_followers():
     assert ob.numerical_rank(matrix) == 2
     np.testing.assert_array_equal(ob.leaders(matrix), [0])
     np.testing.assert_array_equal(ob.followed(matrix), [0, 0, 2])
+    # An axis of heads, as `attention_matrix` has it: keys are last all the same.
+    np.testing.assert_array_equal(ob.followed(np.stack([matrix, matrix[::-1]])), [[0, 0, 2], [2, 0, 0]])
+    for single in (ob.numerical_rank, ob.leaders):
+        with pytest.raises(SphereflowError, match=r"matrix must have the shape \(m, n\)"):
+            single(np.stack([matrix, matrix]))
 
 
 def test_wasserstein_against_known_answers_and_pot():

@@ -42,5 +42,8 @@ def leaders(matrix: np.ndarray) -> np.ndarray:
 
 
 def followed(matrix: np.ndarray) -> np.ndarray:
-    """For each token, the token that it attends to most."""
-    return np.argmax(real_array("matrix", matrix, shape=("m", "n")), axis=1)
+    """For each token, the token that it attends to most; for each head if there is an axis of heads."""
+    given = real_array("matrix", matrix)
+    if given.ndim < 2:
+        raise SphereflowError(f"matrix must have the shape (..., m, n), got {given.shape}.")
+    return np.argmax(given, axis=-1)
