@@ -335,7 +335,7 @@ def _deeper(layers: np.ndarray, chosen: np.ndarray) -> float:
 def small_selections(run: Run) -> Check:
     check = Check(note=TEXTS)
     made_up = sink_heads(
-        np.random.default_rng(run.seed + 5), 100, decay=0.05, compression=0.1, cosine=0.0, length=256, d=32
+        np.random.default_rng(run.seed + 5), 1000, decay=0.05, compression=0.1, cosine=0.0, length=256, d=32
     )
     four, eight = separation(*made_up, (4, 8)).f.T
     null = {}
