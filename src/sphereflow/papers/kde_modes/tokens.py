@@ -30,11 +30,11 @@ N, BETA = 1000, 300.0
 def gaussian_tokens(run: Run) -> Check:
     times = [0.0, 0.25, 2.0, 4.0] if run.quick else [0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0]
     later = [4.0, 16.0] if run.quick else [4.0, 6.0, 10.0, 16.0, 20.0]
-    repeats, dt = (180, 0.5) if run.quick else (1000, 0.1)
+    repeats, few, dt = (180, 72, 0.5) if run.quick else (1000, 72, 0.1)
     start = np.random.default_rng([run.seed, 50]).normal(size=(repeats, N))
-    found, late = line_attention(start, BETA, times, dt=dt), line_attention(start[:24], BETA, later, dt=dt)
+    found, late = line_attention(start, BETA, times, dt=dt), line_attention(start[:few], BETA, later, dt=dt)
     first = expected_modes(N, BETA, edgeworth=True)
-    check = Check(parameters={"n": N, "beta": BETA, "repeats": [repeats, 24]})
+    check = Check(parameters={"n": N, "beta": BETA, "repeats": [repeats, few]})
     constant, fastest = {}, {}
     for index, t in enumerate(times):
         counted = found.mean_modes(index)
