@@ -98,7 +98,7 @@ def map_rate(run: Run) -> Check:
     r"\mathrm{TV}(\varphi_{\theta\#}\mu,\varphi_\#\mu)\le\varepsilon",
 )
 def fall_together(run: Run) -> Check:
-    points = 800 if run.quick else 6250
+    points = 2400 if run.quick else 6250
     coarse, middle, fine = (
         batches(built(*key), density, points, run.seed, BATCHES) for key in ((4, 2), (8, 2), (8, 4))
     )
